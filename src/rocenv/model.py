@@ -1,0 +1,133 @@
+"""The values that the layers hand to each other: plain, frozen, without behaviour beyond properties."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+ComponentKind = Literal["rocm", "torch"]
+ArtifactKind = Literal["deb", "wheel"]
+RungStatus = Literal["passed", "failed", "crashed", "timeout", "skipped"]
+
+UNSET_GLIBC = (0, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Artifact:
+    """One file to fetch, known by its hash."""
+
+    kind: ArtifactKind
+    name: str  # package or project name
+    version: str
+    url: str
+    sha256: str  # lower-case hex
+    size_bytes: int
+    installed_bytes: int = 0  # what it takes once unpacked; 0 = unknown
+    repo: str = ""  # the repository of the matrix that it came from, to find it again on another mirror
+    path: str = ""  # its path below that repository's base
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """Where things lie in an unpacked set; every path is relative to the tree and uses `/`."""
+
+    root: str  # what ROCM_PATH points to
+    library_dirs: tuple[str, ...]  # searched in this order
+    libraries: dict[str, str]  # role (hip, hiprtc, rocblas) -> file name to load
+    device_libs: str = ""  # folder of the device bitcode; "" = built into the compiler
+    runtime: dict[str, str] = field(default_factory=dict)  # role -> version prefix the library must report
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvChange:
+    """One change to the environment; `value` may hold `{prefix}`."""
+
+    action: Literal["set", "prepend", "unset"]
+    name: str
+    value: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Component:
+    """One part of a set, with every file it consists of."""
+
+    kind: ComponentKind
+    name: str
+    version: str
+    channel: str
+    why: str
+    artifacts: tuple[Artifact, ...] = ()
+    glibc: str = ""  # the oldest C library its programs run with; "" = any
+    layout: Layout | None = None
+    python: str = ""  # for wheels: the interpreter version of the venv, "3.11"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejection:
+    """Why one candidate was dropped."""
+
+    component: str
+    requirement: str
+    found: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What the user asked for, as given; empty = not asked."""
+
+    rocm: str = ""
+    torch: str = ""  # "" = no torch, "*" = any
+    python: str = ""
+    target: str = ""
+    channel: str = ""
+    platform: str = "linux"
+    driver: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lock:
+    """A resolved set: enough to build the same env anywhere."""
+
+    request: Request
+    platform: str
+    target: str
+    components: tuple[Component, ...]
+    environment: tuple[EnvChange, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileEntry:
+    """One file or link of a tree."""
+
+    sha256: str = ""  # "" for a link
+    size_bytes: int = 0
+    executable: bool = False
+    link: str = ""  # target of a symbolic link, relative; "" for a file
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """What an env consists of. Its presence makes the env complete, so it is written last."""
+
+    name: str
+    created: str  # ISO 8601, UTC
+    rocenv_version: str
+    lock: Lock
+    files: dict[str, FileEntry]  # path below the prefix -> what lies there
+    loader: str = ""  # path of the prefix's own program loader; "" = the machine's is used
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RungResult:
+    """What one rung of the ladder found."""
+
+    rung: str
+    status: RungStatus
+    elapsed_s: float
+    detail: str
+    exit_code: int | None = None
+    no_device: bool = False  # skipped or failed only because there is no usable GPU here
+    stderr_tail: str = ""
+    findings: tuple[str, ...] = ()
