@@ -79,7 +79,7 @@ class Home:
         return platformdirs.user_config_path("rocenv", appauthor=False) / "config.toml"
 
     def require_usable(self) -> None:
-        """Make the home, and raise PrefixError where envs cannot work: not writable, or on a network share."""
+        """Make the home; raise PrefixError where envs cannot work: not writable, or on a network share."""
         hint = "set ROCENV_HOME to a folder on a local disk, e.g. `export ROCENV_HOME=/var/tmp/$USER/rocenv`"
         mount = mount_of(self.path)
         if mount is not None and mount.kind in NETWORK_FILESYSTEMS:
