@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rocenv.model import Rejection
+    from rocenv.model import Rejection, Suggestion
 
 
 class RocenvError(Exception):
@@ -43,15 +43,22 @@ class ResolutionImpossible(RocenvError):
 
     Attributes:
         rejections: Why each candidate was dropped.
+        suggestions: What would work, best first.
     """
 
     code = "resolution-impossible"
 
     def __init__(
-        self, message: str, *, rejections: tuple[Rejection, ...] = (), hints: tuple[str, ...] = ()
+        self,
+        message: str,
+        *,
+        rejections: tuple[Rejection, ...] = (),
+        suggestions: tuple[Suggestion, ...] = (),
+        hints: tuple[str, ...] = (),
     ) -> None:
-        super().__init__(message, hints=hints)
+        super().__init__(message, hints=hints or tuple(suggestion.command for suggestion in suggestions))
         self.rejections = rejections
+        self.suggestions = suggestions
 
 
 class FetchError(RocenvError):

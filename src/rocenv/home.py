@@ -15,6 +15,7 @@ from rocenv.system import NETWORK_FILESYSTEMS, mount_of
 #   cache/artifacts/      fetched files, named by their hash
 #   cache/indices/        verified package indices
 #   cache/uv/             uv's own cache
+#   pythons/              interpreters that uv fetched, where the machine had none that fits
 #   locks/                lock files
 
 
@@ -58,6 +59,11 @@ class Home:
     def uv_cache(self) -> Path:
         """The folder that uv keeps its wheels in."""
         return self.path / "cache" / "uv"
+
+    @property
+    def pythons(self) -> Path:
+        """The folder of interpreters that uv fetched."""
+        return self.path / "pythons"
 
     @property
     def in_use(self) -> Path:

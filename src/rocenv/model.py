@@ -9,8 +9,6 @@ ComponentKind = Literal["rocm", "torch"]
 ArtifactKind = Literal["deb", "wheel"]
 RungStatus = Literal["passed", "failed", "crashed", "timeout", "skipped"]
 
-UNSET_GLIBC = (0, 0)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Artifact:
@@ -34,6 +32,7 @@ class Layout:
     root: str  # what ROCM_PATH points to
     library_dirs: tuple[str, ...]  # searched in this order
     libraries: dict[str, str]  # role (hip, hiprtc, rocblas) -> file name to load
+    bin: str = ""  # folder of the programs; "" = there are none
     device_libs: str = ""  # folder of the device bitcode; "" = built into the compiler
     runtime: dict[str, str] = field(default_factory=dict)  # role -> version prefix the library must report
 
@@ -58,6 +57,7 @@ class Component:
     why: str
     artifacts: tuple[Artifact, ...] = ()
     glibc: str = ""  # the oldest C library its programs run with; "" = any
+    loader: str = ""  # name of the program loader it brings with a C library; "" = the machine's is used
     layout: Layout | None = None
     python: str = ""  # for wheels: the interpreter version of the venv, "3.11"
 
@@ -70,6 +70,14 @@ class Rejection:
     requirement: str
     found: str
     source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suggestion:
+    """A command that would work, and what it would take."""
+
+    command: str
+    components: tuple[tuple[ComponentKind, str], ...]  # kind and version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +123,7 @@ class Record:
     created: str  # ISO 8601, UTC
     rocenv_version: str
     lock: Lock
-    files: dict[str, FileEntry]  # path below the prefix -> what lies there
+    files_sha256: str  # of the list of files that lies beside it
     loader: str = ""  # path of the prefix's own program loader; "" = the machine's is used
 
 

@@ -194,6 +194,56 @@ def write_atomic(path: Path, data: bytes) -> None:
         raise
 
 
+# Source: include/uapi/linux/fs.h, RWF_DONTCACHE, since Linux 6.14
+_DONTCACHE = 0x80
+_uncached_writes = [hasattr(os, "pwritev")]
+
+
+def write_uncached(descriptor: int, data: memoryview, offset: int) -> None:
+    """Write all of `data` at `offset`, and let the kernel drop it from memory once it is on the disk.
+
+    For gigabytes that nobody reads soon: they would push everything else out of the page cache, and finding
+    pages for them costs more than writing them. Kernels and file systems without that ability write as ever.
+    """
+    while data and _uncached_writes[0]:
+        try:
+            written = os.pwritev(descriptor, [data], offset, _DONTCACHE)
+        except OSError as error:
+            if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
+                raise
+            _uncached_writes[0] = False
+        else:
+            data, offset = data[written:], offset + written
+    if data:
+        os.lseek(descriptor, offset, os.SEEK_SET)
+    while data:
+        data = data[os.write(descriptor, data) :]
+
+
+@contextlib.contextmanager
+def storage_errors(place: Path) -> Iterator[None]:
+    """Turn what the disk answers into a PrefixError that says what to do; other errors pass."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise PrefixError(
+                f"no space left for `{error.filename or place}`",
+                hints=(
+                    "free some: `rocenv gc` shows what no env needs",
+                    "or set ROCENV_HOME to a folder on a larger disk",
+                ),
+                code="no-space",
+            ) from error
+        if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+            raise PrefixError(
+                f"cannot write `{error.filename or place}`: {error.strerror}",
+                hints=("check who owns the folder, or set ROCENV_HOME to one of your own",),
+                code="home-unwritable",
+            ) from error
+        raise
+
+
 # ---------------------------------------------------------------- locks
 
 

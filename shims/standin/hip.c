@@ -1,0 +1,239 @@
+/* Stands in for the HIP runtime (libamdhip64) on the CPU. Test equipment, see ../README.md. */
+#include "standin.h"
+
+enum {
+    SUCCESS = 0,
+    INVALID_VALUE = 1,
+    OUT_OF_MEMORY = 2,
+    NOT_INITIALIZED = 3,
+    INVALID_CONFIGURATION = 9,
+    INVALID_DEVICE_POINTER = 17,
+    NO_DEVICE = 100,
+    INVALID_DEVICE = 101,
+    INVALID_IMAGE = 200,
+    NO_BINARY_FOR_GPU = 209,
+    NOT_FOUND = 500,
+    ILLEGAL_ADDRESS = 700,
+};
+enum { HOST_TO_DEVICE = 1, DEVICE_TO_HOST = 2 };
+
+EXPORT int rocenv_standin = 1;
+
+static int initialized;
+static int current;
+static char code_object[] = "module";
+static char sgemm_function[] = "function";
+
+__attribute__((constructor)) static void loaded(void) { announce("libamdhip64", "load.hip"); }
+
+static int device_count(void) {
+    const char *count = getenv("ROCENV_STANDIN_DEVICES");
+    return count ? atoi(count) : 1;
+}
+
+/* The target of one device; the last name stands for all further ones. */
+static void target_of(int device, char *name, size_t size) {
+    const char *at = getenv("ROCENV_STANDIN_TARGET");
+    if (!at) at = "gfx1100";
+    for (const char *comma; device > 0 && (comma = strchr(at, ',')); device--) at = comma + 1;
+    snprintf(name, size, "%.*s", (int)strcspn(at, ","), at);
+}
+
+/* ---------------------------------------------------------------- memory on the "device" */
+
+#define MAX_BLOCKS 64
+static struct block {
+    char *start;
+    size_t size;
+} blocks[MAX_BLOCKS];
+
+static struct block *block_at(const void *pointer) {
+    for (int i = 0; i < MAX_BLOCKS; i++)
+        if (blocks[i].start && (const char *)pointer >= blocks[i].start &&
+            (const char *)pointer < blocks[i].start + blocks[i].size)
+            return &blocks[i];
+    return NULL;
+}
+
+/* Tell whether the device may touch `size` bytes there; the other libraries of the stand-in ask too. */
+EXPORT int rocenv_standin_device_memory(const void *pointer, size_t size) {
+    struct block *block = block_at(pointer);
+    return block && (const char *)pointer + size <= block->start + block->size;
+}
+
+EXPORT int hipMalloc(void **pointer, size_t size) {
+    FAIL("malloc");
+    if (fails_as(&failure, "oom") && size >= failure.number) return OUT_OF_MEMORY;
+    for (int i = 0; i < MAX_BLOCKS; i++) {
+        if (blocks[i].start) continue;
+        blocks[i].start = malloc(size ? size : 1);
+        if (!blocks[i].start) return OUT_OF_MEMORY;
+        blocks[i].size = size;
+        *pointer = blocks[i].start;
+        return SUCCESS;
+    }
+    return OUT_OF_MEMORY;
+}
+
+EXPORT int hipFree(void *pointer) {
+    FAIL("free");
+    struct block *block = block_at(pointer);
+    if (!block || block->start != pointer) return INVALID_DEVICE_POINTER;
+    free(block->start);
+    block->start = NULL;
+    return SUCCESS;
+}
+
+EXPORT int hipMemcpy(void *to, const void *from, size_t size, int kind) {
+    FAIL(kind == HOST_TO_DEVICE ? "upload" : "download");
+    const void *device = kind == HOST_TO_DEVICE ? to : from;
+    if (kind != HOST_TO_DEVICE && kind != DEVICE_TO_HOST) return INVALID_VALUE;
+    if (!rocenv_standin_device_memory(device, size)) return INVALID_VALUE;
+    if (leaves_unwritten(&failure)) return SUCCESS;
+    memcpy(to, from, size);
+    if (fails_as(&failure, "wrong1")) ((char *)to)[size / 2] ^= 1;
+    if (fails_as(&failure, "wrong"))
+        for (size_t i = 0; i < size; i++) ((char *)to)[i] ^= 1;
+    return SUCCESS;
+}
+
+EXPORT int hipMemGetInfo(size_t *available, size_t *total) {
+    FAIL("meminfo");
+    *available = (size_t)7 << 30;
+    *total = (size_t)8 << 30;
+    return SUCCESS;
+}
+
+/* ---------------------------------------------------------------- devices */
+
+EXPORT int hipInit(unsigned flags) {
+    FAIL("init");
+    (void)flags;
+    if (device_count() < 1) return NO_DEVICE;
+    initialized = 1;
+    return SUCCESS;
+}
+
+EXPORT int hipRuntimeGetVersion(int *version) {
+    FAIL("version");
+    *version = fails_as(&failure, "wrong") ? 40300000 : STANDIN_HIP_VERSION;
+    return SUCCESS;
+}
+
+EXPORT int hipGetDeviceCount(int *count) {
+    FAIL("count");
+    *count = device_count();
+    if (fails_as(&failure, "wrong")) *count = 0;
+    return *count || fails_as(&failure, "wrong") ? SUCCESS : NO_DEVICE;
+}
+
+EXPORT int hipSetDevice(int device) {
+    FAIL("set");
+    if (device < 0 || device >= device_count()) return INVALID_DEVICE;
+    current = device;
+    return SUCCESS;
+}
+
+static int fill_properties(char *properties, int device, size_t size, size_t memory, size_t wave, size_t arch) {
+    FAIL("props");
+    if (!initialized) return NOT_INITIALIZED;
+    if (device < 0 || device >= device_count()) return INVALID_DEVICE;
+    memset(properties, 0xA5, size); /* whatever is read from a wrong place must look wrong */
+    strcpy(properties, "Stand-in GPU");
+    size_t bytes = (size_t)8 << 30;
+    memcpy(properties + memory, &bytes, sizeof bytes);
+    int lanes = 32;
+    memcpy(properties + wave, &lanes, sizeof lanes);
+    target_of(device, properties + arch, 256);
+    if (fails_as(&failure, "wrong")) strcpy(properties + arch, "gfx803");
+    return SUCCESS;
+}
+
+/* Offsets: measured in the headers of 5.7.1 and 6.x. */
+#if STANDIN_HIP_VERSION >= 60000000
+EXPORT int hipGetDevicePropertiesR0600(void *properties, int device) {
+    return fill_properties(properties, device, 1472, 288, 308, 1160);
+}
+#endif
+EXPORT int hipGetDeviceProperties(void *properties, int device) {
+    return fill_properties(properties, device, 792, 256, 276, 396);
+}
+
+EXPORT int hipDeviceSynchronize(void) {
+    FAIL("sync");
+    return SUCCESS;
+}
+
+/* ---------------------------------------------------------------- modules and kernels */
+
+EXPORT int hipModuleLoadData(void **module, const void *image) {
+    FAIL("module");
+    const char *elf = image, *text = elf + 64;
+    if (memcmp(elf, "\177ELF", 4) || strncmp(text, STANDIN_TRIPLE, strlen(STANDIN_TRIPLE))) return INVALID_IMAGE;
+    const char *target = text + strlen(STANDIN_TRIPLE);
+    if (strcmp(target + strlen(target) + 1, STANDIN_MARKER)) return INVALID_IMAGE;
+    char own[256];
+    target_of(current, own, sizeof own);
+    own[strcspn(own, ":")] = 0;
+    if (strcmp(target, own)) return NO_BINARY_FOR_GPU;
+    *module = code_object;
+    return SUCCESS;
+}
+
+EXPORT int hipModuleGetFunction(void **function, void *module, const char *name) {
+    FAIL("function");
+    if (module != code_object || strcmp(name, "sgemm")) return NOT_FOUND;
+    *function = sgemm_function;
+    return SUCCESS;
+}
+
+EXPORT int hipModuleLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                                 unsigned block_y, unsigned block_z, unsigned shared, void *stream, void **params,
+                                 void **extra) {
+    (void)shared, (void)stream, (void)extra;
+    if (function != sgemm_function || !params) return INVALID_VALUE;
+    const float *a = *(const float **)params[0], *b = *(const float **)params[1];
+    float *c = *(float **)params[2];
+    int n = *(int *)params[3];
+    FAIL(n <= 32 ? "kernel" : "gemm");
+    if (block_x != 16 || block_y != 16 || block_z != 1 || n % 16 || grid_x != (unsigned)n / 16 || grid_y != grid_x ||
+        grid_z != 1)
+        return INVALID_CONFIGURATION;
+    size_t count = (size_t)n * n, size = count * sizeof(float);
+    if (!rocenv_standin_device_memory(a, size) || !rocenv_standin_device_memory(b, size) ||
+        !rocenv_standin_device_memory(c, size))
+        return ILLEGAL_ADDRESS;
+    if (leaves_unwritten(&failure)) return SUCCESS;
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n; j++) {
+            float sum = 0;
+            for (int k = 0; k < n; k++) sum += a[(size_t)i * n + k] * b[(size_t)k * n + j];
+            size_t index = (size_t)i * n + j;
+            c[index] = spoiled(&failure, index, count, sum);
+        }
+    return SUCCESS;
+}
+
+EXPORT int hipModuleUnload(void *module) {
+    FAIL("unload");
+    return module == code_object ? SUCCESS : INVALID_VALUE;
+}
+
+EXPORT const char *hipGetErrorName(int error) {
+    switch (error) {
+        case SUCCESS: return "hipSuccess";
+        case INVALID_VALUE: return "hipErrorInvalidValue";
+        case OUT_OF_MEMORY: return "hipErrorOutOfMemory";
+        case NOT_INITIALIZED: return "hipErrorNotInitialized";
+        case INVALID_CONFIGURATION: return "hipErrorInvalidConfiguration";
+        case INVALID_DEVICE_POINTER: return "hipErrorInvalidDevicePointer";
+        case NO_DEVICE: return "hipErrorNoDevice";
+        case INVALID_DEVICE: return "hipErrorInvalidDevice";
+        case INVALID_IMAGE: return "hipErrorInvalidImage";
+        case NO_BINARY_FOR_GPU: return "hipErrorNoBinaryForGpu";
+        case NOT_FOUND: return "hipErrorNotFound";
+        case ILLEGAL_ADDRESS: return "hipErrorIllegalAddress";
+        case 719: return "hipErrorLaunchFailure";
+        default: return "hipErrorUnknown";
+    }
+}

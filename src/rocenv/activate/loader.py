@@ -1,0 +1,203 @@
+"""Starting programs by the prefix's own program loader.
+
+A set that needs a newer C library than the machine's brings its own. A program gets that library only if
+the loader that belongs to it starts the program; `LD_LIBRARY_PATH` would pair the machine's loader with a
+C library that is not its own, and break every program. What such a program starts in turn is started the
+plain way, unless it is found through the wrappers in the prefix's `bin`.
+
+Source: ld.so(8)
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import stat
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rocenv.activate.wrapper import MARK
+from rocenv.errors import RocenvError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+_HEAD_BYTES = 4096
+_SCRIPT_LEVELS = 4
+_PYTHON = re.compile(r"python([23](\.\d+)?)?")
+_INTERP = 3  # p_type of the segment that names the program's loader. Source: elf(5)
+
+
+class CommandNotFound(RocenvError):
+    """A command is not there; the exit code is the one that shells give then."""
+
+    code = "command-not-found"
+    exit_code = 127
+
+
+class CommandNotExecutable(RocenvError):
+    """A command is there and cannot be run; the exit code is the one that shells give then."""
+
+    code = "command-not-executable"
+    exit_code = 126
+
+
+@dataclass(frozen=True, slots=True)
+class _Elf:
+    kind: bytes  # word size, byte order and machine
+    loader: str  # name of the loader that it asks for; "" = static
+
+
+def loader_argv(
+    argv: Sequence[str], environ: Mapping[str, str], *, loader: Path, library_dirs: Sequence[Path]
+) -> list[str]:
+    """Return the command line that runs `argv` with the prefix's libraries; its first word is a path.
+
+    A program that asks for a loader of the same name, for the same machine, is started by `loader`, under
+    the path it was found at: Python finds its venv by that. A script's interpreter is treated likewise,
+    through `#!/usr/bin/env` too, and a shim named like Python is asked which Python it stands for.
+    Anything else (static, of another C library, setuid) is left as it is.
+
+    Args:
+        argv: A command as typed, at least one word.
+        environ: Its `PATH` is searched; its `LD_LIBRARY_PATH` is searched for libraries after ours.
+        loader: The prefix's program loader.
+        library_dirs: Where the prefix's libraries lie.
+
+    Raises:
+        CommandNotFound: There is no such command, or its interpreter is missing.
+        CommandNotExecutable: It is a folder, may not be executed, or its scripts go in a circle.
+        RocenvError: A library folder cannot be named to the loader.
+    """
+    own = _library_path(library_dirs)
+    start = [str(loader), "--library-path", ":".join(filter(None, [own, environ.get("LD_LIBRARY_PATH")]))]
+    wanted = _read_elf(str(loader))
+    argv = list(argv)
+    argv[0] = find_program(argv[0], environ)
+    for _level in range(_SCRIPT_LEVELS + 1):
+        head = _read_head(argv[0])
+        if head.startswith(b"#!") and MARK.encode() not in head:
+            if python := _python_behind(argv[0], environ):
+                argv[0] = python
+                continue
+            argv = _through_interpreter(argv, head, environ)
+            continue
+        elf = None if _changes_user(argv[0]) else _read_elf(argv[0])
+        if elf is None or wanted is None or elf.kind != wanted.kind or elf.loader != loader.name:
+            return argv
+        return [*start, "--argv0", argv[0], *argv]
+    raise CommandNotExecutable(f"`{argv[0]}`: more than {_SCRIPT_LEVELS} scripts run one another")
+
+
+def find_program(name: str, environ: Mapping[str, str]) -> str:
+    """Return the path of a command as a shell finds it; it holds a slash.
+
+    Raises:
+        CommandNotFound: It is nowhere.
+        CommandNotExecutable: What was found may not be executed.
+    """
+    if "/" in name:
+        candidates = [name]
+    else:
+        path = environ.get("PATH", os.defpath)
+        candidates = [os.path.join(folder or ".", name) for folder in path.split(os.pathsep)] if name else []
+    found = [each for each in candidates if os.path.exists(each)]
+    for each in found:
+        if os.path.isfile(each) and os.access(each, os.X_OK):
+            return each
+    if "/" in name and found:
+        reason = "is a folder" if os.path.isdir(name) else "is not executable"
+        raise CommandNotExecutable(
+            f"`{name}` {reason}", hints=(f"chmod +x {shlex.quote(name)}",) * os.path.isfile(name)
+        )
+    if any(os.path.isfile(each) for each in found):
+        raise CommandNotExecutable(
+            f"`{found[0]}` is not executable", hints=(f"chmod +x {shlex.quote(found[0])}",)
+        )
+    raise CommandNotFound(f"there is no command `{name}`", hints=("see what is searched: echo $PATH",))
+
+
+def _library_path(library_dirs: Sequence[Path]) -> str:
+    for folder in library_dirs:
+        if ":" in str(folder) or ";" in str(folder):
+            raise RocenvError(
+                f"the program loader cannot search `{folder}`: it takes `:` and `;` for separators",
+                hints=("set ROCENV_HOME to another folder",),
+            )
+    return ":".join(map(str, library_dirs))
+
+
+def _changes_user(path: str) -> bool:
+    # The loader has the rights of whoever calls it, so a setuid program would lose its own.
+    return bool(os.stat(path).st_mode & (stat.S_ISUID | stat.S_ISGID))
+
+
+def _read_head(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read(_HEAD_BYTES)
+    except OSError:
+        return b""  # may be executed and not read: left as it is
+
+
+def _read_elf(path: str) -> _Elf | None:
+    """Return what an ELF file is made for, or None if it is none. Source: elf(5)."""
+    head = _read_head(path)
+    if len(head) < 64 or head[:4] != b"\x7fELF" or head[4] != 2:
+        return None  # ROCm exists for 64-bit machines only
+    order = "<" if head[5] == 1 else ">"
+    (table,) = struct.unpack_from(f"{order}Q", head, 32)
+    size, count = struct.unpack_from(f"{order}HH", head, 54)
+    with open(path, "rb") as file:
+        for index in range(count):
+            file.seek(table + index * size)
+            entry = file.read(56)
+            if len(entry) == 56 and struct.unpack_from(f"{order}I", entry)[0] == _INTERP:
+                offset, length = struct.unpack_from(f"{order}Q16xQ", entry, 8)
+                file.seek(offset)
+                name = file.read(min(length, _HEAD_BYTES)).rstrip(b"\0")
+                return _Elf(head[4:6] + head[18:20], os.path.basename(os.fsdecode(name)))
+    return _Elf(head[4:6] + head[18:20], "")
+
+
+def _python_behind(path: str, environ: Mapping[str, str]) -> str:
+    """Return the Python that a shim of a version manager would start past the loader; "" if it is none."""
+    if not _PYTHON.fullmatch(os.path.basename(path)):
+        return ""
+    import subprocess
+
+    asked = [path, "-c", "import sys; print(sys.executable)"]
+    try:
+        answer = subprocess.run(
+            asked, env=dict(environ), stdin=subprocess.DEVNULL, capture_output=True, check=True, timeout=30
+        ).stdout
+    except (OSError, subprocess.SubprocessError):
+        return ""  # started as it is, it says itself what is wrong
+    python = os.fsdecode(answer).strip()
+    return python if os.access(python, os.X_OK) else ""
+
+
+def _through_interpreter(argv: list[str], head: bytes, environ: Mapping[str, str]) -> list[str]:
+    """Return the command line that the system makes of a script, `env` carried out where that is simple."""
+    line = os.fsdecode(head[2:].split(b"\n", 1)[0]).strip(" \t\r")
+    interpreter, _, argument = line.partition(" ") if " " in line else line.partition("\t")
+    argument = argument.strip(" \t")
+    if os.path.basename(interpreter) == "env" and (words := _env_words(argument)):
+        return [find_program(words[0], environ), *words[1:], *argv]
+    if not os.path.isfile(interpreter):
+        raise CommandNotFound(f"`{argv[0]}` needs the interpreter `{interpreter}`, which is not there")
+    return [interpreter, *([argument] if argument else []), *argv]
+
+
+def _env_words(argument: str) -> list[str]:
+    """Return the command that `env` would run; empty where it does more than finding a command."""
+    if argument.startswith("-S"):
+        words = shlex.split(argument[2:])
+    elif argument.startswith("--split-string="):
+        words = shlex.split(argument.partition("=")[2])
+    else:
+        words = [argument]
+    return [] if not words or words[0].startswith("-") or "=" in words[0] else words

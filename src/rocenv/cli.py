@@ -1,0 +1,150 @@
+"""The command line: finds the module of a verb when it is called, and turns every error into text.
+
+A verb's module is imported only when that verb is used, so that `rocenv run` does not pay for `create`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+from typing import Any, NoReturn
+
+import click
+
+from rocenv import __version__
+from rocenv.errors import ResolutionImpossible, RocenvError
+
+# In the order of the help text: verb -> its module in `rocenv.commands` and one line about it.
+COMMANDS = {
+    "create": ("create", "Make an env: resolve, fetch, install, verify."),
+    "resolve": ("resolve", "Show the set that `create` would take."),
+    "list": ("list_envs", "List the envs."),
+    "show": ("show", "Show what an env consists of and how far it was proved."),
+    "run": ("run", "Run a command in an env."),
+    "activate": ("activate", "Say how to activate an env, or print the script."),
+    "deactivate": ("deactivate", "Say how to leave an env."),
+    "verify": ("verify", "Prove an env, rung by rung."),
+    "repair": ("repair", "Put changed or missing files of an env back."),
+    "remove": ("remove", "Remove an env."),
+    "rename": ("rename", "Give an env another name."),
+    "clone": ("clone", "Make a second env of the same set."),
+    "lock": ("lock", "Print the lock of an env."),
+    "config": ("config", "Read and change the settings."),
+    "gc": ("gc", "Show what no env needs, and free it."),
+    "cache": ("cache", "Show what is kept for later, and free it."),
+}
+
+
+class Verbs(click.Group):
+    """A group whose commands are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the verbs in the order of the help text."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command of a verb, or None for an unknown one."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"rocenv.commands.{COMMANDS[cmd_name][0]}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of verbs without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(verb, text) for verb, (_, text) in COMMANDS.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the verb, and name similar ones where there is no such verb."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            import difflib
+
+            close = difflib.get_close_matches(args[0], COMMANDS, n=1)
+            hint = f" Did you mean `{close[0]}`?" if close else ""
+            raise click.UsageError(f"There is no command `{args[0]}`.{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="rocenv", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Matched ROCm and PyTorch sets for AMD GPUs, in prefixes of their own, proved to work."""
+
+
+def main(argv: list[str] | None = None) -> NoReturn:
+    """Run the command line and exit with its code."""
+    argv = sys.argv[1:] if argv is None else argv
+    wants_json = "--json" in (argv[: argv.index("--")] if "--" in argv else argv)
+    sys.exit(_run(argv, wants_json=wants_json))
+
+
+def _run(argv: list[str], *, wants_json: bool) -> int:
+    try:
+        result = cli.main(args=argv, prog_name="rocenv", standalone_mode=False)
+    except click.ClickException as error:
+        if wants_json:
+            _print_json({"error": "usage", "message": error.format_message(), "hints": []})
+        error.show()
+        return error.exit_code
+    except RocenvError as error:
+        _show(error, wants_json=wants_json)
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        sys.stderr.write("\ninterrupted\n")
+        return 130
+    except BrokenPipeError:
+        # Whoever read our output has gone; nothing more can be said there, not even at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 1
+    except Exception as error:
+        from rocenv.commands.report import write_report
+
+        sys.stderr.write(write_report(error, argv))
+        return 3
+    return result if isinstance(result, int) else 0
+
+
+def _show(error: RocenvError, *, wants_json: bool) -> None:
+    lines = [f"error: {error.message}"]
+    if isinstance(error, ResolutionImpossible):
+        lines += [
+            f"  {each.component}: asked for {each.requirement}; it is {each.found} ({each.source})"
+            for each in error.rejections
+        ]
+    if error.hints:
+        lines += ["", *(f"hint: {hint}" for hint in error.hints)]
+    sys.stderr.write("\n".join(lines) + "\n")
+    if wants_json:
+        _print_json(error_json(error))
+
+
+def error_json(error: RocenvError) -> dict[str, Any]:
+    """Return an error as `--json` prints it."""
+    told: dict[str, Any] = {"error": error.code, "message": error.message, "hints": list(error.hints)}
+    if isinstance(error, ResolutionImpossible):
+        told["conflict"] = [
+            {
+                "component": each.component,
+                "requirement": each.requirement,
+                "found": each.found,
+                "source": each.source,
+            }
+            for each in error.rejections
+        ]
+        told["suggestions"] = [
+            {
+                "command": each.command,
+                "components": [{"kind": kind, "version": version} for kind, version in each.components],
+            }
+            for each in error.suggestions
+        ]
+    return told
+
+
+def _print_json(document: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(document, indent=1) + "\n")

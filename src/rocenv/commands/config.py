@@ -1,0 +1,64 @@
+"""`rocenv config`: read and change `config.toml`, keeping its comments."""
+
+from __future__ import annotations
+
+import click
+
+from rocenv.commands.world import World, note
+from rocenv.errors import RocenvError
+
+
+@click.group()
+def command() -> None:
+    """Read and change the settings.
+
+    KEY is `mirrors.PREFIX` (an address prefix, mapped to another or a list of them), or `defaults.NAME`.
+    """
+
+
+@command.command()
+@click.argument("key")
+def get(key: str) -> None:
+    """Print the value of KEY."""
+    from rocenv.config import lookup
+
+    value = lookup(World().home.config_file, key)
+    if value is None:
+        raise RocenvError(
+            f"`{key}` is not set", hints=(f"rocenv config set {key} VALUE",), code="config-unset"
+        )
+    click.echo(value if isinstance(value, str) else _as_toml(value))
+
+
+@command.command(name="set")
+@click.argument("key")
+@click.argument("value")
+def set_(key: str, value: str) -> None:
+    """Set KEY to VALUE: true, false, a number, a list like '["a", "b"]', or else text."""
+    from rocenv.config import assign
+
+    path = World().home.config_file
+    assign(path, key, value)
+    note(f"set in {path}")
+
+
+@command.command()
+@click.argument("key")
+def unset(key: str) -> None:
+    """Take KEY out of the settings."""
+    from rocenv.config import unset
+
+    path = World().home.config_file
+    note(f"taken out of {path}" if unset(path, key) else f"`{key}` was not set in {path}")
+
+
+@command.command()
+def path() -> None:
+    """Print the path of the settings file, which need not exist."""
+    click.echo(World().home.config_file)
+
+
+def _as_toml(value: object) -> str:
+    import json
+
+    return json.dumps(value, ensure_ascii=False)

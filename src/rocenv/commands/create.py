@@ -1,0 +1,162 @@
+"""`rocenv create`: resolve, plan, fetch, install, verify."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from rocenv.commands.resolve import plan_json, plan_text, request_options, with_target
+from rocenv.commands.verify import print_ladder, verdict_text
+from rocenv.commands.world import World, json_option, note, print_json
+from rocenv.errors import FetchError, RocenvError
+
+if TYPE_CHECKING:
+    from rocenv.install.prefix import Prefix
+    from rocenv.model import Lock, Record, Request
+    from rocenv.verify import Verdict
+
+
+@click.command()
+@click.argument("name")
+@request_options
+@click.option(
+    "--from",
+    "lock_file",
+    metavar="LOCK",
+    type=click.Path(path_type=Path),
+    help="Build the set that a lock names.",
+)
+@click.option("--offline", is_flag=True, help="Use only what was fetched before.")
+@click.option("--no-verify", is_flag=True, help="Do not prove the env once it is made.")
+@click.option("--dry-run", is_flag=True, help="Stop after showing the plan.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@json_option
+def command(
+    name: str,
+    request: Request,
+    lock_file: Path | None,
+    offline: bool,
+    no_verify: bool,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+) -> int:
+    """Make the env NAME: a matched set in a prefix of its own, proved to work as far as this machine can.
+
+    Without --rocm the best set for the target is taken.
+    """
+    from rocenv.install.build import require_free
+
+    world = World(offline=offline)
+    prefix = world.prefix(name)
+    if not dry_run:
+        world.home.require_usable()
+        require_free(prefix)
+    lock = _lock(request, lock_file, world)
+    if dry_run:
+        if as_json:
+            print_json(plan_json(lock))
+        else:
+            click.echo(plan_text(lock))
+        return 0
+    note(plan_text(lock))
+    _confirm(yes)
+    record = _build(name, lock, request, lock_file, world)
+    verdict = None if no_verify else _verify(prefix, world)
+    if as_json:
+        from rocenv.verify import as_json as verdict_json
+
+        print_json(
+            {
+                "env": name,
+                "prefix": str(prefix.path),
+                "plan": plan_json(record.lock),
+                "verify": verdict_json(verdict) if verdict else None,
+            }
+        )
+    note(f"\nactivate with:  . {shlex.quote(str(prefix.path / 'activate'))}")
+    note(f"or run one command:  rocenv run {shlex.quote(name)} -- COMMAND")
+    return 1 if verdict is not None and verdict.broken else 0
+
+
+def _lock(request: Request, lock_file: Path | None, world: World) -> Lock:
+    from rocenv.plan import make_plan, read_lock, relocated
+
+    if lock_file is None:
+        return make_plan(with_target(request), world.planning())
+    if request != replace(request, rocm="", torch="", python="", target="", channel=""):
+        raise click.UsageError("--from names the whole set; it goes with no option that asks for another one")
+    return relocated(read_lock(lock_file), world.planning())
+
+
+def _confirm(yes: bool) -> None:
+    """Ask where somebody is there to answer; a script that calls `create` means it."""
+    if yes or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return
+    if not click.confirm("Go on?", default=True, err=True):
+        raise click.Abort
+
+
+def _build(name: str, lock: Lock, request: Request, lock_file: Path | None, world: World) -> Record:
+    from rocenv.install.build import build
+    from rocenv.plan import make_plan
+
+    try:
+        return build(name, lock, world.building())
+    except FetchError as error:
+        if error.code not in ("gone", "hash-mismatch"):
+            raise
+        if lock_file is not None:
+            raise _left_the_mirror(name, lock, error, world) from error
+        # The mirror has moved on since its index was read: read it again, once.
+        fresh = make_plan(with_target(request), world.planning(max_age_s=0))
+        if fresh.components == lock.components:
+            raise
+        note("the mirror has moved on; the new plan is:")
+        note(plan_text(fresh))
+        return build(name, fresh, world.building())
+
+
+def _left_the_mirror(name: str, lock: Lock, error: FetchError, world: World) -> FetchError:
+    """Return an error that says what a lock names and is no longer to be had, and the nearest set that is."""
+    from rocenv.plan import make_plan
+    from rocenv.resolve import options
+
+    hints = ["fetch the package from an archive of the mirror, or keep a copy of the cache folder"]
+    rocm = next((part for part in lock.components if part.kind == "rocm"), None)
+    if rocm is not None:
+        series = ".".join(rocm.version.split(".")[:2])
+        torch = "*" if lock.request.torch else ""
+        wish = replace(lock.request, rocm=series, target=lock.target, torch=torch, channel="")
+        try:
+            nearest = make_plan(wish, world.planning(max_age_s=0))
+        except RocenvError:
+            hints.append(f"no other set of ROCm {series} is to be had for {lock.target} now")
+        else:
+            found = nearest.components[0]
+            command = f"rocenv create {shlex.quote(name)} {options(replace(wish, channel=found.channel))}"
+            hints.insert(
+                0, f"the nearest set there is now: ROCm {found.version} from {found.channel}: `{command}`"
+            )
+    return FetchError(
+        f"the lock cannot be rebuilt: {error.message}", hints=tuple(hints), code="left-the-mirror"
+    )
+
+
+def _verify(prefix: Prefix, world: World) -> Verdict:
+    from rocenv.verify import verify
+
+    note("")
+    verdict = verify(
+        prefix,
+        world.matrix.c_libraries[0],
+        world.progress,
+        report=lambda result: print_ladder(result, err=True),
+    )
+    note(verdict_text(verdict))
+    return verdict

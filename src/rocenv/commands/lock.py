@@ -1,0 +1,29 @@
+"""`rocenv lock`: what an env consists of, to build it again anywhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from rocenv.commands.world import World, note
+from rocenv.errors import RocenvError
+from rocenv.system import write_atomic
+
+
+@click.command()
+@click.argument("name")
+@click.option("-o", "output", metavar="FILE", type=click.Path(path_type=Path), help="Write it there.")
+def command(name: str, output: Path | None) -> None:
+    """Print the lock of the env NAME: every file with its address, sha256 and size."""
+    from rocenv.plan import lock_text
+
+    text = lock_text(World().prefix(name).record().lock)
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    try:
+        write_atomic(output, text.encode())
+    except OSError as error:
+        raise RocenvError(f"cannot write `{output}`: {error.strerror}") from error
+    note(f"`rocenv create NEW --from {output}` builds the same set")

@@ -1,0 +1,18 @@
+"""`rocenv rename`: another name for an env."""
+
+from __future__ import annotations
+
+import click
+
+from rocenv.commands.world import World, note
+
+
+@click.command()
+@click.argument("old")
+@click.argument("new")
+def command(old: str, new: str) -> None:
+    """Give the env OLD the name NEW. A shell in which it is active has to activate it again."""
+    from rocenv.install.change import rename
+
+    rename(World().home, old, new)
+    note(f"env `{old}` is now `{new}`")

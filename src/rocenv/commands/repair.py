@@ -1,0 +1,23 @@
+"""`rocenv repair`: put the files of an env back."""
+
+from __future__ import annotations
+
+import click
+
+from rocenv.commands.world import World, json_option, note, print_json
+
+
+@click.command()
+@click.argument("name")
+@json_option
+def command(name: str, as_json: bool) -> None:
+    """Put every file of the env NAME back as its record has it. Files that were added stay."""
+    from rocenv.install.change import repair
+
+    world = World()
+    found = repair(world.home, name, world.building())
+    if as_json:
+        print_json({"env": name, "repaired": [{"path": each.path, "what": each.what} for each in found]})
+    for each in found:
+        note(f"put back: {each.path} (was {each.what})")
+    note(f"env `{name}` is as its record has it" + ("" if found else "; nothing was to be done"))

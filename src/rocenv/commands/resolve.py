@@ -1,0 +1,154 @@
+"""`rocenv resolve`: the plan alone."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rocenv.commands.world import World, columns, json_option, note, print_json
+from rocenv.errors import RocenvError
+from rocenv.model import Request
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rocenv.model import Lock
+
+
+def request_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that say what is asked for; they arrive as one `request`."""
+
+    @functools.wraps(function)
+    def gather(*args: Any, **options: Any) -> Any:
+        names = ("rocm", "torch", "no_torch", "python", "target", "channel", "platform")
+        given = {name: options.pop(name) for name in names}
+        if given.pop("no_torch") and given["torch"] is not None:
+            raise click.UsageError("--torch and --no-torch exclude each other")
+        request = Request(**{name: value or "" for name, value in given.items()})
+        return function(*args, request=request, **options)
+
+    for option in reversed(
+        (
+            click.option("--rocm", metavar="SPEC", help="Version (5.7) or range ('>=6.1,<6.3') of ROCm."),
+            click.option(
+                "--torch",
+                metavar="[SPEC]",
+                is_flag=False,
+                flag_value="*",
+                help="Install PyTorch too; without SPEC the newest that goes with the set.",
+            ),
+            click.option("--no-torch", is_flag=True, help="No PyTorch, which is the default."),
+            click.option("--python", metavar="SPEC", help="Python for the venv of PyTorch."),
+            click.option("--target", metavar="GFX", help="GPU target, say gfx1100. Default: this machine's."),
+            click.option("--channel", metavar="CH", help="Take the set from this channel only."),
+            click.option(
+                "--platform", type=click.Choice(["linux", "windows"]), default="linux", show_default=True
+            ),
+        )
+    ):
+        gather = option(gather)
+    return gather
+
+
+def with_target(request: Request) -> Request:
+    """Return the request with a target: the one asked for, else that of this machine's GPU.
+
+    Raises:
+        RocenvError: None was asked for, and there is no GPU that the kernel's driver knows.
+    """
+    from dataclasses import replace
+
+    from rocenv.host import chosen_gpu, detect_gpus
+
+    if request.target:
+        if not request.target.startswith("gfx"):
+            raise RocenvError(
+                f"`{request.target}` is no target",
+                hints=("a target is called gfx and a number, like gfx1100 (RX 7900) or gfx1030 (RX 6800)",),
+                code="target-unknown",
+            )
+        return request
+    gpus = detect_gpus()
+    gpu = chosen_gpu(gpus)
+    if gpu is None:
+        raise RocenvError(
+            "no AMD GPU found here, so the target must be named",
+            hints=(
+                "add `--target gfx1100`, with the target of the GPU that the env is for",
+                "with a GPU in the machine: is the `amdgpu` driver loaded? `ls /dev/kfd` shows it",
+            ),
+            code="no-gpu",
+        )
+    note(f"target {gpu.target}: the GPU of KFD node {gpu.node}, {gpu.compute_units} compute units")
+    return replace(request, target=gpu.target)
+
+
+def plan_json(lock: Lock) -> dict[str, Any]:
+    """Return a plan as `resolve --json` prints it."""
+    from rocenv.activate.changes import apply
+    from rocenv.codec import to_plain
+
+    return {
+        "request": to_plain(lock.request),
+        "platform": lock.platform,
+        "target": lock.target,
+        "components": [
+            {
+                "kind": part.kind,
+                "name": part.name,
+                "version": part.version,
+                "channel": part.channel,
+                "why": part.why,
+                "glibc": part.glibc,
+                "own_glibc": bool(part.loader),
+                "artifacts": [
+                    {
+                        "name": artifact.name,
+                        "version": artifact.version,
+                        "url": artifact.url,
+                        "sha256": artifact.sha256,
+                        "size_bytes": artifact.size_bytes,
+                    }
+                    for artifact in part.artifacts
+                ],
+            }
+            for part in lock.components
+        ],
+        "environment": apply(lock.environment, {}),
+        "notes": list(lock.notes),
+    }
+
+
+def plan_text(lock: Lock) -> str:
+    """Return a plan for people to read."""
+    from rocenv.progress import size_text
+
+    lines = [f"Plan for {lock.target} on {lock.platform}"]
+    rows: list[tuple[str, ...]] = []
+    for part in lock.components:
+        download = sum(artifact.size_bytes for artifact in part.artifacts)
+        installed = sum(artifact.installed_bytes for artifact in part.artifacts)
+        size = f"{len(part.artifacts)} packages, {size_text(download)}"
+        size += f" to fetch, {size_text(installed)} installed" if installed else ""
+        rows.append((f"  {part.kind} {part.version}", f"from {part.channel}", f"{size}: {part.why}"))
+    lines.append(columns(rows))
+    lines += [f"  note: {text}" for text in lock.notes]
+    return "\n".join(lines)
+
+
+@click.command()
+@request_options
+@click.option("--offline", is_flag=True, help="Use only what was fetched before.")
+@json_option
+def command(request: Request, offline: bool, as_json: bool) -> None:
+    """Show the set that `create` would take for the same options, and why."""
+    from rocenv.plan import make_plan
+
+    world = World(offline=offline)
+    lock = make_plan(with_target(request), world.planning())
+    if as_json:
+        print_json(plan_json(lock))
+    else:
+        click.echo(plan_text(lock))

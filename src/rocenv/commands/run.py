@@ -1,0 +1,29 @@
+"""`rocenv run`: a command in an env, without activating it."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from rocenv.activate.changes import apply, expand
+from rocenv.activate.loader import find_program, loader_argv
+from rocenv.commands.world import World
+from rocenv.install.prefix import library_folders
+from rocenv.system import replace_process
+
+
+@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.argument("name")
+@click.argument("argv", nargs=-1, type=click.UNPROCESSED, required=True, metavar="-- CMD…")
+def command(name: str, argv: tuple[str, ...]) -> None:
+    """Run CMD with the libraries and settings of the env NAME; its exit code is passed on."""
+    prefix = World().prefix(name)
+    record = prefix.record()
+    environ = apply(expand(record.lock.environment, str(prefix.path)), os.environ)
+    if record.loader:
+        folders = library_folders(prefix, record.lock)
+        command_line = loader_argv(argv, environ, loader=prefix.path / record.loader, library_dirs=folders)
+    else:
+        command_line = [find_program(argv[0], environ), *argv[1:]]
+    replace_process(command_line, environ)

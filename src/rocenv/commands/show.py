@@ -1,0 +1,58 @@
+"""`rocenv show`: one env."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from rocenv.commands.list_envs import summary
+from rocenv.commands.world import World, columns, json_option, print_json
+
+
+@click.command()
+@click.argument("name")
+@json_option
+def command(name: str, as_json: bool) -> None:
+    """Show what the env NAME consists of, why each part was taken, and how far it was proved."""
+    from rocenv.progress import size_text
+
+    world = World()
+    prefix = world.prefix(name)
+    record = prefix.record()
+    files = prefix.files(record)
+    told: dict[str, Any] = summary(prefix) | {
+        "files": len(files),
+        "size_bytes": sum(entry.size_bytes for entry in files.values()),
+        "own_loader": record.loader,
+        "rocenv_version": record.rocenv_version,
+        "notes": list(record.lock.notes),
+    }
+    if as_json:
+        packages = [
+            {"kind": artifact.kind, "name": artifact.name, "version": artifact.version}
+            for part in record.lock.components
+            for artifact in part.artifacts
+        ]
+        print_json(told | {"packages": packages})
+        return
+    rows: list[tuple[str, ...]] = [
+        ("name", name),
+        ("prefix", str(prefix.path)),
+        ("target", record.lock.target),
+    ]
+    for part in record.lock.components:
+        rows.append(
+            (part.kind, f"{part.version} from {part.channel}, {len(part.artifacts)} packages: {part.why}")
+        )
+    rows += [
+        (
+            "files",
+            f"{len(files)}, {size_text(told['size_bytes'])}, shared with other envs of the same packages",
+        ),
+        ("C library", "its own, through its own loader" if record.loader else "the machine's"),
+        ("created", f"{record.created} by rocenv {record.rocenv_version}"),
+        ("verified", told["verified"] or f"not yet: `rocenv verify {name}`"),
+    ]
+    rows += [("note", text) for text in record.lock.notes]
+    click.echo(columns(rows))

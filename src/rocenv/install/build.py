@@ -1,0 +1,84 @@
+"""Build a prefix from a lock: fetch and check everything, link it together, write the record last."""
+
+from __future__ import annotations
+
+import datetime
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from rocenv import __version__
+from rocenv.activate.scripts import require_listable
+from rocenv.errors import PrefixError
+from rocenv.install.place import own_loader, place_all, write_own_files
+from rocenv.install.prefix import Prefix, files_sha256
+from rocenv.install.provide import provide, require_room
+from rocenv.model import Record
+from rocenv.system import locked, remove_tree, storage_errors
+
+if TYPE_CHECKING:
+    from rocenv.install.provide import Workshop
+    from rocenv.model import Lock
+
+
+def build(name: str, lock: Lock, work: Workshop) -> Record:
+    """Make the env `name` from a lock, and return its record.
+
+    Nothing of the prefix is touched before every file of the lock is fetched and checked. If this is
+    interrupted in any way, the env is not complete, and the same call completes it; what was fetched and
+    unpacked is kept.
+
+    Raises:
+        PrefixError: The env exists already or is not ours, or there is not enough room.
+        FetchError: A file cannot be had, or is not the one that was promised.
+        ArchiveError: A package is damaged or unsafe.
+    """
+    home = work.home
+    prefix = Prefix(home.envs / name)
+    require_listable(str(prefix.path))
+    home.require_usable()
+    with ExitStack() as stack:
+        stack.enter_context(storage_errors(home.path))
+        stack.enter_context(locked(home.in_use, shared=True, waiting="waiting for `rocenv gc` to end"))
+        stack.enter_context(
+            locked(home.lock("env", name), waiting=f"waiting for another rocenv that works on env `{name}`")
+        )
+        require_free(prefix)
+        require_room(lock, home)
+        fetched = provide(lock, work)
+        if prefix.state == "incomplete":
+            remove_tree(prefix.path)
+        prefix.own.mkdir(parents=True)
+        files = place_all(prefix, lock, fetched, work)
+        loader = own_loader(lock, files)
+        files |= write_own_files(prefix, lock, loader)
+        record = Record(
+            name=name,
+            created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+            rocenv_version=__version__,
+            lock=lock,
+            files_sha256=files_sha256(files),
+            loader=loader,
+        )
+        prefix.write_record(record, files)
+    return record
+
+
+def require_free(prefix: Prefix) -> None:
+    """Raise PrefixError unless nothing lies there, or only an interrupted attempt."""
+    match prefix.state:
+        case "complete":
+            raise PrefixError(
+                f"env `{prefix.name}` exists already",
+                hints=(
+                    f"rocenv show {prefix.name}",
+                    f"rocenv remove {prefix.name}",
+                    "or choose another name",
+                ),
+                code="env-exists",
+            )
+        case "foreign":
+            raise PrefixError(
+                f"`{prefix.path}` exists and was not made by rocenv; it is left alone",
+                hints=("move it away, or choose another name",),
+                code="env-foreign",
+            )

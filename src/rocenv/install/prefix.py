@@ -1,0 +1,199 @@
+"""A prefix: the folder of one env, which describes itself.
+
+`.rocenv/record.json` is written last, so a folder without it is an incomplete env: `create` may wipe it and
+begin again, every other command refuses it. A folder without `.rocenv/` is not ours and is never touched.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import unicodedata
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rocenv.codec import from_plain, load_json, to_plain
+from rocenv.errors import DataError, PrefixError
+from rocenv.model import FileEntry, Record
+from rocenv.system import write_atomic
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from rocenv.home import Home
+    from rocenv.model import Lock
+
+RECORD_SCHEMA = 1
+# What may not stand in a name: separators of paths and of lists of paths, on Linux or on Windows, and what
+# Windows forbids in file names.
+_FORBIDDEN = '/\\:;"<>|*?'
+_LONGEST_NAME_BYTES = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """A path that knows its own layout."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """The env's name."""
+        return self.path.name
+
+    @property
+    def own(self) -> Path:
+        """The folder of what rocenv keeps about the env."""
+        return self.path / ".rocenv"
+
+    @property
+    def rocm(self) -> Path:
+        """The tree of the ROCm component."""
+        return self.path / "rocm"
+
+    @property
+    def venv(self) -> Path:
+        """The venv with the wheels."""
+        return self.path / "venv"
+
+    @property
+    def bin(self) -> Path:
+        """Programs that start others in the env."""
+        return self.path / "bin"
+
+    @property
+    def lock_file(self) -> Path:
+        """The env's lock."""
+        return self.path / "rocenv.lock"
+
+    @property
+    def state(self) -> str:
+        """One of `absent`, `foreign` (not made by rocenv), `incomplete`, `complete`."""
+        if not self.path.exists():
+            return "absent"
+        if not self.own.is_dir():
+            return "foreign"
+        return "complete" if (self.own / "record.json").exists() else "incomplete"
+
+    def write_record(self, record: Record, files: Mapping[str, FileEntry]) -> None:
+        """Write the list of files and then the record, which makes the env complete."""
+        text = _files_text(files)
+        assert record.files_sha256 == hashlib.sha256(text).hexdigest()
+        write_atomic(self.own / "files.json", text)
+        write_atomic(
+            self.own / "record.json",
+            json.dumps({"schema": RECORD_SCHEMA, **to_plain(record)}, indent=1).encode(),
+        )
+
+    def record(self) -> Record:
+        """Return the record.
+
+        Raises:
+            PrefixError: The env is missing, incomplete or foreign.
+            DataError: The record is damaged, or from another version of rocenv.
+        """
+        self.require_complete()
+        path = self.own / "record.json"
+        plain = load_json(path)
+        if not isinstance(plain, dict) or plain.pop("schema", None) != RECORD_SCHEMA:
+            raise DataError(
+                f"`{path}` was written by another version of rocenv",
+                hints=(f"rocenv remove {self.name}", f"rocenv create {self.name} --from {self.lock_file}"),
+            )
+        return from_plain(Record, plain, str(path))
+
+    def files(self, record: Record) -> dict[str, FileEntry]:
+        """Return the list of files that the record vouches for; raise DataError where it was changed."""
+        path = self.own / "files.json"
+        try:
+            text = path.read_bytes()
+        except OSError as error:
+            raise DataError(f"cannot read `{path}`: {error.strerror}", hints=(_rebuild(self),)) from error
+        if hashlib.sha256(text).hexdigest() != record.files_sha256:
+            raise DataError(f"`{path}` was changed", hints=(_rebuild(self),))
+        plain: dict[str, Any] = json.loads(text)
+        return {name: from_plain(FileEntry, entry, str(path)) for name, entry in plain.items()}
+
+    def require_complete(self) -> None:
+        """Raise PrefixError, with what to do, unless the env is complete."""
+        match self.state:
+            case "absent":
+                raise PrefixError(
+                    f"there is no env `{self.name}`",
+                    hints=("`rocenv list` shows the envs", f"rocenv create {self.name} --rocm VERSION"),
+                    code="env-missing",
+                )
+            case "foreign":
+                raise PrefixError(f"`{self.path}` is not an env of rocenv", code="env-foreign")
+            case "incomplete":
+                raise PrefixError(
+                    f"env `{self.name}` is incomplete: its creation was interrupted",
+                    hints=(
+                        "repeat the `rocenv create` command to complete it",
+                        f"rocenv remove {self.name}",
+                    ),
+                    code="env-incomplete",
+                )
+
+
+def files_sha256(files: Mapping[str, FileEntry]) -> str:
+    """Return the hash by which a record vouches for a list of files."""
+    return hashlib.sha256(_files_text(files)).hexdigest()
+
+
+def _files_text(files: Mapping[str, FileEntry]) -> bytes:
+    return json.dumps({name: to_plain(files[name]) for name in sorted(files)}, indent=0).encode()
+
+
+def _rebuild(prefix: Prefix) -> str:
+    return f"rocenv repair {prefix.name}"
+
+
+def library_folders(prefix: Prefix, lock: Lock) -> tuple[Path, ...]:
+    """Return the folders of a set's libraries, in the order in which they are searched."""
+    return tuple(
+        prefix.rocm / folder
+        for component in lock.components
+        if component.layout is not None
+        for folder in component.layout.library_dirs
+    )
+
+
+def prefix_of(home: Home, name: str) -> Prefix:
+    """Return the prefix of an env, which need not exist.
+
+    Raises:
+        PrefixError: The name cannot be one; says why.
+    """
+    reason = _against_name(name)
+    if reason:
+        raise PrefixError(
+            f"`{name.encode('unicode_escape').decode()}` cannot be the name of an env: {reason}",
+            hints=("take a short plain name, like `sd` or `rocm-5.7`",),
+            code="env-name",
+        )
+    return Prefix(home.envs / name)
+
+
+def _against_name(name: str) -> str:
+    if not name:
+        return "it is empty"
+    found = next((char for char in name if char in _FORBIDDEN), "")
+    if found:
+        return f"it contains `{found}`"
+    if any(unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp") for char in name):
+        return "it contains a control character"
+    if name[0] in ".-" or name[-1] in ". ":
+        return "it begins with a dot or a dash, or ends with a dot or a space"
+    if len(name.encode()) > _LONGEST_NAME_BYTES:
+        return "it is too long"
+    return ""
+
+
+def all_prefixes(home: Home) -> list[Prefix]:
+    """Return the prefixes of a home that rocenv made, complete or not, sorted by name."""
+    if not home.envs.is_dir():
+        return []
+    found = (Prefix(path) for path in sorted(home.envs.iterdir()) if not path.name.startswith("."))
+    return [prefix for prefix in found if prefix.state in ("complete", "incomplete")]

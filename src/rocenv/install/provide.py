@@ -1,0 +1,108 @@
+"""Have what a lock names: room for it, the packages in the store, the wheels in the cache."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rocenv.errors import PrefixError
+from rocenv.install import store
+from rocenv.install.fetch import fetch_all
+from rocenv.plan import artifacts_of
+from rocenv.progress import size_text
+from rocenv.system import free_bytes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rocenv.home import Home
+    from rocenv.model import Artifact, Component, Lock
+    from rocenv.net import Network
+    from rocenv.progress import Progress
+    from rocenv.sources.interpreter import Interpreter
+    from rocenv.sources.uv import Uv
+
+# Room for records, indices and the file system's own needs, beside the files themselves.
+_MARGIN_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workshop:
+    """What building works with."""
+
+    home: Home
+    network: Network
+    progress: Progress
+
+
+def require_room(lock: Lock, home: Home) -> None:
+    """Raise PrefixError unless the disk has room for what is not there yet, before anything is fetched."""
+    needed = sum(_bytes_to_come(artifact, home) for artifact in artifacts_of(lock))
+    free = free_bytes(home.path)
+    if needed and free < needed + _MARGIN_BYTES:
+        raise PrefixError(
+            f"the set needs {size_text(needed)} of disk below `{home.path}`, and {size_text(free)} are free",
+            hints=("`rocenv gc` shows what no env needs", "or set ROCENV_HOME to a folder on a larger disk"),
+            code="no-space",
+        )
+
+
+def _bytes_to_come(artifact: Artifact, home: Home) -> int:
+    here = (home.artifacts / artifact.sha256).exists()
+    download = 0 if here else artifact.size_bytes
+    if artifact.kind == "deb":
+        return 0 if store.holds(home, artifact) else download + artifact.installed_bytes
+    # A wheel's installed size is not known before it is unpacked; three times its own is a high guess.
+    return download + 3 * artifact.size_bytes
+
+
+def provide(lock: Lock, work: Workshop) -> dict[str, Path]:
+    """Have every package of a lock in the store and every wheel in the cache; return the wheels by hash.
+
+    Unpacking begins as soon as the first package is there, while the others are still being fetched.
+    """
+    artifacts = [part for part in artifacts_of(lock) if not store.holds(work.home, part)]
+    if not artifacts:
+        return {}
+    wheels: dict[str, Path] = {}
+    unpacked_bytes = sum(part.installed_bytes for part in artifacts if part.kind == "deb")
+    # The largest first: it decides when the work ends.
+    artifacts.sort(key=lambda part: -part.size_bytes)
+    cores = os.cpu_count() or 1
+    with (
+        ThreadPoolExecutor(min(cores, store.BLOCKS_AHEAD), thread_name_prefix="decode") as decoders,
+        ThreadPoolExecutor(min(cores, 2), thread_name_prefix="unpack") as unpackers,
+        work.progress.stage("Unpacking", unpacked_bytes) as stage,
+    ):
+        waiting = []
+        try:
+            for artifact, path in fetch_all(artifacts, work.home.artifacts, work.network, work.progress):
+                if artifact.kind == "deb":
+                    waiting.append(
+                        unpackers.submit(store.add, work.home, artifact, path, decoders, stage.advance)
+                    )
+                else:
+                    wheels[artifact.sha256] = path
+            for future in waiting:
+                future.result()
+        finally:
+            for future in waiting:
+                future.cancel()
+    return wheels
+
+
+def python_tools(component: Component, work: Workshop) -> tuple[Uv, Interpreter]:
+    """Return uv, set up for this home, and the Python that a component's wheels were chosen for."""
+    from rocenv.sources.interpreter import find_python
+    from rocenv.sources.uv import Uv
+
+    uv = Uv(
+        cache=work.home.uv_cache,
+        pythons=work.home.pythons,
+        environ=os.environ,
+        offline=work.network.is_offline,
+        tell=work.progress.note,
+    )
+    return uv, find_python(component.python.rpartition(".")[0], uv)

@@ -1,0 +1,163 @@
+"""The store: every artifact unpacked once, known by its hash, shared by all envs.
+
+`store/SHA256/` holds `tree/`, whose files are read-only, and `manifest.json`. It is filled beside its final
+place and renamed into it when complete, so what stands there is whole; leftovers of a killed process are
+wiped by the next one that wants the same artifact, or by `gc`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING
+
+from rocenv.codec import from_plain, load_json, to_plain
+from rocenv.errors import ArchiveError, DataError, FetchError
+from rocenv.install.deb import data_chunks
+from rocenv.install.unpack import unpack
+from rocenv.model import FileEntry
+from rocenv.system import locked, remove_tree, storage_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from concurrent.futures import Executor
+    from pathlib import Path
+
+    from rocenv.home import Home
+    from rocenv.model import Artifact
+
+STAGING = ".staging"
+BLOCKS_AHEAD = 3  # of usually 24 MiB each: enough for two cores, and far below the memory limit
+
+
+def tree_of(home: Home, artifact: Artifact) -> Path:
+    """Return the folder that holds an unpacked artifact's files."""
+    return home.store / artifact.sha256 / "tree"
+
+
+def holds(home: Home, artifact: Artifact) -> bool:
+    """Tell whether an artifact is in the store."""
+    return (home.store / artifact.sha256 / "manifest.json").exists()
+
+
+def manifest_of(home: Home, artifact: Artifact) -> dict[str, FileEntry]:
+    """Return what an artifact in the store consists of: path in its tree -> entry.
+
+    Raises:
+        DataError: It is not in the store, or its manifest is damaged.
+    """
+    path = home.store / artifact.sha256 / "manifest.json"
+    try:
+        plain = load_json(path)
+        return {name: from_plain(FileEntry, entry, str(path)) for name, entry in plain["files"].items()}
+    except (OSError, KeyError, TypeError, AttributeError) as error:
+        raise DataError(
+            f"{artifact.name} {artifact.version} is damaged in the store: cannot read `{path}`",
+            hints=(f"remove `{path.parent}` and run the same command again",),
+        ) from error
+
+
+def add(
+    home: Home, artifact: Artifact, package: Path, pool: Executor, advance: Callable[[int], None]
+) -> None:
+    """Put an artifact into the store, unless it is there.
+
+    Args:
+        home: Whose store.
+        artifact: What `package` must be.
+        package: The fetched file. Its hash is checked again: it may have lain in the cache for months.
+        pool: Decodes; shared by all artifacts of a set.
+        advance: Called with the number of bytes written, as they are written.
+
+    Raises:
+        ArchiveError: The package is damaged or unsafe; names the package.
+        FetchError: The file is not the one that was promised; it is removed, so that it is fetched again.
+        PrefixError: There is no room for it, or the store cannot be written.
+    """
+    final = home.store / artifact.sha256
+    with locked(home.lock("store", artifact.sha256)), storage_errors(home.path):
+        if holds(home, artifact):
+            return
+        _require_hash(artifact, package)
+        staging = home.store / STAGING / artifact.sha256
+        remove_tree(staging)
+        try:
+            (staging / "tree").mkdir(parents=True)
+            with package.open("rb") as stream:
+                files = unpack(data_chunks(stream, pool, BLOCKS_AHEAD), staging / "tree", advance)
+            manifest = {"schema": 1, "name": artifact.name, "version": artifact.version}
+            text = json.dumps({**manifest, "files": to_plain(files)})
+            (staging / "manifest.json").write_text(text, encoding="utf-8")
+            staging.rename(final)
+        except ArchiveError as error:
+            raise ArchiveError(
+                f"{artifact.name} {artifact.version}: {error.message}",
+                hints=(f"the package came from {artifact.url}; report this to whoever builds it",),
+            ) from error
+        finally:
+            remove_tree(staging)
+
+
+def discard(home: Home, artifact: Artifact) -> None:
+    """Take an artifact out of the store; the envs that were built from it keep their files."""
+    with locked(home.lock("store", artifact.sha256)):
+        _take_out(home, home.store / artifact.sha256)
+
+
+def sweep(home: Home, keep: frozenset[str], *, dry_run: bool) -> list[tuple[str, int]]:
+    """Remove the artifacts that no env needs, and leftovers; the caller holds `home.in_use` exclusively.
+
+    Returns:
+        What was removed, or with `dry_run` would be: (name and version, bytes).
+    """
+    freed = []
+    for folder in sorted(home.store.glob("*")) if home.store.exists() else []:
+        if folder.name in keep:
+            continue
+        freed.append((_title(folder), tree_bytes(folder)))
+        if not dry_run:
+            _take_out(home, folder)
+    return [(title, size) for title, size in freed if size]
+
+
+def _take_out(home: Home, folder: Path) -> None:
+    """Remove a folder of the store; out of its place first, so that half of it never looks whole."""
+    if folder.name == STAGING:
+        remove_tree(folder)
+        return
+    doomed = home.store / STAGING / f"{folder.name}.gone"
+    doomed.parent.mkdir(exist_ok=True)
+    remove_tree(doomed)
+    folder.rename(doomed)
+    remove_tree(doomed)
+
+
+def tree_bytes(folder: Path) -> int:
+    """Return the bytes in the files below a folder, links not followed."""
+    return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_symlink() or path.is_file())
+
+
+def _title(folder: Path) -> str:
+    if folder.name == STAGING:
+        return "leftovers of interrupted work"
+    try:
+        manifest = load_json(folder / "manifest.json")
+        return f"{manifest['name']} {manifest['version']}"
+    except (OSError, DataError, KeyError):
+        return folder.name
+
+
+def _require_hash(artifact: Artifact, package: Path) -> None:
+    with package.open("rb") as stream:
+        digest = hashlib.sha256()
+        while data := stream.read(1 << 20):
+            digest.update(data)
+    if digest.hexdigest() == artifact.sha256:
+        return
+    package.unlink()
+    raise FetchError(
+        f"the fetched file of {artifact.name} {artifact.version} is damaged: its sha256 is "
+        f"{digest.hexdigest()}, not {artifact.sha256}",
+        hints=("it was removed; run the same command again to fetch it anew",),
+        code="hash-mismatch",
+    )

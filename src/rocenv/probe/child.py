@@ -1,0 +1,68 @@
+"""`python -m rocenv.probe.child RUNG`: run one rung, and live or die with it.
+
+Reads a Task from stdin and writes one Answer to stdout, one line of JSON each. Whatever vendor libraries
+print, on whichever stream, goes to stderr. Exit code 0 says that there is an answer, of whatever kind; what
+ends this process otherwise is what the parent reports.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, NoReturn
+
+from rocenv.probe import hip, products, rungs
+from rocenv.probe.session import Failure, NoDevice, Session
+from rocenv.probe.wire import STANDIN, Answer, Task
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+RUNGS: dict[str, Callable[[Session], str]] = {
+    "load": rungs.load,
+    "version": rungs.version,
+    "compile": rungs.compile_kernel,
+    "device": rungs.device,
+    "memory": rungs.memory,
+    "kernel": products.kernel,
+    "gemm": products.gemm_own,
+    "blas": products.blas,
+}
+
+
+def answer(rung: str, task: Task) -> Answer:
+    """Run a rung, then look at where every library that it needed came from."""
+    session = Session(task)
+    found = _attempt(RUNGS[rung], session)
+    leaks = session.leaks()
+    if leaks:
+        own = [] if found.status == "passed" else [found.detail]
+        found = Answer(status="failed", detail="; ".join(own + leaks))
+    if session.standin:
+        found = Answer(status=found.status, detail=f"{STANDIN}: {found.detail}", no_device=found.no_device)
+    return found
+
+
+def _attempt(rung: Callable[[Session], str], session: Session) -> Answer:
+    try:
+        return Answer(status="passed", detail=rung(session))
+    except NoDevice as error:
+        return Answer(status="skipped", detail=str(error), no_device=True)
+    except (Failure, hip.CallError) as error:
+        return Answer(status="failed", detail=str(error))
+
+
+def main() -> NoReturn:
+    """Answer on the original stdout, and leave without running the vendor libraries' destructors."""
+    out = os.dup(1)
+    os.dup2(2, 1)
+    line = answer(sys.argv[1], Task.from_json(sys.stdin.read())).to_json()
+    hip.flush_c_streams()
+    sys.stderr.flush()
+    os.write(out, line.encode() + b"\n")
+    # Destructors of a runtime crash at exit now and then, after all that was asked was answered.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

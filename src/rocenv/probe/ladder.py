@@ -1,0 +1,203 @@
+"""The parent's side of the ladder: which rungs there are, what each needs, and what became of its child.
+
+A crash, an abort or a hang of a child is a result. Nothing here loads a vendor library.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rocenv import system
+from rocenv.model import RungResult
+from rocenv.probe.wire import CALLING, NO_GPU, STANDIN, Answer, Task
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+# In order; each runs only if those that it needs passed. `torch` asks for no rung of the set's own runtime:
+# its wheel brings another one, and that a wheel was built without ROCm shows without a GPU.
+NEEDS: dict[str, tuple[str, ...]] = {
+    "files": (),
+    "load": ("files",),
+    "version": ("load",),
+    "compile": ("load",),
+    "device": ("load",),
+    "memory": ("device",),
+    "kernel": ("memory", "compile"),
+    "gemm": ("kernel",),
+    "blas": ("memory",),
+    "torch": ("files",),
+}
+RUNGS = tuple(NEEDS)
+# Not `-m`: isolated mode hides a rocenv that lies in the user's own site folder or on PYTHONPATH.
+_CHILD = "import sys; sys.path.append(sys.argv.pop(1)); from rocenv.probe.child import main; main()"
+_PACKAGE_PARENT = Path(__file__).parents[2]
+_TORCH_SCRIPT = Path(__file__).with_name("torch_gemm.py")
+_TAIL_BYTES = 4096
+_ANSWER_BYTES = 65536
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """What the ladder needs to know about an env and about this run."""
+
+    task: Task
+    python: tuple[str, ...]  # the start of the command line that runs rocenv's own Python, a loader included
+    environ: Mapping[str, str]  # of every child, complete
+    timeout_s: float  # for each rung
+    torch_python: tuple[str, ...] = ()  # the same for the env's own Python; () = the env has no torch
+
+    @property
+    def rungs(self) -> tuple[str, ...]:
+        """The rungs that make sense for this env."""
+        absent = set()
+        if not self.task.libraries:
+            absent = set(RUNGS) - {"files", "torch"}
+        elif "rocblas" not in self.task.libraries:
+            absent = {"blas"}
+        if not self.torch_python:
+            absent |= {"torch"}
+        return tuple(rung for rung in RUNGS if rung not in absent)
+
+
+def run_ladder(
+    probe: Probe,
+    rungs: Sequence[str],
+    *,
+    files: Callable[[], RungResult],
+    report: Callable[[RungResult], None] = lambda _result: None,
+) -> tuple[RungResult, ...]:
+    """Run `rungs` in the ladder's order, each only if those that it needs passed.
+
+    Args:
+        probe: The env.
+        rungs: Which to run; what one of them needs and is not among them is taken for granted.
+        files: The rung `files`, which is the caller's.
+        report: Called with each result as soon as it is there.
+    """
+    results: dict[str, RungResult] = {}
+    for rung in (rung for rung in RUNGS if rung in rungs):
+        result = _unmet(rung, results) or (files() if rung == "files" else run_rung(probe, rung))
+        result = _naming_standin(result, results.get("load"))
+        results[rung] = result
+        report(result)
+    return tuple(results.values())
+
+
+def run_rung(probe: Probe, rung: str) -> RungResult:
+    """Run one rung in a child of its own; its stderr is kept as RUNG.log in the task's folder for work.
+
+    A child that is still there after the timeout is ended together with what it started.
+    """
+    log = Path(probe.task.work_dir, f"{rung}.log")
+    start = time.monotonic()
+    with tempfile.TemporaryFile() as out, log.open("wb") as err:
+        try:
+            child = subprocess.Popen(
+                _command(probe, rung),
+                stdin=subprocess.PIPE,
+                stdout=out,
+                stderr=err,
+                env=dict(probe.environ),
+                cwd=probe.task.work_dir,
+                **system.group_options(),
+            )
+        except OSError as error:
+            return RungResult(
+                rung=rung, status="failed", elapsed_s=0.0, detail=f"cannot start the child: {error}"
+            )
+        exit_code = _feed(child, probe.task.to_json().encode(), probe.timeout_s)
+        elapsed_s = time.monotonic() - start
+        out.seek(0)
+        answer = out.read(_ANSWER_BYTES).decode("utf-8", "replace")
+    result = _classify(rung, exit_code, answer, _tail(log), probe.timeout_s)
+    return replace(result, elapsed_s=elapsed_s)
+
+
+def _command(probe: Probe, rung: str) -> list[str]:
+    if rung == "torch":
+        return [*probe.torch_python, "-I", str(_TORCH_SCRIPT), str(probe.task.seed)]
+    return [*probe.python, "-I", "-c", _CHILD, str(_PACKAGE_PARENT), rung]
+
+
+def _feed(child: subprocess.Popen[bytes], text: bytes, timeout_s: float) -> int | None:
+    """Return the exit code, or None if the child had to be ended."""
+    try:
+        child.communicate(text, timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        system.kill_group(child)
+        return None
+    except BaseException:
+        system.kill_group(child)
+        raise
+    return child.returncode
+
+
+def _classify(rung: str, exit_code: int | None, output: str, stderr: str, timeout_s: float) -> RungResult:
+    result = RungResult(
+        rung=rung, status="crashed", elapsed_s=0.0, detail="", exit_code=exit_code, stderr_tail=stderr
+    )
+    if exit_code is None:
+        return replace(
+            result, status="timeout", detail=f"no answer within {timeout_s:g} s{_last_call(stderr)}"
+        )
+    if exit_code != 0:
+        how = "crashed" if system.is_crash(exit_code) else "ended without an answer"
+        return replace(result, detail=f"{how}: {system.describe_exit(exit_code)}{_last_call(stderr)}")
+    try:
+        answer = Answer.from_json(output)
+    except ValueError as error:
+        shown = f": `{_printable(output[:80])}`" if output else ""
+        return replace(result, detail=f"ended without an answer, its output is {error}{shown}")
+    return replace(result, status=answer.status, detail=answer.detail, no_device=answer.no_device)
+
+
+def _last_call(stderr: str) -> str:
+    """Return what a child that never answered was doing, and what was printed last."""
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    calls = [line.removeprefix(CALLING) for line in lines if line.startswith(CALLING)]
+    text = f" in {calls[-1]}" if calls else ""
+    if lines and not lines[-1].startswith(CALLING):
+        text += f", the last it said: {_printable(lines[-1][:200])}"
+    return text
+
+
+def _printable(text: str) -> str:
+    return "".join(character if character.isprintable() else "?" for character in text)
+
+
+def _tail(log: Path) -> str:
+    """Return the end of a log; an empty one is removed."""
+    with log.open("rb") as stream:
+        size = stream.seek(0, 2)
+        stream.seek(max(0, size - _TAIL_BYTES))
+        text = stream.read().decode("utf-8", "replace")
+    if size == 0:
+        log.unlink()
+    return text
+
+
+def _unmet(rung: str, results: Mapping[str, RungResult]) -> RungResult | None:
+    """Return the result of a rung that cannot run after these, None if it can."""
+    missing = [need for need in NEEDS[rung] if need in results and results[need].status != "passed"]
+    if not missing:
+        return None
+    # A fault outranks the want of a GPU: it is there to be mended on this machine.
+    no_device = all(results[need].no_device for need in missing)
+    needed = ", ".join(f"`{need}`" for need in missing if not results[need].no_device)
+    detail = NO_GPU if no_device else f"needs {needed}"
+    return RungResult(rung=rung, status="skipped", elapsed_s=0.0, detail=detail, no_device=no_device)
+
+
+def _naming_standin(result: RungResult, load: RungResult | None) -> RungResult:
+    """Name the stand-in also where its child died before it could."""
+    in_use = load is not None and STANDIN in load.detail
+    met = result.status != "skipped" and result.rung not in ("files", "torch")
+    if not in_use or not met or STANDIN in result.detail:
+        return result
+    return replace(result, detail=f"{STANDIN}: {result.detail}")

@@ -1,0 +1,84 @@
+"""The rung `torch`: a matrix product and a convolution in the env's own torch, against float64 on the CPU.
+
+Run by path with the env's own Python, which has torch and no rocenv: standard library and torch only. Writes
+the same line of JSON as the children of the other rungs, and exits 0 when it does.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+from typing import Any
+
+_SIZE = 256
+_BATCH, _IN, _OUT, _IMAGE, _WINDOW = 4, 3, 16, 32, 3
+_U32 = 2.0**-24
+# Winograd and FFT convolutions transform their input first and lose more than a sum in any order can.
+_TRANSFORM_LOSS = 256
+
+
+def _within(got: Any, exact: Any, magnitude: Any, factor: float) -> str:
+    """Return what is wrong with `got`, "" if each element is within factor * magnitude of `exact`."""
+    error = (got.double().cpu() - exact).abs()
+    wrong = int((~(error <= factor * magnitude)).sum())  # NaN is wrong
+    return f"{wrong} of {error.numel()} elements are wrong" if wrong else ""
+
+
+def _gamma(terms: int) -> float:
+    return terms * _U32 / (1 - terms * _U32)
+
+
+def matmul(torch: Any, device: str) -> str:
+    """Return what is wrong with a float32 matrix product on `device`."""
+    a, b = (torch.rand(_SIZE, _SIZE) * 2 - 1 for _ in range(2))
+    got = a.to(device) @ b.to(device)
+    exact, magnitude = a.double() @ b.double(), a.double().abs() @ b.double().abs()
+    return _within(got, exact, magnitude, _gamma(_SIZE))
+
+
+def conv2d(torch: Any, device: str) -> str:
+    """Return what is wrong with a convolution with 16 output channels on `device`.
+
+    Source: ROCm/ROCm#3951, where exactly these came out wrong on one target, without an error.
+    """
+    convolve = torch.nn.functional.conv2d
+    image = torch.rand(_BATCH, _IN, _IMAGE, _IMAGE) * 2 - 1
+    weight = torch.rand(_OUT, _IN, _WINDOW, _WINDOW) * 2 - 1
+    got = convolve(image.to(device), weight.to(device), padding=1)
+    exact = convolve(image.double(), weight.double(), padding=1)
+    magnitude = convolve(image.double().abs(), weight.double().abs(), padding=1)
+    return _within(got, exact, magnitude, _TRANSFORM_LOSS * _gamma(_IN * _WINDOW * _WINDOW))
+
+
+def answer(seed: int) -> dict[str, Any]:
+    """Return what the rung found."""
+    try:
+        torch: Any = importlib.import_module("torch")
+    except Exception as error:  # whatever its libraries bring up
+        return {"status": "failed", "detail": f"torch cannot be imported: {type(error).__name__}: {error}"}
+    name = f"torch {torch.__version__}"
+    if not torch.version.hip:
+        return {"status": "failed", "detail": f"{name} is no ROCm build"}
+    if not torch.cuda.is_available():
+        return {"status": "skipped", "detail": f"no GPU here: {name} sees none", "no_device": True}
+    try:
+        torch.manual_seed(seed)
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+        faults = {"matmul": matmul(torch, "cuda"), "conv2d": conv2d(torch, "cuda")}
+    except Exception as error:
+        return {"status": "failed", "detail": f"{name}: {type(error).__name__}: {error}"}
+    wrong = [f"{check}: {fault}" for check, fault in faults.items() if fault]
+    if wrong:
+        return {"status": "failed", "detail": f"{name}: {'; '.join(wrong)}, seed {seed}"}
+    return {"status": "passed", "detail": f"{name}, HIP {torch.version.hip}: matmul and conv2d, seed {seed}"}
+
+
+if __name__ == "__main__":
+    out = os.dup(1)
+    os.dup2(2, 1)
+    line = json.dumps(answer(int(sys.argv[1])))
+    sys.stderr.flush()
+    os.write(out, line.encode() + b"\n")
+    os._exit(0)

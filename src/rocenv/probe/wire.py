@@ -1,0 +1,73 @@
+"""What the parent and the child of a rung say to each other: one JSON object each way.
+
+Nothing but the standard library, since the child imports it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+AnswerStatus = Literal["passed", "failed", "skipped"]
+ANSWER_STATUSES = ("passed", "failed", "skipped")
+NO_GPU = "no GPU here"
+STANDIN = "STAND-IN, not a GPU runtime"
+# A child writes this before each call into a vendor library: the last one names the call that never returned.
+CALLING = "rocenv: calling "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """All that the child of a rung is told."""
+
+    target: str  # what the set was resolved for, "gfx1100"
+    prefix: str  # absolute; every library has to come from below it
+    libraries: dict[str, str]  # role (hip, hiprtc, rocblas) -> absolute path; hiprtc may be hip's file
+    work_dir: str  # existing folder for the GEMM source, the code objects and the logs
+    expected: dict[str, str]  # role -> version prefix that the library must report, "5.7"
+    known: tuple[str, ...] = ()  # names of the prefix's libraries: mapped from anywhere else is a leak
+    allowed_outside: tuple[str, ...] = ()  # name patterns of libraries that are the machine's, "libc.so.6"
+    seed: int = 1  # of the random input
+
+    def to_json(self) -> str:
+        """Return the line that `from_json` reads."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Task:
+        """Return the task that the parent wrote; it is trusted."""
+        fields: dict[str, Any] = json.loads(text)
+        fields["known"] = tuple(fields["known"])
+        fields["allowed_outside"] = tuple(fields["allowed_outside"])
+        return cls(**fields)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a rung found, as its child saw it."""
+
+    status: AnswerStatus
+    detail: str
+    no_device: bool = False
+
+    def to_json(self) -> str:
+        """Return the one line that the child prints."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Answer:
+        """Return the answer in a child's output; raise ValueError, with what is wrong, if it is none."""
+        lines = text.splitlines()
+        if len(lines) != 1:
+            raise ValueError(f"{len(lines)} lines instead of one")
+        try:
+            fields = json.loads(lines[0])
+        except ValueError as error:
+            raise ValueError("no JSON") from error
+        if not isinstance(fields, dict):
+            raise ValueError("no JSON object")
+        status, detail, no_device = fields.get("status"), fields.get("detail"), fields.get("no_device", False)
+        if status not in ANSWER_STATUSES or not isinstance(detail, str) or not isinstance(no_device, bool):
+            raise ValueError("not an answer")
+        return cls(status=status, detail=detail, no_device=no_device)

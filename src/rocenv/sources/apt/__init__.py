@@ -1,0 +1,204 @@
+"""Apt repositories as a source: from a set of the matrix to the exact packages it consists of today."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from rocenv.codec import from_plain, load_json, to_plain
+from rocenv.errors import DataError, FetchError
+from rocenv.model import Artifact
+from rocenv.sources.apt import setup
+from rocenv.sources.apt.closure import NoClosure, closure, demands_on
+from rocenv.sources.apt.control import Relation
+from rocenv.sources.apt.index import FRESH_S, Lists, Place, State, join, refresh
+from rocenv.sources.apt.version import compare, upstream, version_key
+from rocenv.system import glibc_version, read_text, write_atomic
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from rocenv.home import Home
+    from rocenv.matrix.rows import CLibrary, Matrix, Repo, RocmSet
+    from rocenv.net import Network
+    from rocenv.sources.apt.control import Package
+    from rocenv.sources.apt.setup import Settings
+
+DEBIAN = "debian:"
+HOST = "host:"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A set as its repositories have it now."""
+
+    version: str
+    artifacts: tuple[Artifact, ...]
+    glibc: str  # the oldest C library it runs with, "2.38"
+    own_glibc: bool  # the machine's is older: the set brings its own along
+    notes: tuple[str, ...] = ()
+
+
+def find(row: RocmSet, matrix: Matrix, home: Home, network: Network, *, max_age_s: float = FRESH_S) -> Found:
+    """Return the packages that a set of the matrix consists of.
+
+    Args:
+        row: The set.
+        matrix: Its channels, repositories and rules.
+        home: Where indices are kept.
+        network: The way out, with the user's mirrors.
+        max_age_s: How old an index may be.
+
+    Raises:
+        FetchError: An index cannot be had, or cannot be trusted.
+        NoClosure: The index lacks something that the set needs.
+    """
+    settings = setup.settings()
+    network = replace(network, proxy=network.proxy or settings.http_proxy)
+    repos = [matrix.repos[name] for name in matrix.channels[row.channel].repos]
+    opened = [_open(repo, row, home, network, settings, max_age_s) for repo in repos]
+    notes = tuple(
+        f"the index of {repo.name} ran out on {state.expired}; it is used because this machine's apt is set "
+        "not to check that"
+        for repo, (_, state) in zip(repos, opened, strict=True)
+        if state.expired
+    )
+    question = _question(row, matrix, [state for _, state in opened])
+    answer = home.indices / "closures" / f"{question}.json"
+    try:
+        found = from_plain(Found, load_json(answer), str(answer))
+    except (OSError, DataError):
+        lists = [Lists(repo.name, folder, state) for repo, (folder, state) in zip(repos, opened, strict=True)]
+        bases = {repo.name: state.base for repo, (_, state) in zip(repos, opened, strict=True)}
+        found = _resolve(row, matrix, lists, bases)
+        answer.parent.mkdir(exist_ok=True)
+        write_atomic(answer, json.dumps(to_plain(found)).encode())
+    return replace(found, notes=(*found.notes, *notes))
+
+
+def addresses(repo: Repo, apt_dir: str, network: Network) -> tuple[str, ...]:
+    """Return the bases that a repository has on this machine, to rebuild a lock made elsewhere."""
+    return _with_machine_mirrors(repo, network).candidates(repo.base.format(apt_dir=apt_dir))
+
+
+def _open(
+    repo: Repo, row: RocmSet, home: Home, network: Network, settings: Settings, max_age_s: float
+) -> tuple[Path, State]:
+    network = _with_machine_mirrors(repo, network)
+    base = repo.base.format(apt_dir=row.apt_dir)
+    suite = repo.suite or (_own_release() if base == HOST else row.suite)
+    if not network.candidates(join(base, "dists/")):
+        raise FetchError(
+            f"this machine's apt knows no mirror for `{repo.name}`",
+            hints=(f"name one: `rocenv config set mirrors.{base} https://HOST/PATH`",),
+            code="no-mirror",
+        )
+    identity = hashlib.sha256(f"{base} {suite} {repo.fingerprints}".encode()).hexdigest()[:12]
+    folder = home.indices / f"{repo.name}-{identity}"
+    place = Place(
+        repo=repo.name,
+        base=base,
+        suite=suite,
+        components=repo.components,
+        keyrings=_keyrings(repo, folder, network),
+        fingerprints=repo.fingerprints,
+        remedy=f"install the keyring: {' or '.join(repo.keyrings)}"
+        if repo.keyrings
+        else f"fetch the key again: `rocenv cache clear indices`; it comes from {repo.key_url}",
+    )
+    return folder, refresh(place, folder, network, settings, max_age_s=max_age_s)
+
+
+def _with_machine_mirrors(repo: Repo, network: Network) -> Network:
+    """Return the network with what apt knows put after what the user set."""
+    if repo.base not in (DEBIAN, HOST):
+        return network
+    known = tuple(entry.uri for entry in setup.mirrors_of(_suites(repo)))
+    mirrors = dict(network.mirrors)
+    mirrors[repo.base] = tuple(dict.fromkeys(mirrors.get(repo.base, ()) + known))
+    return replace(network, mirrors=tuple(mirrors.items()))
+
+
+def _suites(repo: Repo) -> frozenset[str]:
+    """Return the suites by which an entry of apt's lists is known to be a mirror of this distribution."""
+    return frozenset((_own_release(),)) if repo.base == HOST else frozenset(repo.suites_known)
+
+
+def _own_release() -> str:
+    for line in (read_text("/etc/os-release") or "").splitlines():
+        if line.startswith("VERSION_CODENAME="):
+            return line.partition("=")[2].strip().strip('"')
+    return ""
+
+
+def _keyrings(repo: Repo, folder: Path, network: Network) -> tuple[bytes, ...]:
+    if not repo.key_url:
+        named = [entry.signed_by for entry in setup.mirrors_of(_suites(repo))]
+        rings = (setup.keyring_bytes(path) for path in dict.fromkeys((*repo.keyrings, *filter(None, named))))
+        return tuple(ring for ring in rings if ring is not None)
+    kept = folder / "key"
+    if not kept.exists():
+        answer = network.get(repo.key_url, limit_bytes=1 << 20)
+        folder.mkdir(parents=True, exist_ok=True)
+        # Whatever the server sends: only a key with the pinned fingerprint is ever trusted.
+        write_atomic(kept, getattr(answer, "body", b""))
+    return (kept.read_bytes(),)
+
+
+def _question(row: RocmSet, matrix: Matrix, states: Sequence[State]) -> str:
+    """Return a name for everything that the answer depends on."""
+    said = {
+        "form": 1,
+        "lists": [[state.base, *(file.sha256 for file in state.files)] for state in states],
+        "roots": row.packages,
+        "version": [row.version, row.floating, row.version_package],
+        "keep_out": matrix.keep_out_patterns,
+        "c_library": [library.package for library in matrix.c_libraries],
+        "glibc": glibc_version(),
+    }
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _resolve(row: RocmSet, matrix: Matrix, lists: Sequence[Lists], bases: Mapping[str, str]) -> Found:
+    roots = tuple((Relation(name),) for name in row.packages)
+    patterns = matrix.keep_out_patterns
+    c_library = matrix.c_libraries[0]
+    packages = closure(roots, lists, (*patterns, c_library.package))
+    glibc = _oldest_glibc(packages, c_library)
+    machine = glibc_version()
+    own = machine is None or compare(f"{machine[0]}.{machine[1]}", glibc) < 0
+    if own:
+        packages = closure((*roots, (Relation(c_library.package),)), lists, patterns)
+    version = row.version
+    if row.floating:
+        version = upstream(next(p.version for p in packages if p.name == row.version_package))
+    return Found(
+        version=version,
+        artifacts=tuple(_artifact(package, bases) for package in packages),
+        glibc=glibc,
+        own_glibc=own,
+    )
+
+
+def _oldest_glibc(packages: Sequence[Package], c_library: CLibrary) -> str:
+    demands = demands_on(packages, c_library.package)
+    return upstream(max(demands, key=version_key)) if demands else "0"
+
+
+def _artifact(package: Package, bases: Mapping[str, str]) -> Artifact:
+    if not package.sha256 or not package.filename:
+        raise NoClosure(f"{package} has no hash or no file in the index")
+    return Artifact(
+        kind="deb",
+        name=package.name,
+        version=package.version,
+        url=join(bases[package.repo], package.filename),
+        sha256=package.sha256,
+        size_bytes=package.size_bytes,
+        installed_bytes=package.installed_bytes,
+        repo=package.repo,
+        path=package.filename,
+    )

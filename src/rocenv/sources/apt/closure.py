@@ -1,0 +1,171 @@
+"""The dependency closure of some packages: pure, complete, and deterministic.
+
+A depth-first search with backtracking: it finds a set wherever one exists. Preference, in this order: a
+package that is already chosen; the packager's first alternative; a real package before one that only
+provides the name; the repository named first; the newest version.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from rocenv.sources.apt.version import satisfies, version_key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rocenv.sources.apt.control import Clause, Package, Relation
+
+
+class Index(Protocol):
+    """What a repository offers."""
+
+    def named(self, name: str) -> Sequence[Package]:
+        """Return the packages of that name."""
+        ...
+
+    def providing(self, name: str) -> Sequence[Package]:
+        """Return the packages of other names that say they provide it."""
+        ...
+
+
+class NoClosure(Exception):
+    """The packages cannot be had together; the text says which need is not met, and whose it is."""
+
+
+@dataclass(slots=True)
+class _Search:
+    indices: Sequence[Index]
+    keep_out: tuple[str, ...]
+    chosen: dict[str, Package] = field(default_factory=dict)
+    blame: str = ""
+    deepest: int = -1
+
+
+def closure(
+    roots: Sequence[Clause], indices: Sequence[Index], keep_out: Sequence[str]
+) -> tuple[Package, ...]:
+    """Return the packages that `roots` need, themselves included, sorted by name.
+
+    Args:
+        roots: What is asked for.
+        indices: Where to look, the preferred one first.
+        keep_out: Name patterns of packages that a prefix has no use for. A need that one of them would meet
+            counts as met.
+
+    Raises:
+        NoClosure: No choice meets every need.
+    """
+    search = _Search(indices, tuple(keep_out))
+    wanted: tuple[tuple[Clause, str], ...] = tuple((clause, "the set itself") for clause in roots)
+    if not _solve(search, wanted):
+        raise NoClosure(search.blame)
+    return tuple(search.chosen[name] for name in sorted(search.chosen))
+
+
+def demands_on(packages: Sequence[Package], name: str) -> tuple[str, ...]:
+    """Return the versions that `packages` ask of `name` as a lower bound, without order."""
+    return tuple(
+        relation.version
+        for package in packages
+        for clause in package.depends
+        for relation in clause
+        if relation.name == name and relation.operator in (">=", ">>", "=")
+    )
+
+
+def _solve(search: _Search, wanted: tuple[tuple[Clause, str], ...]) -> bool:
+    """Meet every wanted clause; on False, `search.chosen` is as it was."""
+    position = 0
+    while position < len(wanted):
+        clause, _ = wanted[position]
+        if not _kept_out(clause, search.keep_out) and not _met(clause, search.chosen):
+            break
+        position += 1
+    else:
+        return True
+    clause, whose = wanted[position]
+    for package in _options(clause, search):
+        search.chosen[package.name] = package
+        needs = tuple((need, str(package)) for need in package.depends)
+        if _solve(search, needs + wanted[position + 1 :]):
+            return True
+        del search.chosen[package.name]
+    if len(search.chosen) > search.deepest:
+        search.deepest = len(search.chosen)
+        search.blame = _why_not(clause, whose, search)
+    return False
+
+
+def _kept_out(clause: Clause, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatch.fnmatchcase(relation.name, pattern) for relation in clause for pattern in patterns)
+
+
+def _met(clause: Clause, chosen: dict[str, Package]) -> bool:
+    return any(
+        _meets(package, relation) for relation in clause for package in _bearing(relation.name, chosen)
+    )
+
+
+def _bearing(name: str, chosen: dict[str, Package]) -> Iterator[Package]:
+    if name in chosen:
+        yield chosen[name]
+    for package in chosen.values():
+        if any(provided.name == name for provided in package.provides):
+            yield package
+
+
+def _meets(package: Package, relation: Relation) -> bool:
+    if package.name == relation.name and satisfies(package.version, relation.operator, relation.version):
+        return True
+    for provided in package.provides:
+        if provided.name != relation.name:
+            continue
+        # A name provided without a version meets only a relation without one.
+        if relation.operator == "":
+            return True
+        if provided.operator == "=" and satisfies(provided.version, relation.operator, relation.version):
+            return True
+    return False
+
+
+def _options(clause: Clause, search: _Search) -> Iterator[Package]:
+    for relation in clause:
+        for find in ("named", "providing"):
+            for index in search.indices:
+                found = sorted(
+                    getattr(index, find)(relation.name), key=lambda p: version_key(p.version), reverse=True
+                )
+                for package in found:
+                    if _meets(package, relation) and _fits(package, search):
+                        yield package
+
+
+def _fits(package: Package, search: _Search) -> bool:
+    """Tell whether a package can stand beside the chosen ones, and is none that must stay out."""
+    if package.name in search.chosen:
+        return False
+    if any(fnmatch.fnmatchcase(package.name, pattern) for pattern in search.keep_out):
+        return False
+    for other in search.chosen.values():
+        if any(_meets(other, against) for against in package.conflicts):
+            return False
+        if any(_meets(package, against) for against in other.conflicts):
+            return False
+    return True
+
+
+def _why_not(clause: Clause, whose: str, search: _Search) -> str:
+    text = " | ".join(map(str, clause))
+    found = sorted(
+        {
+            str(package)
+            for relation in clause
+            for index in search.indices
+            for package in (*index.named(relation.name), *index.providing(relation.name))
+        }
+    )
+    offered = f"the index has {', '.join(found[:4])}" if found else "the index has no such package"
+    return f"`{text}`, needed by {whose}, cannot be met: {offered}"

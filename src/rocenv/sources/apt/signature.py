@@ -1,0 +1,62 @@
+"""Whether a repository's `InRelease` was signed by whom it must be: an error where that cannot be shown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rocenv.errors import FetchError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def verified_text(
+    signed: bytes, keyrings: Sequence[bytes], fingerprints: Sequence[str], *, what: str, remedy: str
+) -> str:
+    """Return the text inside a clear-signed file that one of the trusted keys has signed.
+
+    Only what the signature covers is returned: text before or after the signed part is dropped.
+
+    Args:
+        signed: The file.
+        keyrings: OpenPGP certificates, armoured or not, many in one or not.
+        fingerprints: Of the only certificates to trust; empty = every one of the keyrings.
+        what: Names the file in the error.
+        remedy: What the user can do about a missing key.
+
+    Raises:
+        FetchError: There is no valid signature by a trusted key.
+    """
+    import pysequoia
+
+    certificates = []
+    for keyring in keyrings:
+        try:
+            certificates += pysequoia.Cert.split_bytes(keyring)
+        except Exception as error:
+            raise FetchError(
+                f"the keyring for {what} cannot be read: {_first_line(error)}",
+                hints=(remedy,),
+                code="signature",
+            ) from error
+    wanted = {fingerprint.lower().replace(" ", "") for fingerprint in fingerprints}
+    trusted = [cert for cert in certificates if not wanted or cert.fingerprint.lower() in wanted]
+    if not trusted:
+        raise FetchError(f"no key to check the signature of {what} with", hints=(remedy,), code="signature")
+    try:
+        result = pysequoia.verify(bytes=signed, store=lambda _ids: trusted)
+    except (
+        Exception
+    ) as error:  # it raises RuntimeError and its own kinds, for damage and bad signatures alike
+        raise FetchError(
+            f"the signature of {what} does not hold: {_first_line(error)}",
+            hints=("a mirror or proxy may have changed the file; try again, or another mirror", remedy),
+            code="signature",
+        ) from error
+    if not result.valid_sigs or result.bytes is None:
+        raise FetchError(f"{what} is not signed", hints=(remedy,), code="signature")
+    return bytes(result.bytes).decode("utf-8", "replace")
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or ["unknown"])[0].strip().rstrip(".")

@@ -1,0 +1,175 @@
+"""Wheel indices: from requirements to the exact wheels, with their hashes.
+
+uv resolves against the index of the matrix row alone: no general index is ever asked, so that a CPU or CUDA
+build of the same name cannot win.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from rocenv.errors import FetchError, ResolutionImpossible, RocenvError
+from rocenv.model import Artifact
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rocenv.sources.interpreter import Interpreter
+    from rocenv.sources.uv import Outcome, Uv
+
+# The projects whose local version (`+rocm6.2`) says which GPUs they are built for.
+_GPU_BUILDS = frozenset({"torch", "torchaudio", "torchvision"})
+
+
+def resolve_wheels(
+    requirements: Sequence[str],
+    *,
+    index_url: str,
+    local: str,
+    python: Interpreter,
+    uv: Uv,
+    extra_index_urls: Sequence[str] = (),
+    candidates: Callable[[str], Sequence[str]] = lambda url: (url,),
+) -> tuple[Artifact, ...]:
+    """Return the wheels that fulfil `requirements` and all they depend on, sorted by name.
+
+    Each has a sha256. Where the index names none, uv fetches that wheel once to compute it, and `uv.tell`
+    hears of the download. `size_bytes` is 0 where the index does not say it.
+
+    Args:
+        requirements: PEP 508, such as `torch==2.5.*`.
+        index_url: The index of the matrix row. A project that it has is taken from nowhere else.
+        local: The local version that torch and its siblings must carry: `rocm6.2`.
+        python: The interpreter that the wheels are for.
+        uv: Resolves, with its cache of index pages; offline, only with that.
+        extra_index_urls: Asked in this order, for projects that the ones before do not have.
+        candidates: The addresses to try for an index, in order: mirrors and itself.
+
+    Raises:
+        ResolutionImpossible: The index cannot fulfil the requirements for this interpreter, or only with
+            builds for other GPUs.
+        FetchError: No address of the index answers, or a wheel has no hash.
+    """
+    errors: list[RocenvError] = []
+    routes = [tuple(candidates(url)) for url in (index_url, *extra_index_urls)]
+    for turn in range(max(map(len, routes))):
+        urls = [route[min(turn, len(route) - 1)] for route in routes]
+        if errors:
+            uv.tell(f"{errors[-1]}; trying {urls[0]}")
+        try:
+            pylock = _compile(requirements, urls, python, uv)
+        except RocenvError as error:
+            errors.append(error)
+            continue
+        rank = _ranks(python)
+        artifacts = tuple(_artifact(package, rank) for package in pylock["packages"])  # uv sorts by name
+        _require_local(artifacts, local, urls[0])
+        return artifacts
+    # Mirrors that cannot be reached say less than an index that answered.
+    raise next((error for error in errors if isinstance(error, ResolutionImpossible)), errors[-1])
+
+
+def _compile(requirements: Sequence[str], urls: Sequence[str], python: Interpreter, uv: Uv) -> dict[str, Any]:
+    import tomlkit
+
+    with tempfile.TemporaryDirectory(prefix="rocenv-") as folder:
+        wanted = Path(folder) / "requirements.in"
+        wanted.write_text("".join(f"{line}\n" for line in requirements), encoding="utf-8")
+        # uv asks each `--index` before the default one, and takes a project from the first that has it.
+        outcome = uv.run(
+            *("pip", "compile", str(wanted), "--format=pylock.toml", "--only-binary=:all:"),
+            *(f"--index={url}" for url in urls[:-1]),
+            *(f"--default-index={urls[-1]}", "--index-strategy=first-index", f"--python={python.path}"),
+        )
+    if outcome.code:
+        raise _failure(outcome, requirements, urls[0], python)
+    return tomlkit.parse(outcome.stdout).unwrap()
+
+
+def _failure(
+    outcome: Outcome, requirements: Sequence[str], index_url: str, python: Interpreter
+) -> RocenvError:
+    what, stderr = " ".join(requirements), outcome.stderr
+    project, pythons = outcome.fitting_pythons
+    if pythons:
+        return ResolutionImpossible(
+            f"{index_url} has `{project}` for Python {', '.join(pythons)}, not for {python.series}",
+            hints=(f"--python {pythons[-1]}",),
+        )
+    if "network was disabled" in stderr:
+        return FetchError(
+            f"offline, and not all of `{what}` from {index_url} is known from before",
+            hints=("run the same command once without `--offline`",),
+        )
+    if "No solution found" in stderr:
+        return ResolutionImpossible(
+            f"{index_url} cannot give `{what}` for Python {python.series}: {outcome.reason}",
+            hints=(f"look at {index_url}: a proxy's or provider's page may stand in its place",)
+            if "there are no versions of" in stderr
+            else (),
+        )
+    return FetchError(f"cannot resolve `{what}` from {index_url}: {outcome.reason}")
+
+
+def _artifact(package: dict[str, Any], rank: Callable[[str], int]) -> Artifact:
+    name, version = package["name"], package.get("version", "")
+    wheels = package.get("wheels", [])
+    if not wheels:
+        raise FetchError(f"{name} {version} is no wheel in the index")
+    wheel = min(wheels, key=lambda wheel: rank(wheel_file_name(wheel["url"])))
+    sha256 = wheel.get("hashes", {}).get("sha256", "")
+    if not sha256:
+        raise FetchError(f"the index names no sha256 for {wheel['url']}")
+    return Artifact(
+        kind="wheel",
+        name=name,
+        version=version,
+        url=wheel["url"].partition("#")[0],
+        sha256=sha256,
+        size_bytes=wheel.get("size", 0),
+    )
+
+
+def wheel_file_name(url: str) -> str:
+    """Return the file name of the wheel at `url`."""
+    return unquote(url.partition("#")[0].rpartition("/")[2])
+
+
+def _ranks(python: Interpreter) -> Callable[[str], int]:
+    """Return what tells, of a wheel's file name, how specific it is to this machine; lower is better.
+
+    uv leaves only wheels that fit, but often several of them.
+    """
+    from packaging.tags import compatible_tags, cpython_tags, platform_tags
+    from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+
+    platforms = list(platform_tags())
+    major, minor = map(int, python.series.split("."))
+    interpreter = f"cp{major}{minor}"
+    abi = interpreter + ("t" if python.free_threaded else "")
+    tags = [
+        *cpython_tags((major, minor), abis=[abi], platforms=platforms),
+        *compatible_tags((major, minor), interpreter, platforms),
+    ]
+    order = {tag: position for position, tag in enumerate(tags)}
+
+    def rank(file_name: str) -> int:
+        try:
+            return min(order.get(tag, len(order)) for tag in parse_wheel_filename(file_name)[3])
+        except InvalidWheelFilename:
+            return len(order)
+
+    return rank
+
+
+def _require_local(artifacts: Sequence[Artifact], local: str, index_url: str) -> None:
+    for artifact in artifacts:
+        if artifact.name in _GPU_BUILDS and artifact.version.partition("+")[2] != local:
+            raise ResolutionImpossible(
+                f"the newest that {index_url} offers is {artifact.name} {artifact.version}, "
+                f"which is no build for `{local}`",
+                hints=(f"ask for one that is: `--torch '==VERSION+{local}'`",),
+            )

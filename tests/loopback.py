@@ -1,0 +1,248 @@
+"""A real HTTP server on 127.0.0.1 that serves bytes or a folder, and misbehaves where it is told to."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from dataclasses import dataclass, field
+from email.utils import formatdate
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+    from types import TracebackType
+
+BLOCK_BYTES = 64 * 1024
+HTML = b"<!DOCTYPE html>\n<html><head><title>Sign in</title></head><body>Please sign in.</body></html>\n"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fault:
+    """How one answer differs from a proper one; without a field set it is proper."""
+
+    status: int = 0  # answer with this status and a short text
+    headers: Mapping[str, str] = field(default_factory=dict)  # added, e.g. Retry-After or Location
+    body: bytes | None = None  # serve this instead, with 200
+    cut_after: int | None = None  # close the connection after so many bytes of the body
+    stall_after: int | None = None  # send nothing any more after so many bytes, but keep the connection
+    bytes_per_s: int = 0
+    ignores_range: bool = False
+    shifts_range: int = 0  # answer 206 with a range that begins so many bytes later
+    content_length: int | None = None  # claim this length
+    states_length: bool = True  # False: no Content-Length, the end is the end of the connection
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """A request as it came in, and what was sent for it."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    status: int
+    first_byte: int
+    proxied: bool  # came with a whole address, as to a proxy
+
+
+class Loopback:
+    """Serves until the end of the `with` block.
+
+    Args:
+        files: Path on the server -> content.
+        folder: Served where `files` has nothing.
+        validators: Send ETag and Last-Modified.
+        tls: Speak HTTPS with this context.
+    """
+
+    def __init__(
+        self,
+        files: Mapping[str, bytes] | None = None,
+        *,
+        folder: Path | None = None,
+        validators: bool = True,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self.files = dict(files or {})
+        self.folder = folder
+        self.validators = validators
+        self.requests: list[Request] = []
+        self._sent: dict[str, int] = {}
+        self._faults: dict[str, list[Fault]] = {}
+        self._always: dict[str, Fault] = {}
+        self._lock = threading.Lock()
+        self._closing = threading.Event()
+        self._server = _Server(("127.0.0.1", 0), _handler(self))
+        if tls is not None:
+            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
+        self.port: int = self._server.server_address[1]
+        self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self.port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
+
+    def __enter__(self) -> Loopback:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._closing.set()
+        self._server.shutdown()
+        self._server.server_close()
+
+    def fail(self, path: str, *faults: Fault) -> None:
+        """Meet the next requests for `path` with these faults, one each, and those after them properly."""
+        self._faults.setdefault(path, []).extend(faults)
+
+    def always(self, path: str, fault: Fault) -> None:
+        """Meet every request for `path` with this fault; `*` = every path."""
+        self._always[path] = fault
+
+    def content(self, path: str) -> bytes | None:
+        """Return what is served under `path` now."""
+        if path in self.files:
+            return self.files[path]
+        found = self.folder and self.folder / path.lstrip("/")
+        return found.read_bytes() if found and found.is_file() else None
+
+    def seen(self, path: str) -> list[Request]:
+        """Return the requests for `path`, in order."""
+        return [request for request in self.requests if request.path == path]
+
+    def sent_bytes(self, path: str) -> int:
+        """Return how many bytes of bodies went out under `path`."""
+        return self._sent.get(path, 0)
+
+    def _next_fault(self, path: str) -> Fault:
+        with self._lock:
+            waiting = self._faults.get(path)
+            if waiting:
+                return waiting.pop(0)
+            return self._always.get(path) or self._always.get("*") or Fault()
+
+    def _count(self, path: str, size: int) -> None:
+        with self._lock:
+            self._sent[path] = self._sent.get(path, 0) + size
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 64
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Clients that are killed or give up are what these tests are about."""
+
+
+def _handler(loopback: Loopback) -> type[BaseHTTPRequestHandler]:
+    return type("Handler", (_Handler,), {"loopback": loopback})
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # head and body are two writes
+    loopback: Loopback
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+    def do_HEAD(self) -> None:
+        self._answer()
+
+    def do_GET(self) -> None:
+        self._answer()
+
+    def _answer(self) -> None:
+        parts = urlsplit(self.path)
+        path = unquote(parts.path)
+        fault = self.loopback._next_fault(path)
+        content = fault.body if fault.body is not None else self.loopback.content(path)
+        first, status = self._status(content, fault)
+        self.loopback.requests.append(
+            Request(
+                method=self.command,
+                path=path,
+                headers=dict(self.headers.items()),
+                status=status,
+                first_byte=first,
+                proxied=bool(parts.netloc),
+            )
+        )
+        if status == 304:
+            self.send_response(status)
+            self.end_headers()
+        elif content is None or status not in (200, 206):
+            self._send(status, f"{status}\n".encode(), dict(fault.headers), Fault())
+        else:
+            self._serve(path, content, first, status, fault)
+
+    def _status(self, content: bytes | None, fault: Fault) -> tuple[int, int]:
+        """Return the first byte to send, and the status."""
+        if fault.status:
+            return 0, fault.status
+        if content is None:
+            return 0, 404
+        etag, date = _validators(content)
+        if self.loopback.validators and self.headers["If-None-Match"] == etag:
+            return 0, 304
+        asked = self.headers["Range"]
+        if not asked or fault.ignores_range:
+            return 0, 200
+        condition = self.headers["If-Range"]
+        if condition and condition not in ((etag, date) if self.loopback.validators else ()):
+            return 0, 200
+        first = int(asked.removeprefix("bytes=").partition("-")[0]) + fault.shifts_range
+        return (first, 206) if first < len(content) else (0, 416)
+
+    def _serve(self, path: str, content: bytes, first: int, status: int, fault: Fault) -> None:
+        headers = dict(fault.headers)
+        if self.loopback.validators:
+            headers["ETag"], headers["Last-Modified"] = _validators(content)
+        headers["Accept-Ranges"] = "bytes"
+        if status == 206:
+            headers["Content-Range"] = f"bytes {first}-{len(content) - 1}/{len(content)}"
+        self._send(status, content[first:], headers, fault, path)
+
+    def _send(self, status: int, body: bytes, headers: dict[str, str], fault: Fault, path: str = "") -> None:
+        self.send_response(status)
+        if fault.states_length:
+            length = len(body) if fault.content_length is None else fault.content_length
+            headers["Content-Length"] = str(length)
+        if not fault.states_length or fault.content_length is not None:
+            self.close_connection = True
+            headers["Connection"] = "close"
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command == "HEAD":
+            return
+        limits = (len(body), fault.cut_after, fault.stall_after)
+        end = min(limit for limit in limits if limit is not None)
+        for begin in range(0, end, BLOCK_BYTES):
+            block = body[begin : min(begin + BLOCK_BYTES, end)]
+            self.wfile.write(block)
+            self.loopback._count(path, len(block))
+            if fault.bytes_per_s and self.loopback._closing.wait(len(block) / fault.bytes_per_s):
+                break
+        if fault.stall_after is not None:
+            self.loopback._closing.wait()
+        if end < len(body):
+            self.close_connection = True
+
+
+def _validators(content: bytes) -> tuple[str, str]:
+    digest = hashlib.sha256(content).hexdigest()
+    # A date that follows from the content, since only the content can change here.
+    return f'"{digest[:16]}"', formatdate(1_500_000_000 + int(digest[:6], 16), usegmt=True)
+
+
+def wait_until(condition: Callable[[], object], timeout_s: float = 10.0) -> None:
+    """Return once `condition()` holds; fail after `timeout_s`."""
+    end = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.02)

@@ -1,0 +1,134 @@
+"""Sets made of the stand-in of `shims/standin`, built once with the system's compiler."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from rocenv.model import RungResult
+from rocenv.probe import ladder
+from rocenv.probe.wire import Task
+
+SOURCES = Path(__file__).parents[2] / "shims" / "standin"
+TARGET = "gfx1100"
+
+
+def compile_library(output: Path, *arguments: str | Path) -> None:
+    """Build a shared library with the system's compiler."""
+    command = ["cc", "-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror", f"-Wl,-soname,{output.name}"]
+    subprocess.run([*command, *map(str, arguments), "-o", str(output)], check=True, timeout=60)
+
+
+@dataclass(frozen=True)
+class Set:
+    """A built set: `lib/` with the libraries, and what they are called."""
+
+    prefix: Path
+    libraries: dict[str, str]  # role -> file name
+    expected: dict[str, str]
+
+    @property
+    def lib(self) -> Path:
+        return self.prefix / "lib"
+
+
+@dataclass(frozen=True)
+class Rig:
+    """A set and a folder to work in, on which rungs are run."""
+
+    built: Set
+    work: Path
+    timeout_s: float = 30.0
+
+    def probe(self, **changes: str) -> ladder.Probe:
+        built = self.built
+        task = Task(
+            target=TARGET,
+            prefix=str(built.prefix),
+            libraries={role: str(built.lib / name) for role, name in built.libraries.items()},
+            work_dir=str(self.work),
+            expected=built.expected,
+            known=tuple(sorted(path.name for path in built.lib.iterdir())),
+            seed=20,
+        )
+        plain = {"PATH": "/usr/bin:/bin", "LD_LIBRARY_PATH": str(built.lib)}
+        return ladder.Probe(
+            task=task,
+            python=(sys.executable,),
+            environ={**plain, **changes},
+            timeout_s=self.timeout_s,
+        )
+
+    def rung(self, rung: str, **changes: str) -> RungResult:
+        return ladder.run_rung(self.probe(**changes), rung)
+
+    def walk(self, **changes: str) -> dict[str, RungResult]:
+        probe = self.probe(**changes)
+        results = ladder.run_ladder(probe, probe.rungs, files=files_passed)
+        return {result.rung: result for result in results}
+
+    def hurried(self) -> Rig:
+        """The same with a timeout that a hang is found by soon."""
+        return replace(self, timeout_s=1.5)
+
+
+def files_passed() -> RungResult:
+    return RungResult(rung="files", status="passed", elapsed_s=0.0, detail="")
+
+
+@pytest.fixture(scope="session")
+def hip5(tmp_path_factory: pytest.TempPathFactory) -> Set:
+    """As Debian's 5.7.1: hipRTC is a part of HIP, and HIP needs the compiler library by name."""
+    prefix = tmp_path_factory.mktemp("hip5")
+    lib = prefix / "lib"
+    lib.mkdir()
+    (prefix / "comgr.c").write_text("int amd_comgr_standin(void) { return 1; }\n")
+    compile_library(lib / "libamd_comgr.so.2", prefix / "comgr.c")
+    hip = lib / "libamdhip64.so.5"
+    compile_library(
+        hip, SOURCES / "hip.c", SOURCES / "hiprtc.c", "-Wl,--no-as-needed", lib / "libamd_comgr.so.2"
+    )
+    compile_library(lib / "librocblas.so.3", SOURCES / "rocblas.c", hip)
+    libraries = {"hip": hip.name, "hiprtc": hip.name, "rocblas": "librocblas.so.3"}
+    return Set(prefix, libraries, {"hip": "5.7", "rocblas": "3.1"})
+
+
+@pytest.fixture(scope="session")
+def hip6(tmp_path_factory: pytest.TempPathFactory) -> Set:
+    """As 6.x: hipRTC is a library of its own, and the device properties have the new layout."""
+    prefix = tmp_path_factory.mktemp("hip6")
+    lib = prefix / "lib"
+    lib.mkdir()
+    hip = lib / "libamdhip64.so.6"
+    compile_library(hip, "-DSTANDIN_HIP_VERSION=60443484", SOURCES / "hip.c")
+    compile_library(lib / "libhiprtc.so.6", SOURCES / "hiprtc.c")
+    compile_library(lib / "librocblas.so.4", SOURCES / "rocblas.c", hip)
+    libraries = {"hip": hip.name, "hiprtc": "libhiprtc.so.6", "rocblas": "librocblas.so.4"}
+    return Set(prefix, libraries, {"hip": "6.4", "rocblas": "3.1"})
+
+
+@pytest.fixture
+def rig(hip5: Set, tmp_path: Path) -> Rig:
+    """A rig whose work folder is empty."""
+    return Rig(hip5, tmp_path)
+
+
+@pytest.fixture(scope="session")
+def code_object(hip5: Set, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The kernel as the stand-in compiles it."""
+    work = tmp_path_factory.mktemp("code")
+    result = Rig(hip5, work).rung("compile")
+    assert result.status == "passed", result
+    return work / f"sgemm_{TARGET}.co"
+
+
+@pytest.fixture
+def compiled(rig: Rig, code_object: Path) -> Rig:
+    """A rig whose work folder holds the compiled kernel."""
+    shutil.copy(code_object, rig.work)
+    return rig

@@ -1,0 +1,68 @@
+"""The table of foreign structures and calls: a wrong offset reads rubbish without an error."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rocenv.probe import hip
+from rocenv.probe.session import overridden_target
+
+# Measured with offsetof in the headers of 5.7.1, and of 6.0.0, 6.2.0 and develop.
+LAYOUTS = [
+    (hip.DevicePropertiesR0000, 792, {"total_global_mem": 256, "warp_size": 276, "gcn_arch_name": 396}),
+    (hip.DevicePropertiesR0600, 1472, {"total_global_mem": 288, "warp_size": 308, "gcn_arch_name": 1160}),
+]
+
+
+@pytest.mark.parametrize(("structure", "size", "offsets"), LAYOUTS)
+def test_fields_lie_where_the_headers_put_them(structure: Any, size: int, offsets: dict[str, int]) -> None:
+    assert {name: getattr(structure, name).offset for name in offsets} == offsets
+    assert structure.name.offset == 0
+    assert (structure.name.size, structure.gcn_arch_name.size) == (256, 256)
+    assert ctypes.sizeof(structure) >= max(size, 4096)
+
+
+def test_calls_have_as_many_arguments_as_their_prototypes() -> None:
+    # Counted in the headers; ctypes checks what is passed against the table, and the table is checked here.
+    counts = {
+        "hipModuleLaunchKernel": 11,
+        "rocblas_sgemm": 14,
+        "rocblas_gemm_ex": 24,
+        "hiprtcCreateProgram": 6,
+    }
+    assert {name: len(hip.PROTOTYPES[name]) for name in counts} == counts
+
+
+def test_every_function_that_a_rung_calls_is_in_the_table() -> None:
+    folder = Path(hip.__file__).parent
+    text = "".join(path.read_text() for path in folder.glob("*.py") if path.name != "hip.py")
+    called = set(re.findall(r'"((?:hip|hiprtc|rocblas)_?[A-Z_]\w+)"', text)) - {"HSA_OVERRIDE_GFX_VERSION"}
+    assert called <= set(hip.PROTOTYPES)
+    assert "rocblas_sgemm" in called
+
+
+def test_an_error_names_call_number_and_name() -> None:
+    assert str(hip.CallError("hipInit", 100, "hipErrorNoDevice")) == "hipInit answered 100 hipErrorNoDevice"
+    assert str(hip.CallError("hipInit", 5, "")) == "hipInit answered 5"
+
+
+@pytest.mark.parametrize(
+    ("value", "target"),
+    [
+        ("11.0.0", "gfx1100"),
+        ("10.3.0", "gfx1030"),
+        ("9.0.10", "gfx90a"),
+        ("9.4.2", "gfx942"),
+        ("", ""),
+        ("gfx1030", ""),
+        ("10.3", ""),
+        ("10.3.x", ""),
+    ],
+)
+def test_an_override_is_three_decimals(value: str, target: str) -> None:
+    assert overridden_target(value) == target

@@ -1,0 +1,311 @@
+"""The whole ladder on the stand-in, and every way in which each rung can end."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rocenv.model import RungResult
+from rocenv.probe import ladder
+from tests.probe.conftest import Rig, Set, files_passed
+
+CHILD_RUNGS = ("load", "version", "compile", "device", "memory", "kernel", "gemm", "blas")
+
+
+@pytest.mark.parametrize("name", ["hip5", "hip6"])
+def test_every_rung_passes_and_names_the_stand_in(
+    name: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    built: Set = request.getfixturevalue(name)
+    results = Rig(built, tmp_path).walk()
+    assert tuple(results) == ("files", *CHILD_RUNGS)
+    for rung in CHILD_RUNGS:
+        result = results[rung]
+        assert (result.status, result.exit_code) == ("passed", 0), result
+        assert result.detail.startswith("STAND-IN, not a GPU runtime: ")
+    assert "gfx1100, 8.0 GiB, wave 32" in results["device"].detail
+    assert f"hip {built.expected['hip']}." in results["version"].detail
+    rates = re.findall(r"(float\d\d) within the bound, (\S+) GFLOP/s", results["blas"].detail)
+    assert [precision for precision, _ in rates] == ["float32", "float16"]
+    assert all(float(rate) > 0 for _, rate in rates)
+    assert (tmp_path / "sgemm_gfx1100.co").stat().st_size > 64
+    assert "__launch_bounds__(256)" in (tmp_path / "sgemm.hip").read_text()
+
+
+# What the stand-in is told, the rung it is told for, and what has to come of it.
+FAULTS = [
+    ("load.hip=segv", "load", "crashed", "SIGSEGV in dlopen"),
+    ("load.hip=abort", "load", "crashed", "SIGABRT in dlopen"),
+    ("load.rocblas=segv", "load", "crashed", "librocblas.so.3"),
+    ("load.rocblas=exit:7", "load", "crashed", "exit code 7"),
+    ("load.hip=exit:0", "load", "crashed", "ended without an answer, its output is 0 lines instead of one"),
+    ("load.rocblas=hang", "load", "timeout", "no answer within 1.5 s in dlopen"),
+    ("version=wrong", "version", "failed", "hip says it is 4.3.0, resolved was 5.7"),
+    ("blasversion=wrong", "version", "failed", "rocblas says it is 1.0.0, resolved was 3.1"),
+    ("version=error:999", "version", "failed", "hipRuntimeGetVersion answered 999 hipErrorUnknown"),
+    ("version=segv", "version", "crashed", "SIGSEGV in hipRuntimeGetVersion"),
+    ("version=abort", "version", "crashed", "SIGABRT"),
+    ("version=hang", "version", "timeout", "in hipRuntimeGetVersion"),
+    (
+        "compile=error:6",
+        "compile",
+        "failed",
+        "hiprtcCompileProgram answered 6 HIPRTC_ERROR_COMPILATION for gfx1100",
+    ),
+    ("compile=error:6", "compile", "failed", "sgemm.hip:1:1: error: the stand-in was told to fail"),
+    ("compile=wrong", "compile", "failed", "code for ELF machine 62"),
+    ("compile=segv", "compile", "crashed", "SIGSEGV in hiprtcCompileProgram"),
+    ("compile=abort", "compile", "crashed", "SIGABRT in hiprtcCompileProgram"),
+    ("compile=exit:1", "compile", "crashed", "ended without an answer: exit code 1"),
+    ("compile=hang", "compile", "timeout", "in hiprtcCompileProgram"),
+    ("init=error:35", "device", "failed", "hipInit answered 35"),
+    ("count=error:999", "device", "failed", "hipGetDeviceCount answered 999"),
+    ("props=error:1", "device", "failed", "hipGetDeviceProperties answered 1 hipErrorInvalidValue"),
+    ("props=wrong", "device", "failed", "the GPU is gfx803, the set is for gfx1100"),
+    ("set=error:101", "device", "failed", "hipSetDevice answered 101"),
+    ("init=segv", "device", "crashed", "SIGSEGV in hipInit"),
+    ("init=abort", "device", "crashed", "SIGABRT in hipInit"),
+    ("count=hang", "device", "timeout", "in hipGetDeviceCount"),
+    ("malloc=error:2", "memory", "failed", "hipMalloc of 4096 bytes answered 2 hipErrorOutOfMemory"),
+    ("malloc=oom:1000000", "memory", "failed", "hipMalloc of 16777216 bytes answered 2 hipErrorOutOfMemory"),
+    ("upload=error:1", "memory", "failed", "hipMemcpy answered 1"),
+    ("download=error:700", "memory", "failed", "hipMemcpy answered 700 hipErrorIllegalAddress"),
+    ("free=error:17", "memory", "failed", "hipFree answered 17"),
+    ("meminfo=error:1", "memory", "failed", "hipMemGetInfo answered 1"),
+    ("download=wrong1", "memory", "failed", "1 of 4096 bytes came back changed, the first at offset 2048"),
+    ("upload=wrong", "memory", "failed", "4096 of 4096 bytes came back changed"),
+    ("download=unwritten", "memory", "failed", "bytes came back changed"),
+    ("upload=segv", "memory", "crashed", "SIGSEGV in hipMemcpy"),
+    ("malloc=abort", "memory", "crashed", "SIGABRT in hipMalloc"),
+    ("download=hang", "memory", "timeout", "in hipMemcpy"),
+    ("module=error:209", "kernel", "failed", "hipModuleLoadData answered 209 hipErrorNoBinaryForGpu"),
+    ("function=error:500", "kernel", "failed", "hipModuleGetFunction answered 500 hipErrorNotFound"),
+    ("kernel=error:98", "kernel", "failed", "hipModuleLaunchKernel answered 98"),
+    ("sync=error:719", "kernel", "failed", "hipDeviceSynchronize answered 719 hipErrorLaunchFailure"),
+    ("unload=error:1", "kernel", "failed", "hipModuleUnload answered 1"),
+    ("kernel=wrong", "kernel", "failed", "1024 of 1024 elements are wrong: C[0,0] = 32.125, expected 32"),
+    ("kernel=wrong1", "kernel", "failed", "1 of 1024 elements are wrong: C[16,1]"),
+    ("kernel=nan", "kernel", "failed", "= nan, expected 32"),
+    ("kernel=unwritten", "kernel", "failed", "1024 of 1024 elements were never written"),
+    ("kernel=segv", "kernel", "crashed", "SIGSEGV in hipModuleLaunchKernel"),
+    ("module=abort", "kernel", "crashed", "SIGABRT in hipModuleLoadData"),
+    ("sync=hang", "kernel", "timeout", "in hipDeviceSynchronize"),
+    ("gemm=error:719", "gemm", "failed", "hipModuleLaunchKernel answered 719"),
+    ("gemm=wrong", "gemm", "failed", "with seed 20: 16384 of 16384 elements are wrong"),
+    ("gemm=wrong1", "gemm", "failed", "1 of 16384 elements are wrong: C[64,1]"),
+    ("gemm=nan", "gemm", "failed", "= nan, expected"),
+    ("gemm=unwritten", "gemm", "failed", "16384 of 16384 elements were never written"),
+    ("malloc=oom:65536", "gemm", "failed", "hipMalloc of 65536 bytes answered 2"),
+    ("gemm=segv", "gemm", "crashed", "SIGSEGV in hipModuleLaunchKernel"),
+    ("gemm=abort", "gemm", "crashed", "SIGABRT"),
+    ("gemm=hang", "gemm", "timeout", "in hipModuleLaunchKernel"),
+    ("handle=error:6", "blas", "failed", "rocblas_create_handle answered 6 rocblas_status_internal_error"),
+    ("sgemm=error:6", "blas", "failed", "rocblas_sgemm answered 6"),
+    ("sgemm=wrong", "blas", "failed", "float32 with seed 20: 16384 of 16384 elements are wrong"),
+    ("sgemm=wrong1", "blas", "failed", "float32 with seed 20: 1 of 16384 elements are wrong"),
+    ("sgemm=nan", "blas", "failed", "= nan, expected"),
+    ("sgemm=unwritten", "blas", "failed", "float32 with seed 20: 16384 of 16384 elements were never written"),
+    ("gemm_ex=error:2", "blas", "failed", "rocblas_gemm_ex answered 2"),
+    ("gemm_ex=wrong1", "blas", "failed", "float16 with seed 20: 1 of 16384 elements are wrong"),
+    ("gemm_ex=nan", "blas", "failed", "float16 with seed 20: 1 of 16384 elements are wrong"),
+    (
+        "gemm_ex=unwritten",
+        "blas",
+        "failed",
+        "float16 with seed 20: 16384 of 16384 elements were never written",
+    ),
+    ("malloc=oom:200000", "blas", "passed", "float32 within the bound, no rate (no memory for 256x256)"),
+    ("handle=segv", "blas", "crashed", "SIGSEGV in rocblas_create_handle"),
+    ("sgemm=abort", "blas", "crashed", "SIGABRT in rocblas_sgemm"),
+    ("gemm_ex=hang", "blas", "timeout", "in rocblas_gemm_ex"),
+]
+
+
+@pytest.mark.parametrize(("fault", "rung", "status", "detail"), FAULTS)
+def test_a_fault_ends_its_rung_as_what_it_is(
+    compiled: Rig, fault: str, rung: str, status: str, detail: str
+) -> None:
+    hurried = compiled.hurried() if "hang" in fault else compiled
+    result = hurried.rung(rung, ROCENV_STANDIN_FAIL=fault)
+    assert result.status == status, result
+    assert detail in result.detail
+    assert not result.no_device
+
+
+@pytest.mark.parametrize(
+    ("fault", "broken", "skipped"),
+    [
+        ("load.hip=segv", "load", {"version", "compile", "device", "memory", "kernel", "gemm", "blas"}),
+        ("version=wrong", "version", set()),
+        ("compile=abort", "compile", {"kernel", "gemm"}),
+        ("props=error:1", "device", {"memory", "kernel", "gemm", "blas"}),
+        ("upload=wrong1", "memory", {"kernel", "gemm", "blas"}),
+        ("kernel=nan", "kernel", {"gemm"}),
+        ("gemm=wrong1", "gemm", set()),
+        ("sgemm=segv", "blas", set()),
+    ],
+)
+def test_what_needs_a_broken_rung_is_skipped_and_nothing_else(
+    rig: Rig, fault: str, broken: str, skipped: set[str]
+) -> None:
+    results = rig.walk(ROCENV_STANDIN_FAIL=fault)
+    assert results[broken].status in ("failed", "crashed")
+    assert {rung for rung, result in results.items() if result.status == "skipped"} == skipped
+    passed = {rung for rung, result in results.items() if result.status == "passed"}
+    assert passed == set(results) - skipped - {broken}
+    for rung in skipped:
+        assert re.fullmatch(r"needs (`\w+`(, )?)+", results[rung].detail)
+
+
+def test_a_crash_after_load_still_names_the_stand_in(rig: Rig) -> None:
+    results = rig.walk(ROCENV_STANDIN_FAIL="init=segv")
+    assert results["device"].detail == "STAND-IN, not a GPU runtime: crashed: SIGSEGV in hipInit"
+    assert results["device"].exit_code == -11
+
+
+@pytest.mark.parametrize(
+    ("environ", "why"),
+    [
+        ({"ROCENV_STANDIN_DEVICES": "0"}, "hipInit answered 100 hipErrorNoDevice"),
+        ({"ROCENV_STANDIN_FAIL": "init=error:101"}, "hipInit answered 101 hipErrorInvalidDevice"),
+        ({"ROCENV_STANDIN_FAIL": "count=error:100"}, "hipGetDeviceCount answered 100 hipErrorNoDevice"),
+        ({"ROCENV_STANDIN_FAIL": "count=wrong"}, "hipGetDeviceCount found none"),
+    ],
+)
+def test_no_gpu_is_told_apart_from_a_fault(rig: Rig, environ: dict[str, str], why: str) -> None:
+    results = rig.walk(**environ)
+    device = results["device"]
+    assert (device.status, device.no_device) == ("skipped", True)
+    assert "no GPU here" in device.detail
+    assert why in device.detail
+    for rung in ("memory", "kernel", "gemm", "blas"):
+        assert (results[rung].status, results[rung].detail) == ("skipped", "no GPU here")
+        assert results[rung].no_device
+    assert all(results[rung].status == "passed" for rung in ("load", "version", "compile"))
+
+
+def test_a_fault_outranks_the_want_of_a_gpu(rig: Rig) -> None:
+    results = rig.walk(ROCENV_STANDIN_DEVICES="0", ROCENV_STANDIN_FAIL="compile=error:6")
+    assert (results["kernel"].detail, results["kernel"].no_device) == ("needs `compile`", False)
+    assert results["blas"].no_device
+
+
+def test_the_gpu_of_the_right_target_is_found_behind_another(rig: Rig) -> None:
+    # An integrated GPU often comes first.
+    two = {"ROCENV_STANDIN_DEVICES": "2", "ROCENV_STANDIN_TARGET": "gfx1036,gfx1100"}
+    assert [result.status for result in rig.walk(**two).values()] == ["passed"] * 9
+
+
+def test_target_features_do_not_make_another_target(rig: Rig) -> None:
+    result = rig.rung("device", ROCENV_STANDIN_TARGET="gfx1100:sramecc+:xnack-")
+    assert result.status == "passed"
+
+
+def test_an_override_explains_another_target(rig: Rig) -> None:
+    changes = {"ROCENV_STANDIN_TARGET": "gfx1030", "HSA_OVERRIDE_GFX_VERSION": "10.3.0"}
+    results = rig.walk(**changes)
+    assert [result.status for result in results.values()] == ["passed"] * 9
+    assert "gfx1030 (HSA_OVERRIDE_GFX_VERSION=10.3.0, in place of gfx1100)" in results["device"].detail
+    assert (rig.work / "sgemm_gfx1030.co").exists()
+
+
+def test_an_override_that_explains_nothing_is_a_fault(rig: Rig) -> None:
+    result = rig.rung("device", HSA_OVERRIDE_GFX_VERSION="10.3.0")
+    assert result.status == "failed"
+    assert "the GPU is gfx1100, the set is for gfx1030" in result.detail
+
+
+def test_version_prefixes_are_compared_by_component(rig: Rig) -> None:
+    probe = rig.probe()
+    for expected, status in (
+        ("5.7.31921", "passed"),
+        ("5", "passed"),
+        ("5.70", "failed"),
+        ("5.7.3", "failed"),
+    ):
+        task = replace(probe.task, expected={"hip": expected})
+        assert ladder.run_rung(replace(probe, task=task), "version").status == status, expected
+
+
+def test_a_kernel_of_an_earlier_run_is_not_taken_for_this_ones(compiled: Rig) -> None:
+    compiled.rung("compile", ROCENV_STANDIN_FAIL="compile=abort")
+    assert not (compiled.work / "sgemm_gfx1100.co").exists()
+
+
+def test_a_library_that_is_not_there_fails_load(rig: Rig) -> None:
+    probe = rig.probe()
+    libraries = {**probe.task.libraries, "rocblas": str(rig.work / "librocblas.so.3")}
+    result = ladder.run_rung(replace(probe, task=replace(probe.task, libraries=libraries)), "load")
+    assert result.status == "failed"
+    assert "librocblas.so.3 does not load: " in result.detail
+
+
+def test_symbols_that_cannot_be_bound_fail_load(rig: Rig, hip5: Set) -> None:
+    broken = rig.work / "libbroken.so"
+    source = rig.work / "broken.c"
+    source.write_text("int absent(void); int rocblas_create_handle(void) { return absent(); }\n")
+    subprocess.run(["cc", "-shared", "-fPIC", str(source), "-o", str(broken)], check=True, timeout=60)
+    probe = rig.probe()
+    libraries = {**probe.task.libraries, "rocblas": str(broken)}
+    result = ladder.run_rung(replace(probe, task=replace(probe.task, libraries=libraries)), "load")
+    assert result.status == "failed"
+    assert "undefined symbol: absent" in result.detail
+
+
+def test_logs_and_artifacts_are_kept(rig: Rig) -> None:
+    rig.walk(ROCENV_STANDIN_FAIL="compile=error:6")
+    names = {path.name for path in rig.work.iterdir()}
+    assert names >= {"sgemm.hip", "sgemm_gfx1100.log", "compile.log", "load.log"}
+    assert "NOT A GPU RUNTIME" in (rig.work / "load.log").read_text()
+
+
+def test_only_the_rungs_asked_for_run(rig: Rig) -> None:
+    seen: list[str] = []
+    probe = rig.probe()
+    results = ladder.run_ladder(
+        probe, ("version", "load"), files=files_passed, report=lambda result: seen.append(result.rung)
+    )
+    assert [result.rung for result in results] == seen == ["load", "version"]
+
+
+def test_files_that_differ_stop_everything(rig: Rig) -> None:
+    broken = RungResult(rung="files", status="failed", elapsed_s=0.0, detail="2 files differ")
+    results = ladder.run_ladder(rig.probe(), ladder.RUNGS, files=lambda: broken)
+    assert {result.status for result in results[1:]} == {"skipped"}
+    assert results[1].detail == "needs `files`"
+
+
+def test_an_env_has_the_rungs_that_its_components_give_it(rig: Rig) -> None:
+    probe = rig.probe()
+    assert probe.rungs == ladder.RUNGS[:-1]
+    without_blas = {role: path for role, path in probe.task.libraries.items() if role != "rocblas"}
+    assert "blas" not in replace(probe, task=replace(probe.task, libraries=without_blas)).rungs
+    wheels = replace(probe, task=replace(probe.task, libraries={}), torch_python=("python",))
+    assert wheels.rungs == ("files", "torch")
+
+
+def test_a_hang_takes_its_own_children_with_it(rig: Rig) -> None:
+    # A vendor library may have started a process; after the timeout neither may be left.
+    script = rig.work / "python"
+    script.write_text(f"#!/bin/sh\nsleep 300 & echo $! > {rig.work}/pid\nwait\n")
+    script.chmod(0o755)
+    probe = replace(rig.probe(), python=(str(script),), timeout_s=1.0)
+    assert ladder.run_rung(probe, "load").status == "timeout"
+    pid = int((rig.work / "pid").read_text())
+    deadline = time.monotonic() + 5
+    while _alive(pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not _alive(pid)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"

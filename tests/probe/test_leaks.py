@@ -1,0 +1,97 @@
+"""Libraries from anywhere but the prefix are found, however they came in."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rocenv.probe import ladder, maps
+from rocenv.probe.wire import Task
+from tests.probe.conftest import Rig, Set, compile_library
+
+
+@pytest.fixture
+def opt_rocm(hip5: Set, tmp_path: Path) -> Path:
+    """Another ROCm on the machine: the same libraries in another place."""
+    return Path(shutil.copytree(hip5.lib, tmp_path / "opt" / "rocm" / "lib"))
+
+
+@pytest.mark.parametrize("rung", ["load", "compile", "device"])
+def test_a_preloaded_runtime_is_a_leak(rig: Rig, opt_rocm: Path, rung: str) -> None:
+    foreign = opt_rocm / "libamdhip64.so.5"
+    result = rig.rung(rung, LD_PRELOAD=str(foreign))
+    assert result.status == "failed"
+    assert f"from outside the prefix: {foreign}" in result.detail
+
+
+def test_a_library_path_to_another_rocm_is_a_leak(rig: Rig, opt_rocm: Path, hip5: Set) -> None:
+    # The runtime itself is loaded by its path, but what it needs is looked up by name.
+    result = rig.rung("load", LD_LIBRARY_PATH=f"{opt_rocm}:{hip5.lib}")
+    assert result.status == "failed"
+    assert f"from outside the prefix: {opt_rocm / 'libamd_comgr.so.2'}" in result.detail
+    assert "libamdhip64" not in result.detail
+
+
+def test_a_preloaded_function_of_the_runtime_is_a_leak_under_any_name(rig: Rig) -> None:
+    source = rig.work / "trace.c"
+    source.write_text("int hipInit(unsigned flags) { (void)flags; return 0; }\n")
+    preload = rig.work / "libtrace.so"
+    compile_library(preload, source)
+    result = rig.rung("load", LD_PRELOAD=str(preload))
+    assert result.status == "failed"
+    assert "`hipInit` was there before its library was loaded" in result.detail
+
+
+def test_a_library_outside_the_prefix_is_a_leak_unless_it_is_the_machines(rig: Rig, opt_rocm: Path) -> None:
+    probe = rig.probe()
+    foreign = {**probe.task.libraries, "rocblas": str(opt_rocm / "librocblas.so.3")}
+    task = replace(probe.task, libraries=foreign)
+    assert ladder.run_rung(replace(probe, task=task), "load").status == "failed"
+    allowed = replace(task, allowed_outside=("librocblas.so.*",))
+    assert ladder.run_rung(replace(probe, task=allowed), "load").status == "passed"
+
+
+def test_a_prefix_behind_a_link_is_inside(rig: Rig, tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(rig.built.prefix)
+    linked = replace(rig, built=replace(rig.built, prefix=link))
+    assert linked.rung("load").status == "passed"
+
+
+MAPS = """\
+55d0-55d1 r--p 00000000 08:01 11 /usr/bin/python3.11
+55d1-55d2 r-xp 00001000 08:01 11 /usr/bin/python3.11
+7f10-7f11 r--p 00000000 08:01 12 /usr/lib/locale/C.utf8/LC_CTYPE
+7f11-7f12 r-xp 00000000 08:01 13 /home/me/my envs/demo/lib/libamdhip64.so.5 (deleted)
+7f12-7f13 r--p 00000000 08:01 14 /usr/lib/libicudata.so.72
+7f13-7f14 rw-p 00000000 00:00 0 [heap]
+7f14-7f15 rwxs 00000000 00:06 9 /dev/dri/renderD128
+7f15-7f16 rwxp 00000000 00:01 2055 /memfd:libffi (deleted)
+7f15-7f16 rw-p 00000000 00:00 0
+"""
+
+
+def test_maps_are_read_for_code_only() -> None:
+    assert maps.parse_maps(MAPS) == {
+        "/usr/bin/python3.11",
+        "/home/me/my envs/demo/lib/libamdhip64.so.5",
+        "/usr/lib/libicudata.so.72",
+    }
+
+
+def test_what_was_there_before_may_be_the_machines_unless_the_prefix_has_it() -> None:
+    task = Task(
+        target="gfx1100",
+        prefix="/e/demo",
+        libraries={},
+        work_dir="/tmp",
+        expected={},
+        known=("libffi.so.8", "libc.so.6"),
+        allowed_outside=("libc.so.6",),
+    )
+    before = frozenset({"/usr/bin/python3", "/lib/libz.so.1", "/lib/libffi.so.8", "/lib/libc.so.6"})
+    now = before | {"/e/demo/lib/libamdhip64.so.5", "/e/demo-2/lib/libnuma.so.1"}
+    assert maps.outsiders(before, now, task) == ["/e/demo-2/lib/libnuma.so.1", "/lib/libffi.so.8"]

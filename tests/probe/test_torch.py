@@ -1,0 +1,76 @@
+"""The torch rung in interpreters of its own, as far as it goes without a GPU."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rocenv.model import RungResult
+from rocenv.probe import ladder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.probe.conftest import Rig
+
+
+@pytest.fixture(scope="session")
+def venv(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("torch") / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=60)
+    return folder
+
+
+def run(rig: Rig, venv: Path, torch: str) -> RungResult:
+    """Run the rung with this text as the venv's torch; "" = no torch."""
+    module = next(venv.glob("lib/python*/site-packages")) / "torch.py"
+    module.unlink(missing_ok=True)
+    if torch:
+        module.write_text(torch)
+    return ladder.run_rung(replace(rig.probe(), torch_python=(str(venv / "bin" / "python"),)), "torch")
+
+
+HEAD = "from types import SimpleNamespace as N\n__version__ = '2.5.1'\n"
+
+
+@pytest.mark.parametrize(
+    ("torch", "status", "detail"),
+    [
+        ("", "failed", "torch cannot be imported: ModuleNotFoundError"),
+        ("raise OSError('libamdhip64.so: cannot open')", "failed", "OSError: libamdhip64.so: cannot open"),
+        ("import os; os.abort()", "crashed", "crashed: SIGABRT"),
+        ("import time; time.sleep(60)", "timeout", "no answer within 1.5 s"),
+        (HEAD + "version = N(hip=None)", "failed", "torch 2.5.1 is no ROCm build"),
+        (
+            HEAD + "version = N(hip='6.2')\ncuda = N(is_available=lambda: False)\nprint('noise')",
+            "skipped",
+            "no GPU here: torch 2.5.1 sees none",
+        ),
+        (
+            HEAD
+            + "version = N(hip='6.2')\ncuda = N(is_available=lambda: True)\nmanual_seed = lambda seed: 1/0",
+            "failed",
+            "torch 2.5.1: ZeroDivisionError",
+        ),
+    ],
+)
+def test_torch_that_cannot_compute_says_why(
+    rig: Rig, venv: Path, torch: str, status: str, detail: str
+) -> None:
+    result = run(rig.hurried(), venv, torch)
+    assert result.status == status, result
+    assert detail in result.detail
+    assert result.no_device == (status == "skipped")
+
+
+def test_torch_is_not_skipped_for_what_ails_the_sets_own_runtime(rig: Rig, venv: Path) -> None:
+    probe = replace(
+        rig.probe(ROCENV_STANDIN_FAIL="load.hip=segv"), torch_python=(str(venv / "bin" / "python"),)
+    )
+    passed = RungResult(rung="files", status="passed", elapsed_s=0.0, detail="")
+    results = ladder.run_ladder(probe, ("load", "torch"), files=lambda: passed)
+    assert [result.status for result in results] == ["crashed", "failed"]

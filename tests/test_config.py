@@ -1,0 +1,235 @@
+from __future__ import annotations
+
+import os
+import string
+import tempfile
+from pathlib import Path
+
+import pytest
+import tomlkit
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rocenv import config
+from rocenv.errors import DataError
+
+EXAMPLE = """\
+# my machine at work
+trusted = ["/home/me/src"]  # only mine
+
+[mirrors]
+# the campus mirror is fast
+"https://download.pytorch.org/whl" = "https://mirror.example/whl"
+'debian:' = ["https://one.example/debian", "https://two.example/debian"]
+
+[defaults]
+rocm = "5.7"   # the card is old
+offline = false
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "config.toml"
+    path.write_text(EXAMPLE)
+    return path
+
+
+def test_reads_every_kind_of_setting(file: Path) -> None:
+    assert config.load(file) == config.Config(
+        mirrors=(
+            ("https://download.pytorch.org/whl", ("https://mirror.example/whl",)),
+            ("debian:", ("https://one.example/debian", "https://two.example/debian")),
+        ),
+        defaults={"rocm": "5.7", "offline": False},
+        trusted=("/home/me/src",),
+    )
+
+
+def test_absent_file_is_an_empty_one(tmp_path: Path) -> None:
+    assert config.load(tmp_path / "none" / "config.toml") == config.Config()
+
+
+def test_windows_editors_byte_order_mark_and_line_ends_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_bytes(b'\xef\xbb\xbf[defaults]\r\nrocm = "5.7"\r\n')
+    assert config.load(path).defaults == {"rocm": "5.7"}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("mirors = 1", "`mirors`"),
+        ("[defaults]\nrocm = 5.7", "`defaults.rocm`"),
+        ("[defaults.rocm]\nx = 1", "`defaults.rocm`"),
+        ("defaults = 1", "`defaults` in"),
+        ("[mirrors]\n'https://a.b/' = 1", '`mirrors."https://a.b/"`'),
+        ("[mirrors]\n'https://a.b/' = ['https://c/', 2]", '`mirrors."https://a.b/"[1]`'),
+        ("[mirrors]\n'https://a.b/' = []", "empty"),
+        ("[mirrors]\n'https://a.b/' = 'mirror.example'", "`mirror.example`"),
+        ("trusted = '/home'", "`trusted`"),
+        ("\n\nx = = 1", "line 3"),
+    ],
+)
+def test_bad_settings_name_file_and_key(tmp_path: Path, text: str, told: str) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(text)
+    with pytest.raises(DataError) as caught:
+        config.load(path)
+    assert told in caught.value.message
+    assert str(path) in caught.value.message
+
+
+def test_unquoted_version_is_explained(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text("[defaults]\nrocm = 5.7\n")
+    with pytest.raises(DataError) as caught:
+        config.load(path)
+    assert '"5.7"' in caught.value.hints[0]
+
+
+def test_file_that_is_no_text_or_cannot_be_read_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(DataError, match="UTF-8"):
+        config.load(path)
+    with pytest.raises(DataError, match="cannot read"):
+        config.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("key", "parts"),
+    [
+        ("defaults.rocm", ("defaults", "rocm")),
+        ("trusted", ("trusted",)),
+        ("mirrors", ("mirrors",)),
+        ("mirrors.https://download.pytorch.org/whl", ("mirrors", "https://download.pytorch.org/whl")),
+        ('mirrors."https://download.pytorch.org/"', ("mirrors", "https://download.pytorch.org/")),
+        ("mirrors.'https://download.pytorch.org/'", ("mirrors", "https://download.pytorch.org/")),
+        ("mirrors.debian:", ("mirrors", "debian:")),
+        ('"defaults" . "a\\tb"', ("defaults", "a\tb")),
+    ],
+)
+def test_keys_are_read_as_people_type_them(key: str, parts: tuple[str, ...]) -> None:
+    assert config.parse_key(key) == parts
+
+
+@pytest.mark.parametrize("key", ["", ".", "mirrors.", "a b", "a = 1\nb", 'mirrors."open', "a # b", '"a\nb"'])
+def test_what_is_no_key_is_refused(key: str) -> None:
+    with pytest.raises(DataError):
+        config.parse_key(key)
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1, max_size=4))
+def test_any_key_written_in_toml_is_read_back(parts: list[str]) -> None:
+    assert config.parse_key(tomlkit.key(parts).as_string()) == tuple(parts)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("true", True),
+        ("false", False),
+        ("5", 5),
+        ("-12", -12),
+        ("5.7", "5.7"),
+        ("007", "007"),
+        ("True", "True"),
+        ("", ""),
+        ('["a", "b"]', ["a", "b"]),
+        ("https://mirror.example/", "https://mirror.example/"),
+    ],
+)
+def test_values_are_read_as_people_type_them(text: str, value: object) -> None:
+    read = config.parse_value(text)
+    assert read == value
+    assert type(read) is type(value)
+
+
+def test_broken_array_is_no_silent_string() -> None:
+    with pytest.raises(DataError, match="not a TOML array"):
+        config.parse_value('["a", ')
+    with pytest.raises(DataError, match="not a TOML array"):
+        config.parse_value("[1]\nother = 2")
+
+
+def test_editing_keeps_comments_and_the_rest(file: Path) -> None:
+    config.assign(file, "defaults.rocm", "6.1")
+    config.assign(file, "mirrors.https://repo.radeon.com/", '["https://m.example/amd"]')
+    assert config.unset(file, "mirrors.debian:")
+    text = file.read_text()
+    for comment in (
+        "# my machine at work",
+        "# only mine",
+        "# the campus mirror is fast",
+        "# the card is old",
+    ):
+        assert comment in text
+    assert config.load(file) == config.Config(
+        mirrors=(
+            ("https://download.pytorch.org/whl", ("https://mirror.example/whl",)),
+            ("https://repo.radeon.com/", ("https://m.example/amd",)),
+        ),
+        defaults={"rocm": "6.1", "offline": False},
+        trusted=("/home/me/src",),
+    )
+
+
+def test_lookup_finds_values_and_tables(file: Path) -> None:
+    assert config.lookup(file, "defaults.rocm") == "5.7"
+    assert config.lookup(file, "mirrors.https://download.pytorch.org/whl") == "https://mirror.example/whl"
+    assert config.lookup(file, "defaults") == {"rocm": "5.7", "offline": False}
+    assert config.lookup(file, "defaults.rocm.deeper") is None
+    assert config.lookup(file, "defaults.torch") is None
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("mirors.x", "https://a/"), ("mirrors.https://a/", "b"), ("trusted.x", "1")]
+)
+def test_edit_that_would_break_the_file_leaves_it_alone(file: Path, key: str, value: str) -> None:
+    with pytest.raises(DataError):
+        config.assign(file, key, value)
+    assert file.read_text() == EXAMPLE
+
+
+def test_unset_mends_what_load_refuses(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text("mirors = 1 # typo\n[defaults]\nrocm = '5.7'\n")
+    with pytest.raises(DataError) as caught:
+        config.load(path)
+    assert caught.value.hints == ("rocenv config unset mirors",)
+    assert config.unset(path, "mirors")
+    assert config.load(path).defaults == {"rocm": "5.7"}
+    assert not config.unset(path, "mirors")
+    assert not config.unset(path, "defaults.rocm.deeper")
+
+
+def test_first_setting_makes_folder_and_file(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "b" / "config.toml"
+    config.assign(path, "defaults.rocm", "5.7")
+    assert config.load(path).defaults == {"rocm": "5.7"}
+    assert os.listdir(path.parent) == ["config.toml"]
+
+
+# Names with everything that TOML has to quote; tomlkit and the reader must agree on all of it.
+NAMES = st.text(string.printable + "äß漢", min_size=1, max_size=12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(names=st.lists(NAMES, unique=True, max_size=4), value=st.text(max_size=20), number=st.integers())
+def test_any_setting_is_read_back_and_removed_without_a_trace(
+    names: list[str], value: str, number: int
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "config.toml"
+        path.write_text(EXAMPLE)
+        for name in names:
+            key = tomlkit.key(["defaults", f"x{name}"]).as_string()
+            text = f"s{value}"
+            config.assign(path, key, text)
+            assert config.lookup(path, key) == text
+            config.assign(path, key, str(number))
+            assert config.lookup(path, key) == number
+        for name in names:
+            assert config.unset(path, tomlkit.key(["defaults", f"x{name}"]).as_string())
+        assert path.read_text() == EXAMPLE

@@ -1,0 +1,367 @@
+from __future__ import annotations
+
+import socket
+import ssl
+import subprocess
+import time
+from email.utils import formatdate
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rocenv import __version__
+from rocenv.errors import FetchError
+from rocenv.net import NOT_MODIFIED, TRIES, Network, Response
+from rocenv.trouble import TransientError, shown
+from tests.loopback import Fault, Loopback
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+BODY = b"Package: demo\n" * 1000
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy", "ROCENV_OFFLINE"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+
+
+@pytest.fixture
+def server() -> Iterator[Loopback]:
+    with Loopback({"/index": BODY}) as loopback:
+        yield loopback
+
+
+@pytest.fixture
+def network() -> Network:
+    return Network(pause_s=0.01)
+
+
+def unused_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def body_of(network: Network, url: str) -> bytes:
+    response = network.get(url)
+    assert isinstance(response, Response)
+    return response.body
+
+
+# ---------------------------------------------------------------- mirrors
+
+
+A_AND_B = {"https://a/": ("https://m/",), "https://a/b/": ("https://n/",)}
+
+
+@pytest.mark.parametrize(
+    ("mirrors", "url", "expected"),
+    [
+        ({}, "https://a/x", ["https://a/x"]),
+        (
+            {"https://a/": ("https://m/", "https://n/d")},
+            "https://a/x",
+            ["https://m/x", "https://n/d/x", "https://a/x"],
+        ),
+        (
+            {"https://a/whl": ("https://m",)},
+            "https://a/whl/t.whl",
+            ["https://m/t.whl", "https://a/whl/t.whl"],
+        ),
+        ({"https://a/whl": ("https://m",)}, "https://a/whl-old/t", ["https://a/whl-old/t"]),
+        ({"https://a/whl": ("https://m/w",)}, "https://a/whl", ["https://m/w", "https://a/whl"]),
+        (A_AND_B, "https://a/b/c", ["https://n/c", "https://m/b/c", "https://a/b/c"]),
+        ({"debian:": ("https://m/debian",)}, "debian:pool/x.deb", ["https://m/debian/pool/x.deb"]),
+        ({"debian:": ("https://m/debian/",)}, "debian:/pool/x.deb", ["https://m/debian/pool/x.deb"]),
+        ({}, "debian:pool/x.deb", []),
+        ({"https://a/": ("https://a/", "https://m/")}, "https://a/x", ["https://a/x", "https://m/x"]),
+    ],
+)
+def test_mirrors_come_first_longest_prefix_first_original_last(
+    mirrors: dict[str, tuple[str, ...]], url: str, expected: list[str]
+) -> None:
+    assert list(Network(mirrors=tuple(mirrors.items())).candidates(url)) == expected
+
+
+SEGMENT = st.text("abc-.", min_size=1, max_size=3)
+PREFIX = st.builds(
+    lambda parts, end: "https://h/" + "/".join(parts) + end,
+    st.lists(SEGMENT, max_size=3),
+    st.sampled_from(["", "/"]),
+)
+BASES = st.lists(st.sampled_from(["https://m", "https://n/x/"]), min_size=1, max_size=2).map(tuple)
+
+
+@given(
+    mirrors=st.lists(st.tuples(PREFIX, BASES), max_size=4).map(tuple),
+    path=st.lists(SEGMENT, min_size=1, max_size=5),
+)
+def test_every_rewriting_keeps_what_follows_the_prefix(
+    mirrors: tuple[tuple[str, tuple[str, ...]], ...], path: list[str]
+) -> None:
+    url = "https://h/" + "/".join(path)
+    found = Network(mirrors=mirrors).candidates(url)
+    assert found[-1] == url
+    assert len(set(found)) == len(found)
+    wanted = {url}
+    for prefix, bases in mirrors:
+        folder = prefix.removesuffix("/") + "/"
+        if url == prefix or url.startswith(folder):
+            rest = url[len(folder) :] if url != prefix else ""
+            wanted |= {(base.rstrip("/") + "/" + rest) if rest else base for base in bases}
+    assert set(found) == wanted
+
+
+def test_mirror_serves_and_dead_mirror_is_passed_over_and_told(server: Loopback, network: Network) -> None:
+    dead = f"http://127.0.0.1:{unused_port()}/"
+    mirrored = Network(mirrors=(("http://name.invalid/d/", (dead, f"{server.url}/")),), pause_s=0.01)
+    response = mirrored.get("http://name.invalid/d/index")
+    assert isinstance(response, Response)
+    assert (response.body, response.url) == (BODY, f"{server.url}/index")
+    assert len(response.passed_over) == 1
+    assert "refuses the connection" in response.passed_over[0]
+
+
+def test_symbolic_address_without_mirror_says_what_to_set(network: Network) -> None:
+    with pytest.raises(FetchError) as caught:
+        network.get("debian:dists/InRelease")
+    assert caught.value.code == "no-mirror"
+    assert caught.value.hints == ("rocenv config set mirrors.debian: https://HOST/PATH/",)
+
+
+# ---------------------------------------------------------------- asking
+
+
+def test_request_says_who_asks_and_takes_bytes_as_stored(server: Loopback, network: Network) -> None:
+    server.fail("/index", Fault(headers={"Content-Encoding": "gzip"}))
+    assert body_of(network, f"{server.url}/index") == BODY
+    headers = server.seen("/index")[0].headers
+    assert headers["User-Agent"] == f"rocenv/{__version__}"
+    assert headers["Accept-Encoding"] == "identity"
+
+
+def test_etag_saves_the_body_until_it_changes(server: Loopback, network: Network) -> None:
+    url = f"{server.url}/index"
+    first = network.get(url)
+    assert isinstance(first, Response)
+    assert network.get(url, etag=first.etag) is NOT_MODIFIED
+    assert server.sent_bytes("/index") == len(BODY)
+    server.files["/index"] = b"new"
+    second = network.get(url, etag=first.etag)
+    assert isinstance(second, Response)
+    assert (second.body, second.etag == first.etag) == (b"new", False)
+
+
+def test_redirect_is_followed(server: Loopback, network: Network) -> None:
+    server.fail("/old", Fault(status=302, headers={"Location": "/index"}))
+    assert body_of(network, f"{server.url}/old") == BODY
+
+
+def test_too_much_is_cut_off(server: Loopback, network: Network) -> None:
+    with pytest.raises(FetchError) as caught:
+        network.get(f"{server.url}/index", limit_bytes=100)
+    assert caught.value.code == "too-large"
+    whole = network.get(f"{server.url}/index", limit_bytes=len(BODY))
+    assert isinstance(whole, Response)
+
+
+# ---------------------------------------------------------------- trying again
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault(status=500),
+        Fault(status=503, headers={"Retry-After": "0"}),
+        Fault(status=429),
+        Fault(cut_after=100),
+        Fault(content_length=len(BODY) + 5),
+    ],
+)
+def test_passing_trouble_is_waited_out(server: Loopback, network: Network, fault: Fault) -> None:
+    server.fail("/index", *[fault] * (TRIES - 1))
+    assert body_of(network, f"{server.url}/index") == BODY
+    assert len(server.seen("/index")) == TRIES
+
+
+def test_lasting_trouble_ends_after_the_last_try(server: Loopback, network: Network) -> None:
+    server.always("/index", Fault(status=503))
+    with pytest.raises(FetchError) as caught:
+        network.get(f"{server.url}/index")
+    assert "503 (Service Unavailable)" in caught.value.message
+    assert len(server.seen("/index")) == TRIES
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [(404, "gone"), (410, "gone"), (403, "forbidden"), (400, "fetch-failed"), (304, "fetch-failed")],
+)
+def test_final_answers_are_not_asked_for_twice(
+    server: Loopback, network: Network, status: int, code: str
+) -> None:
+    server.always("/index", Fault(status=status))
+    with pytest.raises(FetchError) as caught:
+        network.get(f"{server.url}/index")
+    assert caught.value.code == code
+    assert f"`{server.url}/index` answers {status}" in caught.value.message
+    assert len(server.seen("/index")) == 1
+
+
+def test_gone_is_said_only_if_every_address_says_so(server: Loopback) -> None:
+    dead = f"http://127.0.0.1:{unused_port()}/"
+    for original, mirror, code in (
+        (f"{server.url}/lost/", f"{server.url}/other/", "gone"),
+        (f"{server.url}/lost/", dead, "unreachable"),
+        (dead, f"{server.url}/other/", "unreachable"),
+    ):
+        network = Network(mirrors=((original, (mirror,)),), pause_s=0.001)
+        with pytest.raises(FetchError) as caught:
+            network.get(f"{original}index")
+        assert caught.value.code == code
+        assert f"`{mirror}index`" in caught.value.message
+        assert f"`{original}index`" in caught.value.message
+
+
+def test_pauses_grow_and_heed_the_server_within_bounds() -> None:
+    network = Network(pause_s=1.0)
+    plain = TransientError("x", code="x")
+    for attempt, middle in ((2, 1.0), (3, 2.0), (4, 4.0)):
+        assert middle * 0.75 <= network.pause_before(attempt, plain) <= middle * 1.25
+    assert network.pause_before(2, TransientError("x", code="x", retry_after_s=7)) == 7
+    assert network.pause_before(2, TransientError("x", code="x", retry_after_s=86400)) == 30
+
+
+@pytest.mark.parametrize("form", ["seconds", "date"])
+def test_retry_after_is_waited_for(server: Loopback, network: Network, form: str) -> None:
+    value = "1" if form == "seconds" else formatdate(time.time() + 2, usegmt=True)
+    server.fail("/index", Fault(status=429, headers={"Retry-After": value}))
+    begin = time.monotonic()
+    assert body_of(network, f"{server.url}/index") == BODY
+    assert time.monotonic() - begin >= 0.9
+
+
+def test_nonsense_in_retry_after_is_passed_over(server: Loopback, network: Network) -> None:
+    server.fail("/index", Fault(status=429, headers={"Retry-After": "soon"}))
+    assert body_of(network, f"{server.url}/index") == BODY
+
+
+# ---------------------------------------------------------------- plain words
+
+
+def test_refused_connection(network: Network) -> None:
+    url = f"http://127.0.0.1:{unused_port()}/x"
+    with pytest.raises(FetchError) as caught:
+        network.get(url)
+    assert "refuses the connection" in caught.value.message
+    assert url in caught.value.message
+    assert any(f"rocenv config set mirrors.{url[:-1]}" in hint for hint in caught.value.hints)
+
+
+def test_unknown_name(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_such_name(*_arguments: object, **_options: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", no_such_name)
+    with pytest.raises(FetchError, match=r"the name `name\.invalid` is not known"):
+        network.get("http://name.invalid/x")
+
+
+def test_silent_server(server: Loopback) -> None:
+    server.always("/index", Fault(stall_after=10))
+    network = Network(pause_s=0.001, read_timeout_s=0.1)
+    with pytest.raises(FetchError, match=r"has sent nothing for 0\.1 s"):
+        network.get(f"{server.url}/index")
+
+
+def test_unknown_certificate_is_not_tried_again(tmp_path: Path, network: Network) -> None:
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    command = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost"
+    extra = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run([*command.split(), *extra], check=True, capture_output=True, timeout=20)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    with Loopback({"/index": BODY}, tls=context) as server:
+        slow = Network(pause_s=20)
+        begin = time.monotonic()
+        with pytest.raises(FetchError) as caught:
+            slow.get(f"{server.url}/index")
+        assert time.monotonic() - begin < 5
+        assert caught.value.code == "certificate"
+        assert "REQUESTS_CA_BUNDLE" in caught.value.hints[0]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("REQUESTS_CA_BUNDLE", str(certificate))
+            assert body_of(network, f"{server.url}/index") == BODY
+
+
+@pytest.mark.parametrize("url", ["http://", "http://a b/", "http://[::1/x", "https://127.0.0.1:99999/"])
+def test_what_is_no_address_is_an_error_with_a_name(network: Network, url: str) -> None:
+    with pytest.raises(FetchError) as caught:
+        network.get(url)
+    assert url in caught.value.message
+
+
+def test_redirect_loop_ends(server: Loopback, network: Network) -> None:
+    server.always("/loop", Fault(status=302, headers={"Location": "/loop"}))
+    with pytest.raises(FetchError, match="leads nowhere"):
+        network.get(f"{server.url}/loop")
+
+
+def test_passwords_in_addresses_are_not_shown() -> None:
+    with pytest.raises(FetchError) as caught:
+        Network(pause_s=0.001).get(f"http://me:secret@127.0.0.1:{unused_port()}/x")
+    assert "secret" not in caught.value.message + " ".join(caught.value.hints)
+    assert shown("https://me:secret@host/x?y") == "https://host/x?y"
+
+
+# ---------------------------------------------------------------- offline, proxies
+
+
+def test_offline_opens_no_connection(server: Loopback, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = f"{server.url}/index"
+    with pytest.raises(FetchError) as by_flag:
+        Network(offline=True).get(url)
+    monkeypatch.setenv("ROCENV_OFFLINE", "1")
+    with pytest.raises(FetchError) as by_environment:
+        Network().get(url)
+    assert by_flag.value.code == by_environment.value.code == "offline"
+    assert "--offline" in by_flag.value.message
+    assert by_environment.value.hints == ("unset ROCENV_OFFLINE",)
+    assert server.requests == []
+    monkeypatch.setenv("ROCENV_OFFLINE", "0")
+    assert body_of(Network(), url) == BODY
+
+
+@pytest.mark.parametrize("way", ["environment", "argument"])
+def test_proxy_is_used(server: Loopback, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+    if way == "environment":
+        monkeypatch.setenv("http_proxy", server.url)
+    network = Network(pause_s=0.001, proxy=server.url if way == "argument" else "")
+    assert body_of(network, "http://name.invalid/index") == BODY
+    assert server.requests[0].proxied
+
+
+def test_environment_goes_before_the_given_proxy_and_exceptions_hold(
+    server: Loopback, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    network = Network(pause_s=0.001, proxy=f"http://127.0.0.1:{unused_port()}")
+    monkeypatch.setenv("http_proxy", server.url)
+    assert body_of(network, "http://name.invalid/index") == BODY
+    monkeypatch.delenv("http_proxy")
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    assert body_of(network, f"{server.url}/index") == BODY
+    assert [request.proxied for request in server.requests] == [True, False]
+
+
+def test_dead_proxy_is_named_as_the_cause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{unused_port()}")
+    with pytest.raises(FetchError) as caught:
+        Network(pause_s=0.001).get("http://name.invalid/index")
+    assert "proxy" in caught.value.message
+    assert "http_proxy" in caught.value.hints[0]

@@ -1,0 +1,230 @@
+from __future__ import annotations
+
+import io
+import os
+import re
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from rocenv.progress import Progress, Stage, size_text
+from rocenv.system import WINDOWS
+
+MB = 1_000_000
+
+
+class Clock:
+    """Time that passes only when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Plain:
+    """A progress display without a terminal, and what it has printed."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self.clock = Clock()
+        self.stream = io.StringIO()
+        self.progress = Progress(stream=self.stream, environ={}, clock=self.clock, quiet=quiet)
+
+    @property
+    def lines(self) -> list[str]:
+        return self.stream.getvalue().splitlines()
+
+    def spend(self, stage: Stage, seconds: float, size_bytes: int, step_s: float = 0.5) -> None:
+        for _ in range(round(seconds / step_s)):
+            self.clock.now += step_s
+            stage.advance(round(size_bytes * step_s / seconds))
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (228 * MB, "228.0 MB"), (2.5e9, "2.5 GB")],
+)
+def test_sizes_read_well(size: float, text: str) -> None:
+    assert size_text(size) == text
+
+
+def test_short_stage_prints_nothing() -> None:
+    plain = Plain()
+    with plain.progress.stage("Fetching", 10 * MB) as stage:
+        plain.spend(stage, 0.5, 10 * MB)
+    assert plain.lines == []
+
+
+def test_longer_stage_ends_with_one_line() -> None:
+    plain = Plain()
+    with plain.progress.stage("Fetching", 10 * MB) as stage:
+        plain.spend(stage, 2, 10 * MB)
+    assert plain.lines == ["Fetching: 10.0 MB in 2.0 s (5.0 MB/s)"]
+
+
+def test_lines_come_at_most_every_five_seconds_with_rate_and_time_left() -> None:
+    plain = Plain()
+    with plain.progress.stage("Fetching", 100 * MB) as stage:
+        plain.spend(stage, 20, 80 * MB)
+        assert plain.lines[0] == "Fetching: 20.0 MB of 100.0 MB, 4.0 MB/s, 0:20 left"
+        assert len(plain.lines) == 4
+
+
+def test_slow_stage_prints_each_tenth_or_each_minute() -> None:
+    plain = Plain()
+    with plain.progress.stage("Fetching", 100 * MB) as stage:
+        plain.spend(stage, 100, 20 * MB)
+        assert [line.partition(",")[0] for line in plain.lines] == [
+            "Fetching: 10.0 MB of 100.0 MB",
+            "Fetching: 20.0 MB of 100.0 MB",
+        ]
+        plain.spend(stage, 120, 1 * MB)
+        assert len(plain.lines) == 4
+
+
+def test_unknown_total_shows_what_is_known() -> None:
+    plain = Plain()
+    with plain.progress.stage("Reading") as stage:
+        plain.spend(stage, 6, 6 * MB)
+        assert plain.lines == ["Reading: 5.0 MB, 1.0 MB/s"]
+
+
+def test_what_was_there_already_does_not_count_as_speed() -> None:
+    plain = Plain()
+    with plain.progress.stage("Fetching", 100 * MB) as stage:
+        stage.skip(60 * MB)
+        plain.spend(stage, 5, 20 * MB)
+        assert plain.lines == ["Fetching: 80.0 MB of 100.0 MB, 4.0 MB/s, 0:05 left"]
+        stage.skip(-80 * MB)
+        assert stage.figures() == "0 B of 100.0 MB, 4.0 MB/s, 0:25 left"
+
+
+def test_rate_follows_the_last_seconds() -> None:
+    plain = Plain()
+    with plain.progress.stage("Fetching", 1000 * MB) as stage:
+        plain.spend(stage, 60, 600 * MB)
+        plain.spend(stage, 20, 20 * MB)
+        assert "1.0 MB/s" in stage.figures()
+
+
+def test_failed_stage_claims_nothing() -> None:
+    plain = Plain()
+    with pytest.raises(KeyboardInterrupt), plain.progress.stage("Fetching", 10 * MB) as stage:
+        plain.spend(stage, 3, 5 * MB)
+        raise KeyboardInterrupt
+    assert plain.lines == []
+
+
+def test_notes_are_printed_at_once_and_quiet_is_quiet() -> None:
+    plain, quiet = Plain(), Plain(quiet=True)
+    for display in (plain, quiet):
+        with display.progress.stage("Fetching", 10 * MB) as stage:
+            stage.note("mirror [down]; trying another")
+            display.spend(stage, 30, 10 * MB)
+    assert plain.lines[0] == "mirror [down]; trying another"
+    assert quiet.lines == []
+
+
+def test_lines_are_ascii() -> None:
+    plain = Plain()
+    with plain.progress.stage("Fetching", 10 * MB) as stage:
+        plain.spend(stage, 30, 10 * MB)
+    assert len(plain.lines) > 3
+    assert plain.stream.getvalue().isascii()
+
+
+# ---------------------------------------------------------------- a real terminal
+
+PROGRAM = """
+    import sys, time
+    from rocenv.progress import Progress
+    seconds, fails = float(sys.argv[1]), sys.argv[2:] == ["fail"]
+    progress = Progress()
+    with progress.stage("Fetching", 1000_000) as stage, progress.stage("Unpacking") as other:
+        for _ in range(20):
+            time.sleep(seconds / 20)
+            stage.advance(45_000)
+            other.advance(100)
+        stage.note("a [note] of its own")
+        print("early")
+        if fails:
+            raise KeyboardInterrupt
+    print("data")
+"""
+
+
+def on_terminal(seconds: float, *more: str, **environ: str) -> tuple[str, str]:
+    """Run the program with stderr on a terminal of 100 columns; return stdout, and what the terminal got."""
+    import fcntl
+    import pty
+    import struct
+    import termios
+
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
+    base = {
+        name: value for name, value in os.environ.items() if name not in ("CI", "NO_COLOR", "FORCE_COLOR")
+    }
+    child = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(PROGRAM), str(seconds), *more],
+        env={**base, "TERM": "xterm-256color", **environ},
+        stdout=subprocess.PIPE,
+        stderr=slave,
+    )
+    os.close(slave)
+    received = bytearray()
+    try:
+        while block := os.read(master, 65536):
+            received += block
+    except OSError:
+        pass  # Linux answers EIO once the other side is closed
+    out, _ = child.communicate(timeout=20)
+    os.close(master)
+    return out.decode(), received.decode()
+
+
+@pytest.mark.skipif(WINDOWS, reason="needs a pseudo-terminal")
+class TestTerminal:
+    def test_long_work_shows_title_rate_and_time_left_and_cleans_up(self) -> None:
+        out, shown = on_terminal(1.2)
+        assert out == "early\ndata\n"
+        assert re.search(r"Fetching .*\d+\.\d kB of 1\.0 MB, \d+\.\d kB/s, 0:0\d left", shown)
+        assert re.search(r"Unpacking .*\d B, \d+ B/s|Unpacking .*kB", shown)
+        assert "a [note] of its own\r\n" in shown
+        assert "\x1b[2K" in shown  # the display is wiped
+        assert shown.count("\x1b[?25l") == shown.count("\x1b[?25h") == 1  # the cursor comes back
+        assert re.search(r"Fetching: 900\.0 kB in \d+\.\d s", shown.rpartition("\x1b[")[2])
+
+    def test_short_work_shows_nothing_but_the_note(self) -> None:
+        out, shown = on_terminal(0)
+        assert (out, shown) == ("early\ndata\n", "a [note] of its own\r\n")
+
+    def test_interrupted_work_gives_the_cursor_back(self) -> None:
+        out, shown = on_terminal(0.8, "fail")
+        assert out == "early\n"
+        assert shown.count("\x1b[?25l") == shown.count("\x1b[?25h") == 1
+
+    def test_no_color_shows_the_same_without_colours(self) -> None:
+        _, colourful = on_terminal(0.8)
+        _, plain = on_terminal(0.8, NO_COLOR="1")
+        colours = re.compile(r"\x1b\[(?:3[0-9]|38;[0-9;]+)m")
+        assert colours.search(colourful)
+        assert not colours.search(plain)
+        assert "Fetching" in plain
+
+    @pytest.mark.parametrize("environ", [{"CI": "true"}, {"TERM": "dumb"}])
+    def test_where_a_display_is_no_use_there_are_plain_lines(self, environ: dict[str, str]) -> None:
+        _, shown = on_terminal(1.2, **environ)
+        assert "\x1b" not in shown
+        assert "Fetching: 900.0 kB in" in shown
+
+
+def test_plain_lines_cost_no_import_of_the_display() -> None:
+    program = "import sys, time; sys.argv = ['x', '0.5']\n" + textwrap.dedent(PROGRAM)
+    program += "assert 'rich' not in sys.modules"
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, timeout=20)
+    assert done.stdout == b"early\ndata\n"
+    assert done.stderr.startswith(b"a [note] of its own\n")

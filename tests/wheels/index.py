@@ -1,0 +1,149 @@
+"""Small wheels of the real format, and a simple index (PEP 503, 658) on loopback that serves them."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import io
+import threading
+import zipfile
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+
+@dataclass(frozen=True)
+class Wheel:
+    filename: str
+    data: bytes
+    metadata: bytes
+
+    @property
+    def project(self) -> str:
+        return self.filename.split("-")[0].lower().replace("_", "-")
+
+    @property
+    def tag(self) -> str:
+        return self.filename.removesuffix(".whl").split("-", 2)[2]
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.data).hexdigest()
+
+
+def build_wheel(
+    name: str,
+    version: str,
+    *,
+    tag: str = "py3-none-any",
+    requires: Sequence[str] = (),
+    files: Mapping[str, bytes] | None = None,
+    script: str = "",
+    false_record: bool = False,
+) -> Wheel:
+    """A wheel with METADATA, WHEEL and a RECORD of right hashes; one module unless `files` says more."""
+    module = name.replace("-", "_")
+    stem = f"{module}-{version}"
+    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nRequires-Python: >=3.8\n"
+    metadata += "".join(f"Requires-Dist: {item}\n" for item in requires)
+    members = dict(files or {f"{module}/__init__.py": f"__version__ = {version!r}\n".encode()})
+    members[f"{stem}.dist-info/METADATA"] = metadata.encode()
+    members[f"{stem}.dist-info/WHEEL"] = (
+        f"Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: {tag}\n".encode()
+    )
+    if script:
+        members[f"{stem}.dist-info/entry_points.txt"] = f"[console_scripts]\n{script}\n".encode()
+    twist = b"?" if false_record else b""
+    record = [f"{path},sha256={_digest(data + twist)},{len(data)}" for path, data in members.items()]
+    members[f"{stem}.dist-info/RECORD"] = "\n".join([*record, f"{stem}.dist-info/RECORD,,", ""]).encode()
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for path, data in members.items():
+            archive.writestr(zipfile.ZipInfo(path, (2024, 1, 1, 0, 0, 0)), data)
+    return Wheel(f"{stem}-{tag}.whl", out.getvalue(), metadata.encode())
+
+
+def _digest(data: bytes) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+
+
+@dataclass
+class Index:
+    """What a server answers; change a field to make it misbehave."""
+
+    base: str  # http://127.0.0.1:PORT
+    wheels: dict[str, list[Wheel]] = field(default_factory=dict)  # folder of an index -> its wheels
+    html: bool = False  # answer every page with something that is no index
+    hashed: bool = True  # name the hash of each file
+    asked: list[str] = field(default_factory=list)  # every path that was asked for
+
+    def url(self, folder: str) -> str:
+        return f"{self.base}/{folder}"
+
+    def answer(self, path: str) -> tuple[int, str, bytes]:
+        self.asked.append(path)
+        if self.html:
+            return 200, "text/html", b"<!doctype html><title>Sign in</title><p>Please sign in to the network"
+        folder, _, last = path.strip("/").rpartition("/")
+        for wheel in self.wheels.get(folder, []):
+            name = quote(wheel.filename)
+            if last == name + ".metadata":
+                return 200, "text/plain", wheel.metadata
+            if last == name:
+                return 200, "application/zip", wheel.data
+        page = [wheel for wheel in self.wheels.get(folder, []) if wheel.project == last]
+        if page:
+            return 200, "text/html", self._page(folder, page)
+        return 404, "text/plain", b"no such thing"
+
+    def _page(self, folder: str, wheels: list[Wheel]) -> bytes:
+        lines = ["<!DOCTYPE html><html><body>"]
+        for wheel in wheels:
+            metadata = hashlib.sha256(wheel.metadata).hexdigest()
+            fragment = f"#sha256={wheel.sha256}" if self.hashed else ""
+            lines.append(
+                f'<a href="/{folder}/{quote(wheel.filename)}{fragment}" '
+                f'data-dist-info-metadata="sha256={metadata}" data-core-metadata="sha256={metadata}">'
+                f"{wheel.filename}</a><br/>"
+            )
+        return "\n".join([*lines, "</body></html>"]).encode()
+
+
+@contextlib.contextmanager
+def serve() -> Iterator[Index]:
+    """An empty index that answers until the block ends."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_HEAD(self) -> None:
+            self.do_GET()
+
+        def do_GET(self) -> None:
+            status, kind, body = index.answer(self.path)
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            if self.command == "GET":
+                self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    index = Index(f"http://127.0.0.1:{server.server_port}")
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        yield index
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -1,0 +1,246 @@
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rocenv.errors import ArchiveError, FetchError, PrefixError, RocenvError
+from rocenv.install.venv import create_venv, install_wheels, venv_files
+from rocenv.model import Artifact
+from rocenv.sources.interpreter import examine
+from rocenv.sources.wheels import resolve_wheels
+from tests.wheels.conftest import ROCM
+from tests.wheels.index import Index, Wheel, build_wheel
+
+if TYPE_CHECKING:
+    from rocenv.model import FileEntry
+    from rocenv.sources.interpreter import Interpreter
+    from rocenv.sources.uv import Uv
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="uses the layout of a POSIX venv")
+
+
+class Bench:
+    """A resolved set whose wheels lie fetched, named by their hash, and the envs made of it."""
+
+    def __init__(self, folder: Path, index: Index, python: Interpreter, uv: Uv) -> None:
+        self.folder, self.index, self.python, self.uv = folder, index, python, uv
+        self.artifacts = resolve_wheels(
+            ["torch==2.5.*"], index_url=index.url(ROCM), local="rocm6.2", python=python, uv=uv
+        )
+        self.files: dict[str, Path] = {}
+        for wheel in index.wheels[ROCM]:
+            self.fetch(wheel)
+
+    def fetch(self, wheel: Wheel, data: bytes | None = None) -> Artifact:
+        path = self.folder / "artifacts" / wheel.sha256
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(wheel.data if data is None else data)
+        self.files[wheel.sha256] = path
+        name, version = wheel.filename.split("-")[:2]
+        url = f"http://127.0.0.1:9/{wheel.filename}"
+        return Artifact(kind="wheel", name=name, version=version, url=url, sha256=wheel.sha256, size_bytes=0)
+
+    def create(self, name: str, *artifacts: Artifact) -> tuple[Path, dict[str, FileEntry]]:
+        venv = self.folder / "envs" / name / "venv"
+        create_venv(venv, self.python, self.uv)
+        entries = install_wheels(
+            venv, artifacts or self.artifacts, files=self.files, python=self.python, uv=self.uv
+        )
+        return venv, entries
+
+    def site(self, venv: Path) -> Path:
+        return venv / "lib" / f"python{self.python.series}" / "site-packages"
+
+
+@pytest.fixture
+def bench(tmp_path: Path, index: Index, python: Interpreter, uv: Uv) -> Bench:
+    return Bench(tmp_path, index, python, uv)
+
+
+def run(*argv: str | Path) -> str:
+    return subprocess.run(argv, check=True, capture_output=True, text=True, timeout=60).stdout
+
+
+def test_the_set_works_and_is_known_by_version(bench: Bench) -> None:
+    venv, entries = bench.create("a")
+    code = "import torch, importlib.metadata as m; torch.main(); print(m.version('torch'))"
+    path, version = run(venv / "bin" / "python", "-c", code).splitlines()
+    assert path == f"torch of {bench.site(venv)}/torch/__init__.py"
+    assert version == "2.5.1+rocm6.2"
+    assert run(venv / "bin" / "torchrun").startswith("torch of ")
+    # With a direct_url.json, `pip freeze` would name a file of this machine.
+    assert not [path for path in entries if path.endswith("direct_url.json")]
+
+
+def test_installing_asks_no_server(bench: Bench) -> None:
+    bench.index.asked.clear()
+    bench.create("a")
+    assert bench.index.asked == []
+
+
+def test_every_file_is_listed_with_its_hash(bench: Bench) -> None:
+    venv, entries = bench.create("a")
+    (bench.site(venv) / "torch" / "__pycache__").mkdir()
+    (bench.site(venv) / "torch" / "__pycache__" / "x.pyc").touch()
+    assert venv_files(venv) == entries
+    on_disk = {p.relative_to(venv).as_posix(): p for p in venv.rglob("*") if "__pycache__" not in p.parts}
+    for path, entry in entries.items():
+        target = on_disk[path]
+        if entry.link:
+            assert os.readlink(target) == entry.link
+        else:
+            assert hashlib.sha256(target.read_bytes()).hexdigest() == entry.sha256
+            assert entry.executable == os.access(target, os.X_OK)
+    assert {path for path, p in on_disk.items() if p.is_symlink() or p.is_file()} == set(entries)
+    assert entries["bin/python"].link.startswith("/")
+
+
+def test_a_second_env_shares_what_is_large_and_owns_what_is_small(bench: Bench) -> None:
+    sites = [bench.site(bench.create(name)[0]) for name in ("a", "b")]
+    large = [(site / "torch" / "lib" / "libtorch_hip.so").stat() for site in sites]
+    small = [(site / "torch" / "__init__.py").stat() for site in sites]
+    assert large[0].st_ino == large[1].st_ino
+    assert [info.st_mode & 0o222 for info in large] == [0, 0]
+    assert [info.st_nlink for info in small] == [1, 1]
+    assert small[0].st_mode & 0o200
+
+
+def test_an_edit_of_a_small_file_stays_in_its_env(bench: Bench, said: list[str]) -> None:
+    first, entries = bench.create("a")
+    with (bench.site(first) / "torch" / "__init__.py").open("r+") as stream:
+        stream.write("raise SystemExit('edited')")
+    _, again = bench.create("b")
+    assert again == entries
+    assert said == []  # nothing had to be unpacked anew
+
+
+def test_an_edited_library_does_not_reach_the_next_env(bench: Bench, said: list[str]) -> None:
+    first, entries = bench.create("a")
+    library = bench.site(first) / "torch" / "lib" / "libtorch_hip.so"
+    library.chmod(0o644)
+    with library.open("r+b") as stream:
+        stream.write(b"edited")
+    second, again = bench.create("b")
+    assert (bench.site(second) / "torch" / "lib" / "libtorch_hip.so").read_bytes()[:6] != b"edited"
+    assert again == entries
+    (line,) = said
+    assert "torch/lib/libtorch_hip.so` is not what its wheel holds" in line
+    assert "unpacking torch anew" in line
+    bench.create("c")
+    assert len(said) == 1  # the cache itself is whole again
+
+
+def test_a_file_that_vanished_from_the_cache_is_put_back(bench: Bench, said: list[str]) -> None:
+    _, entries = bench.create("a")
+    (lost,) = (bench.uv.cache / "archive-v0").glob("*/filelock/__init__.py")
+    lost.unlink()
+    _, again = bench.create("b")
+    assert again == entries
+    assert "unpacking filelock anew" in said[0]
+
+
+def test_installing_again_puts_back_what_was_changed(bench: Bench) -> None:
+    venv, entries = bench.create("a")
+    (bench.site(venv) / "torch" / "__init__.py").write_text("edited")
+    (bench.site(venv) / "torch" / "lib" / "libtorch_hip.so").unlink()
+    other = build_wheel("numpy", "2.1.2", files={"numpy/other.py": b""})
+    (bench.folder / other.filename).write_bytes(other.data)
+    bench.uv.run("pip", "install", f"--python={venv}", "--no-index", str(bench.folder / other.filename))
+    assert (bench.site(venv) / "numpy" / "other.py").exists()
+    again = install_wheels(venv, bench.artifacts, files=bench.files, python=bench.python, uv=bench.uv)
+    assert again == entries
+    assert (bench.site(venv) / "torch" / "__init__.py").stat().st_nlink == 1
+
+
+def test_a_wheel_that_contradicts_itself_is_refused(bench: Bench) -> None:
+    liar = bench.fetch(build_wheel("numpy", "1.26.4", false_record=True))
+    with pytest.raises(RocenvError) as caught:
+        bench.create("a", liar)
+    assert caught.value.code == "wheel-inconsistent"
+    assert "numpy holds files that differ from its own list" in caught.value.message
+
+
+def test_a_renamed_env_keeps_working(bench: Bench, tmp_path: Path) -> None:
+    venv, _ = bench.create("a")
+    moved = venv.parent.rename(tmp_path / "elsewhere") / "venv"
+    assert str(tmp_path / "elsewhere") in run(moved / "bin" / "torchrun")
+
+
+def test_pip_of_the_env_can_still_replace_torch(bench: Bench, tmp_path: Path) -> None:
+    bench.python = examine(Path(sys.executable))
+    if bench.python.pip_wheel is None:
+        pytest.skip("this Python comes without pip")
+    venv, entries = bench.create("a")
+    assert [path for path in entries if path.endswith("/pip/__main__.py")]
+    newer = build_wheel("torch", "2.5.2+rocm6.2", files={"torch/__init__.py": b"", "torch/new.py": b""})
+    (tmp_path / newer.filename).write_bytes(newer.data)
+    run(venv / "bin" / "python", "-m", "pip", "install", "--no-index", "--no-deps", tmp_path / newer.filename)
+    site = bench.site(venv)
+    assert (site / "torch" / "new.py").exists()
+    assert not (site / "torch" / "lib").exists()
+    _, again = bench.create("b")
+    assert again == entries
+
+
+def test_two_installs_at_once_are_both_whole(bench: Bench, said: list[str]) -> None:
+    results: dict[str, dict[str, FileEntry]] = {}
+
+    def create(name: str) -> None:
+        results[name] = bench.create(name)[1]
+
+    threads = [threading.Thread(target=create, args=(name,)) for name in ("a", "b")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert results["a"] == results["b"]
+    assert said == []
+
+
+def test_a_file_that_is_not_the_promised_wheel_is_refused(bench: Bench) -> None:
+    promised, other = build_wheel("numpy", "1.26.4"), build_wheel("numpy", "1.26.4", script="f2py = numpy:f")
+    with pytest.raises(FetchError) as caught:
+        bench.create("a", bench.fetch(promised, other.data))
+    assert caught.value.code == "hash-mismatch"
+    assert f"expected sha256 {promised.sha256}, got {other.sha256}" in caught.value.message
+    assert "numpy==1.26.4" in caught.value.message
+
+
+@pytest.mark.parametrize("data", [b"<!doctype html>", b"", None], ids=["html", "empty", "truncated"])
+def test_a_file_that_is_no_wheel_is_refused(bench: Bench, data: bytes | None) -> None:
+    wheel = build_wheel("numpy", "1.26.4")
+    with pytest.raises(ArchiveError, match=r"a wheel is damaged: .*numpy==1\.26\.4"):
+        bench.create("a", bench.fetch(wheel, wheel.data[:-30] if data is None else data))
+
+
+def test_a_wheel_that_was_not_fetched_is_named(bench: Bench) -> None:
+    bench.files.clear()
+    with pytest.raises(FetchError, match=r"the wheel `filelock-3\.13\.1-py3-none-any\.whl` was not fetched"):
+        bench.create("a")
+
+
+def test_a_lock_for_another_python_is_refused(bench: Bench) -> None:
+    foreign = bench.fetch(build_wheel("torch", "2.5.1+rocm6.2", tag="cp37-cp37m-linux_x86_64"))
+    with pytest.raises(PrefixError, match=r"the wheel of torch is for Python 3\.7, not for") as caught:
+        bench.create("a", foreign)
+    assert caught.value.hints == ("--python 3.7",)
+
+
+def test_a_venv_is_never_made_over_another(bench: Bench) -> None:
+    venv, entries = bench.create("a")
+    with pytest.raises(PrefixError, match="already exists"):
+        create_venv(venv, bench.python, bench.uv)
+    assert venv_files(venv) == entries
+
+
+def test_an_interpreter_that_is_gone_is_told(bench: Bench, tmp_path: Path) -> None:
+    with pytest.raises(PrefixError, match=r"python3\.99"):
+        create_venv(tmp_path / "venv", replace(bench.python, path=tmp_path / "python3.99"), bench.uv)

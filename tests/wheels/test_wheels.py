@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rocenv.errors import FetchError, ResolutionImpossible, RocenvError
+from rocenv.sources.wheels import resolve_wheels
+from tests.wheels.conftest import ROCM
+from tests.wheels.index import Index, Wheel, build_wheel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from rocenv.model import Artifact
+    from rocenv.sources.interpreter import Interpreter
+    from rocenv.sources.uv import Uv
+
+    Resolve = Callable[..., tuple[Artifact, ...]]
+
+
+@pytest.fixture
+def resolve(index: Index, python: Interpreter, uv: Uv) -> Resolve:
+    def call(*requirements: str, uv: Uv = uv, folder: str = ROCM, **more: object) -> tuple[Artifact, ...]:
+        options = {"index_url": index.url(folder), "local": "rocm6.2", "python": python, "uv": uv}
+        return resolve_wheels(requirements, **{**options, **more})  # type: ignore[arg-type]
+
+    return call
+
+
+def versions(artifacts: Sequence[Artifact]) -> dict[str, str]:
+    return {artifact.name: artifact.version for artifact in artifacts}
+
+
+def test_a_set_is_resolved_with_the_hashes_of_the_index(index: Index, resolve: Resolve) -> None:
+    artifacts = resolve("torch==2.5.*")
+    assert versions(artifacts) == {
+        "filelock": "3.13.1",
+        "numpy": "1.26.3",
+        "pytorch-triton-rocm": "3.1.0",
+        "torch": "2.5.1+rocm6.2",
+    }
+    torch = artifacts[-1]
+    assert (torch.kind, torch.sha256) == ("wheel", index.wheels[ROCM][0].sha256)
+    assert torch.url == f"{index.base}/{ROCM}/torch-2.5.1%2Brocm6.2-{index.wheels[ROCM][0].tag}.whl"
+
+
+def test_an_extra_index_gives_only_what_the_row_lacks(index: Index, resolve: Resolve) -> None:
+    index.wheels["whl/cpu"] = [
+        build_wheel("torch", "2.5.9+cpu"),
+        build_wheel("numpy", "1.26.9"),
+        build_wheel("einops", "0.8.0"),
+    ]
+    artifacts = resolve("torch==2.5.*", "einops", extra_index_urls=[index.url("whl/cpu")])
+    assert versions(artifacts)["torch"] == "2.5.1+rocm6.2"
+    assert versions(artifacts)["numpy"] == "1.26.3"
+    assert versions(artifacts)["einops"] == "0.8.0"
+
+
+def test_a_cpu_torch_is_refused_even_where_it_is_the_only_one(index: Index, resolve: Resolve) -> None:
+    index.wheels["whl/cpu"] = [build_wheel("torch", "2.5.1+cpu")]
+    index.wheels["whl/none"] = [build_wheel("numpy", "1.26.3")]
+    with pytest.raises(ResolutionImpossible, match=r"torch 2\.5\.1\+cpu, which is no build for `rocm6.2`"):
+        resolve("torch==2.5.*", folder="whl/none", extra_index_urls=[index.url("whl/cpu")])
+
+
+@pytest.mark.parametrize("version", ["2.5.1+rocm6.2.4", "2.5.2"])
+def test_a_newer_build_for_another_rocm_is_no_substitute(
+    index: Index, resolve: Resolve, version: str
+) -> None:
+    index.wheels[ROCM].append(build_wheel("torch", version))
+    with pytest.raises(ResolutionImpossible) as caught:
+        resolve("torch==2.5.*")
+    assert f"torch {version}," in caught.value.message
+    assert versions(resolve("torch==2.5.1+rocm6.2"))["torch"] == "2.5.1+rocm6.2"
+
+
+def test_a_users_own_uv_and_pip_settings_change_nothing(
+    index: Index, resolve: Resolve, uv: Uv, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index.wheels["evil"] = [build_wheel("torch", "2.5.9+cu124"), build_wheel("numpy", "1.26.9")]
+    evil = index.url("evil")
+    setting = f'[[index]]\nurl = "{evil}"\nindex-strategy = "unsafe-best-match"\n'
+    for folder in (tmp_path, tmp_path / "user" / ".config" / "uv"):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "uv.toml").write_text(setting)
+    (tmp_path / "pyproject.toml").write_text('[tool.uv]\nconstraint-dependencies = ["numpy==1.26.9"]\n')
+    monkeypatch.chdir(tmp_path)
+    names = ("UV_INDEX", "UV_INDEX_URL", "UV_DEFAULT_INDEX", "UV_EXTRA_INDEX_URL", "PIP_INDEX_URL")
+    environ = {
+        **uv.environ,
+        **dict.fromkeys(names, evil),
+        "UV_INDEX_STRATEGY": "unsafe-best-match",
+        "UV_TORCH_BACKEND": "cpu",
+        "UV_EXCLUDE_NEWER": "2001-01-01",
+        "UV_CONFIG_FILE": str(tmp_path / "uv.toml"),
+        "XDG_CONFIG_HOME": str(tmp_path / "user" / ".config"),
+    }
+    artifacts = resolve("torch==2.5.*", uv=replace(uv, environ=environ))
+    assert versions(artifacts)["torch"] == "2.5.1+rocm6.2"
+    assert versions(artifacts)["numpy"] == "1.26.3"
+    assert [path for path in index.asked if "evil" in path] == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the tags are those of Linux")
+def test_of_several_wheels_the_most_specific_is_taken(
+    index: Index, resolve: Resolve, python: Interpreter
+) -> None:
+    series = "cp" + python.series.replace(".", "")
+    best = build_wheel("numpy", "1.26.3", tag=f"{series}-{series}-manylinux_2_17_x86_64")
+    index.wheels[ROCM] += [
+        build_wheel("numpy", "1.26.3", tag=f"{series}-abi3-manylinux_2_17_x86_64"),
+        best,
+        build_wheel("numpy", "1.26.3", tag=f"{series}-{series}-manylinux2010_x86_64"),
+        build_wheel("numpy", "1.26.3", tag="cp27-cp27m-manylinux_2_17_x86_64"),
+    ]
+    (numpy,) = [artifact for artifact in resolve("torch==2.5.*") if artifact.name == "numpy"]
+    assert numpy.sha256 == best.sha256
+
+
+def test_wheels_for_other_pythons_only_name_those(index: Index, resolve: Resolve) -> None:
+    index.wheels[ROCM] = [
+        build_wheel("torch", "2.2.0+rocm6.2", tag=f"cp{series}-cp{series}-linux_x86_64")
+        for series in ("37", "38")
+    ]
+    with pytest.raises(ResolutionImpossible) as caught:
+        resolve("torch==2.2.*")
+    assert "has `torch` for Python 3.7, 3.8, not for 3." in caught.value.message
+    assert caught.value.hints == ("--python 3.8",)
+
+
+def test_a_version_that_is_not_there_is_told_with_what_is(resolve: Resolve) -> None:
+    with pytest.raises(ResolutionImpossible) as caught:
+        resolve("torch==2.9.*")
+    assert "only torch<=2.5.1+rocm6.2 is available and you require torch==2.9.*" in caught.value.message
+
+
+def test_a_missing_dependency_is_named(index: Index, resolve: Resolve) -> None:
+    index.wheels[ROCM] = [w for w in index.wheels[ROCM] if w.project != "filelock"]
+    with pytest.raises(ResolutionImpossible, match="filelock was not found"):
+        resolve("torch==2.5.*")
+
+
+def test_source_packages_are_never_built(index: Index, resolve: Resolve) -> None:
+    index.wheels["whl/sdist"] = [Wheel("torch-2.5.1+rocm6.2.tar.gz", b"", b"")]
+    with pytest.raises(ResolutionImpossible, match="no usable wheels"):
+        resolve("torch==2.5.*", folder="whl/sdist")
+    assert not [path for path in index.asked if path.endswith(".tar.gz")]
+
+
+def test_a_sign_in_page_instead_of_an_index_is_an_error(index: Index, resolve: Resolve) -> None:
+    index.html = True
+    with pytest.raises(ResolutionImpossible) as caught:
+        resolve("torch==2.5.*")
+    assert "there are no versions of torch" in caught.value.message
+    assert index.base in caught.value.hints[0]
+
+
+def test_an_index_that_is_down_is_an_error_of_one_line(resolve: Resolve) -> None:
+    with pytest.raises(FetchError) as caught:
+        resolve("torch==2.5.*", index_url="http://127.0.0.1:9/whl/rocm6.2")
+    assert "Connection refused" in caught.value.message
+    assert "\n" not in caught.value.message
+
+
+def test_the_next_address_is_tried_and_that_is_said(index: Index, resolve: Resolve, said: list[str]) -> None:
+    index.wheels["stale"] = [build_wheel("torch", "2.4.1+rocm6.2")]
+
+    def candidates(url: str) -> tuple[str, ...]:
+        return ("http://127.0.0.1:9/mirror", index.url("stale"), url)
+
+    artifacts = resolve("torch==2.5.*", candidates=candidates)
+    assert versions(artifacts)["torch"] == "2.5.1+rocm6.2"
+    assert [line.rpartition("; trying ")[2] for line in said] == [index.url("stale"), index.url(ROCM)]
+
+
+def test_of_failures_the_one_of_an_index_that_answered_is_raised(index: Index, resolve: Resolve) -> None:
+    with pytest.raises(ResolutionImpossible, match=r"torch==2\.9"):
+        resolve("torch==2.9.*", candidates=lambda url: (url, "http://127.0.0.1:9/mirror"))
+
+
+def test_hashes_that_the_index_lacks_are_computed(index: Index, resolve: Resolve, said: list[str]) -> None:
+    index.hashed = False
+    hashes = {artifact.name: artifact.sha256 for artifact in resolve("torch==2.5.*")}
+    assert hashes["torch"] == index.wheels[ROCM][0].sha256
+    assert [line for line in said if line.startswith("Downloading torch")]
+
+
+def test_offline_the_cached_index_is_enough(index: Index, resolve: Resolve, uv: Uv) -> None:
+    first = resolve("torch==2.5.*")
+    index.asked.clear()
+    assert resolve("torch==2.5.*", uv=replace(uv, offline=True)) == first
+    with pytest.raises(FetchError, match=r"offline, and not all of `torch==2\.5\.\*`"):
+        resolve("torch==2.5.*", uv=replace(uv, offline=True), folder="whl/rocm6.1")
+    assert index.asked == []
+
+
+def test_an_unwritable_cache_is_named(resolve: Resolve, uv: Uv, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(RocenvError, match="Failed to initialize cache at"):
+        resolve("torch==2.5.*", uv=replace(uv, cache=tmp_path / "file" / "uv"))
