@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rocenv.commands.resolve import plan_json, plan_text, request_options, with_target
+from rocenv.commands.resolve import completed, plan_json, plan_text, request_options
 from rocenv.commands.verify import print_ladder, verdict_text
 from rocenv.commands.world import World, json_option, note, print_json
 from rocenv.errors import FetchError, RocenvError
@@ -88,7 +88,7 @@ def _lock(request: Request, lock_file: Path | None, world: World) -> Lock:
     from rocenv.plan import make_plan, read_lock, relocated
 
     if lock_file is None:
-        return make_plan(with_target(request), world.planning())
+        return make_plan(completed(request, world), world.planning())
     if request != replace(request, rocm="", torch="", python="", target="", channel=""):
         raise click.UsageError("--from names the whole set; it goes with no option that asks for another one")
     return relocated(read_lock(lock_file), world.planning())
@@ -114,7 +114,7 @@ def _build(name: str, lock: Lock, request: Request, lock_file: Path | None, worl
         if lock_file is not None:
             raise _left_the_mirror(name, lock, error, world) from error
         # The mirror has moved on since its index was read: read it again, once.
-        fresh = make_plan(with_target(request), world.planning(max_age_s=0))
+        fresh = make_plan(completed(request, world), world.planning(max_age_s=0))
         if fresh.components == lock.components:
             raise
         note("the mirror has moved on; the new plan is:")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from rocenv.commands.world import World, columns, json_option, note, print_json
-from rocenv.errors import RocenvError
+from rocenv.errors import DataError, RocenvError
 from rocenv.model import Request
 
 if TYPE_CHECKING:
@@ -52,14 +53,29 @@ def request_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return gather
 
 
-def with_target(request: Request) -> Request:
-    """Return the request with a target: the one asked for, else that of this machine's GPU.
+DEFAULTS = ("rocm", "torch", "python", "target", "channel")
+
+
+def completed(request: Request, world: World) -> Request:
+    """Return the request with what was not asked for: the user's `[defaults]`, then this machine's target.
 
     Raises:
-        RocenvError: None was asked for, and there is no GPU that the kernel's driver knows.
+        DataError: `[defaults]` has a name that stands for no option.
+        RocenvError: No target is named, and there is no GPU that the kernel's driver knows.
     """
-    from dataclasses import replace
+    for name, value in world.config.defaults.items():
+        if name not in DEFAULTS:
+            raise DataError(
+                f"unknown key `defaults.{name}` in `{world.home.config_file}`, known: {', '.join(DEFAULTS)}",
+                hints=(f"rocenv config unset defaults.{name}",),
+            )
+        if not getattr(request, name):
+            note(f"{name} {value}: the default in `{world.home.config_file}`")
+            request = replace(request, **{name: str(value)})
+    return _with_target(request)
 
+
+def _with_target(request: Request) -> Request:
     from rocenv.host import chosen_gpu, detect_gpus
 
     if request.target:
@@ -147,7 +163,7 @@ def command(request: Request, offline: bool, as_json: bool) -> None:
     from rocenv.plan import make_plan
 
     world = World(offline=offline)
-    lock = make_plan(with_target(request), world.planning())
+    lock = make_plan(completed(request, world), world.planning())
     if as_json:
         print_json(plan_json(lock))
     else:

@@ -66,6 +66,7 @@ def _opening(parts: Parts) -> str:
     )
     return f"""\
 # To be sourced: activates the env `{parts.label}`, and defines `deactivate`, which takes that back.
+case $- in *a*) \\set +a; _ROCENV_ALL=a ;; *) _ROCENV_ALL= ;; esac
 case ${{BASH_VERSION-}}${{ZSH_VERSION-}} in ?*) _ROCENV_DO=builtin ;; *) _ROCENV_DO=command ;; esac
 if "$_ROCENV_DO" test "$0" -ef {script}; then
 case ${{ZSH_EVAL_CONTEXT-}}/${{FUNCNAME-}} in *file* | */source) ;;
@@ -73,6 +74,8 @@ case ${{ZSH_EVAL_CONTEXT-}}/${{FUNCNAME-}} in *file* | */source) ;;
 fi
 "$_ROCENV_DO" test -f {quote(parts.marker)} || {{
 "$_ROCENV_DO" printf '%s\\n' {gone} >&2
+case $_ROCENV_ALL in a) \\set -a ;; esac
+"$_ROCENV_DO" unset -v _ROCENV_ALL
 case ${{_ROCENV_STACK-}} in '') "$_ROCENV_DO" unset -v _ROCENV_DO ;; esac
 \\return 1
 }}
@@ -88,12 +91,11 @@ def _on(parts: Parts) -> list[str]:
     return [
         f"_ROCENV_LIB={quote(library)}",
         "case ${_ROCENV_STACK+x} in '')",
-        'if PATH=/dev/null "$_ROCENV_DO" command -v deactivate >/dev/null; then',
-        "_rocenv_lib _rocenv_keep_foreign; fi ;; esac",
+        'if "$_ROCENV_DO" command -v deactivate >/dev/null; then _rocenv_lib _rocenv_keep_foreign; fi ;; esac',
         """"$_ROCENV_DO" eval 'deactivate() { _rocenv_neutral _rocenv_lib _rocenv_end; }'""",
         parts.save,
         *parts.change,
-        f'"$_ROCENV_DO" export {" ".join(parts.exported)}',
+        *(f'"$_ROCENV_DO" export {name}' for name in parts.exported),
         *(f"_ROCENV_NEW_{ident}_{name}=x${name}" for name in parts.lists),
         f"_ROCENV_OFF_{ident}={quote(chr(10).join(parts.restore))}",
         f"_rocenv_left={_those_set(parts.leftovers)}",
@@ -120,4 +122,6 @@ def _unindented(code: str) -> str:
 _CLOSING = """\
 _rocenv_neutral _rocenv_on
 "$_ROCENV_DO" unset -f _rocenv_on
+case $_ROCENV_ALL in a) \\set -a ;; esac
+"$_ROCENV_DO" unset -v _ROCENV_ALL
 """

@@ -30,9 +30,6 @@ _rocenv_neutral() {
   case $- in
   *a*)
     \set +a
-    _rocenv_v=$_ROCENV_DO
-    "$_rocenv_v" unset -v _ROCENV_DO
-    _ROCENV_DO=$_rocenv_v
     "$@"
     \set -a
     ;;
@@ -176,7 +173,11 @@ _rocenv_keep_foreign() {
   case ${ZSH_VERSION+zsh}${BASH_VERSION+bash} in
   zsh) "$_ROCENV_DO" eval "_ROCENV_FOREIGN=\${functions[deactivate]-}" ;;
   bash) _ROCENV_FOREIGN=$("$_ROCENV_DO" typeset -f deactivate) || _ROCENV_FOREIGN= ;;
-  *) _rocenv_say "the function deactivate of another env is replaced; to get it back, source its script" ;;
+  *)
+    if PATH=/dev/null "$_ROCENV_DO" command -v deactivate >/dev/null; then
+      _rocenv_say "the function deactivate of another env is replaced; to get it back, source its script"
+    fi
+    ;;
   esac
 }
 _rocenv_give_back_foreign() {
