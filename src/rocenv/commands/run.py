@@ -18,6 +18,10 @@ from rocenv.system import replace_process
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED, required=True, metavar="-- CMD…")
 def command(name: str, argv: tuple[str, ...]) -> None:
     """Run CMD with the libraries and settings of the env NAME; its exit code is passed on."""
+    if argv[0] == "--":
+        argv = argv[1:]
+    if not argv:
+        raise click.UsageError("there is no command to run: `rocenv run NAME -- CMD…`")
     prefix = World().prefix(name)
     record = prefix.record()
     environ = apply(expand(record.lock.environment, str(prefix.path)), os.environ)
