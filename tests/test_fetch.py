@@ -293,6 +293,13 @@ def test_bad_mirror_is_followed_by_the_original_and_told(server: Loopback, cache
     assert f"`{server.url}/demo.deb` answers 404" in error.message
 
 
+def test_wrong_bytes_weigh_more_than_a_mirror_that_is_down(server: Loopback, cache: Path) -> None:
+    with Loopback() as mirror:
+        mirror.always("*", Fault(status=500))
+        network = Network(mirrors=((f"{server.url}/", (f"{mirror.url}/",)),), pause_s=0.01)
+        assert failure(artifact(f"{server.url}/demo.deb", b"other"), cache, network).code == "hash-mismatch"
+
+
 def test_package_that_left_the_mirror_is_gone(server: Loopback, cache: Path) -> None:
     error = failure(artifact(f"{server.url}/left.deb"), cache)
     assert error.code == "gone"

@@ -14,18 +14,20 @@ import random
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from rocenv import __version__
 from rocenv.errors import FetchError
 from rocenv.trouble import TransientError, all_failed, in_plain_words, refusal, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     import requests
 
     from rocenv.config import Mirrors
+
+T = TypeVar("T")
 
 TRIES = 4
 CHUNK_BYTES = 256 * 1024
@@ -105,21 +107,20 @@ class Network:
         Raises:
             FetchError: No address served it. The code is `offline`, `gone` (404 everywhere), `too-large` ...
         """
-        failures: list[FetchError] = []
-        for candidate in self.require_candidates(url):
-            try:
-                found = self._persist(candidate, etag, limit_bytes)
-            except FetchError as error:
-                if error.code == "offline":
-                    raise
-                failures.append(error)
-                continue
-            if found is None:
-                return NOT_MODIFIED
-            body, new_etag = found
-            said = tuple(failure.message for failure in failures)
-            return Response(url=candidate, body=body, etag=new_etag, passed_over=said)
-        raise all_failed(f"cannot fetch `{shown(url)}`", failures)
+        headers = {"If-None-Match": etag} if etag else {}
+        candidate, found, said = self._first(url, lambda each: self._read(each, headers, limit_bytes))
+        if found is None:
+            return NOT_MODIFIED
+        body, new_etag = found
+        return Response(url=candidate, body=body, etag=new_etag, passed_over=said)
+
+    def size_of(self, url: str) -> int:
+        """Return how many bytes a file has, as its server says; nothing of it is read.
+
+        Raises:
+            FetchError: No address answered, or none says it.
+        """
+        return self._first(url, self._stated_size)[1]
 
     def require_candidates(self, url: str) -> tuple[str, ...]:
         """Return `candidates(url)`, or raise FetchError where there are none."""
@@ -134,7 +135,9 @@ class Network:
         return found
 
     @contextlib.contextmanager
-    def open(self, url: str, headers: Mapping[str, str] | None = None) -> Iterator[Answer]:
+    def open(
+        self, url: str, headers: Mapping[str, str] | None = None, *, method: str = "GET"
+    ) -> Iterator[Answer]:
         """Open one address as it stands, once; inside the block too, network trouble becomes a FetchError.
 
         Raises:
@@ -146,7 +149,8 @@ class Network:
         import urllib3
 
         try:
-            with self._session().get(
+            with self._session().request(
+                method,
                 url,
                 headers=dict(headers or {}),
                 stream=True,
@@ -168,17 +172,38 @@ class Network:
         own: float = self.pause_s * 2 ** (attempt - 2) * random.uniform(0.75, 1.25)
         return min(max(own, error.retry_after_s), LONGEST_PAUSE_S)
 
-    def _persist(self, url: str, etag: str | None, limit_bytes: int) -> tuple[bytes, str] | None:
-        """Return body and ETag of one address, or None for "not modified"; wait out what may pass."""
-        headers = {"If-None-Match": etag} if etag else {}
+    def _first(self, url: str, ask: Callable[[str], T]) -> tuple[str, T, tuple[str, ...]]:
+        """Return the first address that serves, its answer, and why those before it did not."""
+        failures: list[FetchError] = []
+        for candidate in self.require_candidates(url):
+            try:
+                answer = self._persist(candidate, ask)
+            except FetchError as error:
+                if error.code == "offline":
+                    raise
+                failures.append(error)
+            else:
+                return candidate, answer, tuple(failure.message for failure in failures)
+        raise all_failed(f"cannot fetch `{shown(url)}`", failures)
+
+    def _persist(self, url: str, ask: Callable[[str], T]) -> T:
+        """Return the answer of one address; wait out what may pass."""
         for attempt in range(2, TRIES + 1):
             try:
-                return self._read(url, headers, limit_bytes)
+                return ask(url)
             except TransientError as error:
                 time.sleep(self.pause_before(attempt, error))
-        return self._read(url, headers, limit_bytes)
+        return ask(url)
+
+    def _stated_size(self, url: str) -> int:
+        with self.open(url, method="HEAD") as answer:
+            stated = answer.headers.get("Content-Length", "")
+        if not stated.isdigit():
+            raise FetchError(f"`{shown(url)}` does not say how large it is", code="fetch-failed")
+        return int(stated)
 
     def _read(self, url: str, headers: dict[str, str], limit_bytes: int) -> tuple[bytes, str] | None:
+        """Return body and ETag of one address, or None for "not modified"."""
         with self.open(url, headers) as answer:
             if answer.status == 304:
                 return None

@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -181,9 +182,19 @@ def _torch_component(candidate: Candidate, request: Request, work: Work) -> Comp
         version=version,
         channel=row.index,
         why=f"the newest torch built for ROCm {row.rocm} with kernels for {request.target}",
-        artifacts=wheels,
+        artifacts=_with_sizes(wheels, work.network),
         python=python.version,
     )
+
+
+def _with_sizes(wheels: tuple[Artifact, ...], network: Network) -> tuple[Artifact, ...]:
+    """Return the wheels with their sizes, which most indices do not say."""
+
+    def sized(wheel: Artifact) -> Artifact:
+        return wheel if wheel.size_bytes else replace(wheel, size_bytes=network.size_of(wheel.url))
+
+    with ThreadPoolExecutor(8) as pool:
+        return tuple(pool.map(sized, wheels))
 
 
 def _python_for(series: tuple[str, ...]) -> str:

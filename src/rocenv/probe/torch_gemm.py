@@ -41,7 +41,7 @@ def matmul(torch: Any, device: str) -> str:
 def conv2d(torch: Any, device: str) -> str:
     """Return what is wrong with a convolution with 16 output channels on `device`.
 
-    Source: ROCm/ROCm#3951, where exactly these came out wrong on one target, without an error.
+    Source: ROCm/ROCm#3951, where this shape ended as a memory aperture violation.
     """
     convolve = torch.nn.functional.conv2d
     image = torch.rand(_BATCH, _IN, _IMAGE, _IMAGE) * 2 - 1

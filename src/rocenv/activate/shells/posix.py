@@ -91,11 +91,13 @@ def _on(parts: Parts) -> list[str]:
     return [
         f"_ROCENV_LIB={quote(library)}",
         "case ${_ROCENV_STACK+x} in '')",
-        'if "$_ROCENV_DO" command -v deactivate >/dev/null; then _rocenv_lib _rocenv_keep_foreign; fi ;; esac',
+        'if "$_ROCENV_DO" command -v deactivate >/dev/null; then',
+        "_rocenv_lib _rocenv_keep_foreign; fi ;; esac",
         """"$_ROCENV_DO" eval 'deactivate() { _rocenv_neutral _rocenv_lib _rocenv_end; }'""",
         parts.save,
         *parts.change,
-        *(f'"$_ROCENV_DO" export {name}' for name in parts.exported),
+        # Without names it would list what is exported.
+        *([f'"$_ROCENV_DO" export {" ".join(parts.exported)}'] if parts.exported else []),
         *(f"_ROCENV_NEW_{ident}_{name}=x${name}" for name in parts.lists),
         f"_ROCENV_OFF_{ident}={quote(chr(10).join(parts.restore))}",
         f"_rocenv_left={_those_set(parts.leftovers)}",

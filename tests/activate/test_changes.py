@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rocenv.activate.changes import apply, conflicts, expand, require_valid
+from rocenv.errors import DataError
+from tests.activate.conftest import prepend, set_, unset
+
+if TYPE_CHECKING:
+    from rocenv.model import EnvChange
+
+ENTRY = st.text(alphabet="abc/ .", min_size=1, max_size=4)
+
+
+def test_expand_replaces_the_prefix_once_and_nothing_else() -> None:
+    (change,) = expand([set_("A", "{prefix}/x:{other}:$HOME:{prefix}")], "/a/{prefix}/b")
+    assert change.value == "/a/{prefix}/b/x:{other}:$HOME:/a/{prefix}/b"
+
+
+@pytest.mark.parametrize("before", [{}, {"L": ""}])
+def test_prepending_to_nothing_leaves_no_empty_entry(before: dict[str, str]) -> None:
+    assert apply([prepend("L", "/own")], before) == {"L": "/own"}
+
+
+def test_an_entry_that_was_there_moves_to_the_front() -> None:
+    assert apply([prepend("L", "/own")], {"L": "/a:/own:/b:/own"})["L"] == "/own:/a:/b"
+
+
+def test_changes_act_in_order_and_leave_their_input_alone() -> None:
+    before = {"A": "1", "B": "2"}
+    after = apply(
+        [set_("A", "x"), prepend("A", "y"), unset("B"), prepend("C", "2"), prepend("C", "1")], before
+    )
+    assert after == {"A": "y:x", "C": "1:2"}
+    assert before == {"A": "1", "B": "2"}
+
+
+@given(st.lists(ENTRY, max_size=5), st.lists(ENTRY, min_size=1, max_size=3))
+def test_what_is_prepended_stands_first_and_once_and_the_rest_keeps_its_order(
+    old: list[str], new: list[str]
+) -> None:
+    changes = [prepend("L", entry) for entry in new]
+    after = apply(changes, {"L": ":".join(old)})["L"].split(":")
+    own = list(dict.fromkeys(reversed(new)))
+    assert after == [*own, *(entry for entry in old if entry not in own)]
+    assert apply(changes, {"L": ":".join(after)})["L"].split(":") == after
+
+
+def test_conflicts_name_what_the_machine_had() -> None:
+    changes = [
+        prepend("PATH", "/p/bin"),
+        prepend("LD_LIBRARY_PATH", "/p/lib"),
+        set_("HIP_PATH", "/p"),
+        set_("ROCM_PATH", "/p"),
+        unset("HIP_PATH_57"),
+    ]
+    environ = {
+        "PATH": "/bin",
+        "LD_LIBRARY_PATH": "/opt/rocm/lib",
+        "HIP_PATH": "C:/old",
+        "ROCM_PATH": "/p",  # the same already
+        "HIP_PATH_57": "/opt",
+        "HSA_OVERRIDE_GFX_VERSION": "10.3.0",
+        "HIP_VISIBLE_DEVICES": "",  # hides every GPU
+        "OTHER": "x",
+    }
+    assert set(conflicts(changes, environ)) == {
+        "LD_LIBRARY_PATH",
+        "HIP_PATH",
+        "HIP_PATH_57",
+        "HSA_OVERRIDE_GFX_VERSION",
+        "HIP_VISIBLE_DEVICES",
+    }
+    assert conflicts(changes, {"PATH": "/bin", "LD_LIBRARY_PATH": ""}) == ()
+    assert conflicts(changes, apply(changes, {"PATH": "/bin", "LD_LIBRARY_PATH": "/x"})) == ()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        set_("A;touch canary", "x"),
+        set_("A\n", "x"),
+        set_("", "x"),
+        set_("1A", "x"),
+        set_("IFS", "x"),
+        set_("_ROCENV_STACK", "x"),
+        set_("A", "x\0y"),
+        prepend("A", ""),
+        prepend("A", "/x:/y"),
+    ],
+)
+def test_a_change_that_would_be_code_or_break_a_list_is_refused(change: EnvChange) -> None:
+    with pytest.raises(DataError):
+        require_valid([change])

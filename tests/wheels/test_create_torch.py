@@ -1,0 +1,123 @@
+"""`rocenv create --torch` with everything real but the wheels themselves."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.wheels.index import Index, build_wheel, serve
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Iterator
+
+    from rocenv.sources.interpreter import Interpreter
+    from tests.mini import Mini
+
+ORIGINAL = "https://download.pytorch.org/whl/rocm6.4"
+ROWS = """schema = 1
+[[torch]]
+version = "2.8"
+rocm = "6.4"
+index = "{index}"
+python = ["{python}"]
+targets = ["gfx1100"]
+status = "tested"
+source = "tests"
+checked = "2026-11-20"
+
+[[environment]]
+change = {{ action = "prepend", name = "PATH", value = "{{prefix}}/venv/bin" }}
+when = "torch"
+reason = "the venv"
+source = "tests"
+checked = "2026-11-20"
+"""
+# Answers like a ROCm build on a machine without a GPU.
+TORCH = b"""
+__version__ = "2.8.0+rocm6.4"
+class version: hip = "6.4.43484"
+class cuda: is_available = staticmethod(lambda: False)
+"""
+BIG = b"\x7fELF" + bytes(range(256)) * 8192
+
+
+@pytest.fixture
+def torch_world(mini: Mini, python: Interpreter) -> Iterator[tuple[Mini, Index]]:
+    """The mini world, with the index of one torch behind a mirror of the settings."""
+    series = python.series
+    (mini.root / "profiles" / "torch.toml").write_text(ROWS.format(index=ORIGINAL, python=series))
+    tag = f"cp{series.replace('.', '')}"
+    with serve() as index:
+        index.wheels["mirror/rocm6.4"] = [
+            build_wheel(
+                "torch",
+                "2.8.0+rocm6.4",
+                tag=f"{tag}-{tag}-linux_x86_64",
+                requires=["filelock"],
+                files={"torch/__init__.py": TORCH, "torch/lib/libtorch_hip.so": BIG},
+            ),
+            build_wheel("filelock", "3.13.1"),
+        ]
+        done = mini.run("config", "set", f"mirrors.{ORIGINAL}", index.url("mirror/rocm6.4"))
+        assert done.returncode == 0, done.stderr
+        yield mini, index
+
+
+def create(mini: Mini, name: str, *options: str) -> subprocess.CompletedProcess[str]:
+    done = mini.run("create", name, "--json", *options, NO_PROXY="127.0.0.1", UV_HTTP_RETRIES="0")
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def test_env_with_torch_is_locked_proved_shared_and_rebuilt(torch_world: tuple[Mini, Index]) -> None:
+    mini, index = torch_world
+    told = json.loads(create(mini, "sd", "--rocm", "6.4", "--torch", "--no-verify").stdout)
+    torch = next(part for part in told["plan"]["components"] if part["kind"] == "torch")
+    assert torch["version"] == "2.8.0+rocm6.4"
+    assert {wheel["name"] for wheel in torch["artifacts"]} == {"filelock", "torch"}
+    assert all(len(wheel["sha256"]) == 64 for wheel in torch["artifacts"])
+
+    seen = mini.run(
+        "run", "sd", "--", "python", "-c", "import torch; print(torch.__version__, torch.__file__)"
+    )
+    assert seen.stdout.startswith("2.8.0+rocm6.4"), seen.stderr
+    assert str(mini.prefix("sd")) in seen.stdout
+
+    rungs = {rung["rung"]: rung for rung in json.loads(mini.run("verify", "sd", "--json").stdout)["rungs"]}
+    assert rungs["files"]["status"] == "passed"
+    assert rungs["torch"]["no_device"], rungs["torch"]
+
+    # A source is patched in place, as installers of such apps do; the next env must not see it.
+    patched = mini.prefix("sd") / "venv"
+    (source,) = patched.rglob("torch/__init__.py")
+    with source.open("ab") as out:
+        out.write(b"\npatched = True\n")
+    lock = mini.root / "sd.lock"
+    assert mini.run("lock", "sd", "-o", str(lock)).returncode == 0
+    before = len(index.asked)
+    create(mini, "again", "--from", str(lock), "--no-verify", "--offline")
+    assert len(index.asked) == before
+    clean = mini.run("run", "again", "--", "python", "-c", "import torch; print(hasattr(torch, 'patched'))")
+    assert clean.stdout == "False\n", clean.stderr
+    (first,) = patched.rglob("libtorch_hip.so")
+    (second,) = (mini.prefix("again") / "venv").rglob("libtorch_hip.so")
+    assert first.stat().st_ino == second.stat().st_ino or first.stat().st_blocks == second.stat().st_blocks
+
+    assert json.loads(mini.run("repair", "sd", "--json").stdout)["repaired"], "the patch was not seen"
+    undone = mini.run("run", "sd", "--", "python", "-c", "import torch; print(hasattr(torch, 'patched'))")
+    assert undone.stdout == "False\n"
+
+
+def test_torch_that_is_not_built_for_the_target_is_refused_with_what_is(
+    torch_world: tuple[Mini, Index],
+) -> None:
+    mini, _ = torch_world
+    done = mini.run("create", "sd", "--rocm", "6.4", "--torch", "2.1", "--json")
+    assert done.returncode == 1
+    told = json.loads(done.stdout)
+    assert told["error"] == "resolution-impossible"
+    assert any("2.8" in each["found"] for each in told["conflict"])
+    assert not mini.prefix("sd").exists()
