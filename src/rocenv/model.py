@@ -90,7 +90,6 @@ class Request:
     target: str = ""
     channel: str = ""
     platform: str = "linux"
-    driver: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +101,7 @@ class Lock:
     target: str
     components: tuple[Component, ...]
     environment: tuple[EnvChange, ...]
+    watched: tuple[str, ...] = ()  # variables that act on every set: reported where the machine has set them
     notes: tuple[str, ...] = ()
 
 

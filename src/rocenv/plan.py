@@ -147,6 +147,7 @@ def _lock(
         target=request.target,
         components=tuple(components),
         environment=_environment(work.matrix, components),
+        watched=tuple(row.name for row in work.matrix.watched),
         notes=tuple(notes),
     )
 

@@ -12,6 +12,7 @@ import pytest
 
 from rocenv.activate.scripts import write_activation
 from rocenv.activate.shells.posix import quote
+from rocenv.matrix.load import load
 from rocenv.model import EnvChange
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ SHELLS: dict[str, tuple[str, ...]] = {
     "zsh": ("zsh", "-f"),
     "dash": ("dash",),
 }
+WATCHED = tuple(row.name for row in load().watched)
 HOSTILE = """it's a "$HOME" $(touch canary)`touch canary`;touch canary&|<>*?[a]{b}\\n!!%~ 漢字 {prefix}"""
 
 
@@ -131,7 +133,7 @@ def make_env(tmp_path: Path) -> Callable[..., Path]:
         prefix = tmp_path / (folder or name)
         (prefix / ".rocenv").mkdir(parents=True, exist_ok=True)
         (prefix / ".rocenv" / "record.json").touch()
-        write_activation(prefix, name, changes)
+        write_activation(prefix, name, changes, WATCHED)
         return prefix
 
     return make

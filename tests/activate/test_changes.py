@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rocenv.activate.changes import apply, conflicts, expand, require_valid
 from rocenv.errors import DataError
-from tests.activate.conftest import prepend, set_, unset
+from tests.activate.conftest import WATCHED, prepend, set_, unset
 
 if TYPE_CHECKING:
     from rocenv.model import EnvChange
@@ -68,15 +68,15 @@ def test_conflicts_name_what_the_machine_had() -> None:
         "HIP_VISIBLE_DEVICES": "",  # hides every GPU
         "OTHER": "x",
     }
-    assert set(conflicts(changes, environ)) == {
+    assert set(conflicts(changes, WATCHED, environ)) == {
         "LD_LIBRARY_PATH",
         "HIP_PATH",
         "HIP_PATH_57",
         "HSA_OVERRIDE_GFX_VERSION",
         "HIP_VISIBLE_DEVICES",
     }
-    assert conflicts(changes, {"PATH": "/bin", "LD_LIBRARY_PATH": ""}) == ()
-    assert conflicts(changes, apply(changes, {"PATH": "/bin", "LD_LIBRARY_PATH": "/x"})) == ()
+    assert conflicts(changes, WATCHED, {"PATH": "/bin", "LD_LIBRARY_PATH": ""}) == ()
+    assert conflicts(changes, WATCHED, apply(changes, {"PATH": "/bin", "LD_LIBRARY_PATH": "/x"})) == ()
 
 
 @pytest.mark.parametrize(

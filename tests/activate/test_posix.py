@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rocenv.activate.changes import LEFTOVERS, apply, conflicts, expand
+from rocenv.activate.changes import apply, conflicts, expand
 from rocenv.activate.scripts import activation_script, write_activation
 from rocenv.activate.shells.posix import quote
 from rocenv.errors import PrefixError
@@ -22,6 +22,7 @@ from tests.activate.conftest import (
     CHANGES,
     HOSTILE,
     SHELLS,
+    WATCHED,
     make_shell,
     prepend,
     program,
@@ -292,7 +293,7 @@ def test_a_variable_changed_while_active_stays_changed_and_is_named(
         {"LD_LIBRARY_PATH": ""},
         {"LD_LIBRARY_PATH": "/opt/rocm/lib", "HIP_PATH": "/opt/rocm", "HIP_PATH_57": "/57", "EMPTY": "x"},
         {"HSA_OVERRIDE_GFX_VERSION": "10.3.0", "HIP_VISIBLE_DEVICES": "", "HIP_PATH_61": "x"},
-        dict.fromkeys(LEFTOVERS, "old"),
+        dict.fromkeys(WATCHED, "old"),
     ],
 )
 def test_what_the_machine_had_is_reported(shell: Shell, make_env: MakeEnv, before: dict[str, str]) -> None:
@@ -300,7 +301,9 @@ def test_what_the_machine_had_is_reported(shell: Shell, make_env: MakeEnv, befor
     prefix = make_env()
     outcome = shell.run(f"set -eu\n{source(prefix)}\n", {"PATH": "/usr/bin:/bin", **before})
     named = [name for line in outcome.stderr.splitlines() for name in line.rpartition(": ")[2].split()]
-    assert sorted(named) == sorted(conflicts(expand(CHANGES, str(prefix)), {"PATH": "/bin", **before}))
+    assert sorted(named) == sorted(
+        conflicts(expand(CHANGES, str(prefix)), WATCHED, {"PATH": "/bin", **before})
+    )
 
 
 def test_executed_it_says_what_to_type(shell: Shell, make_env: MakeEnv) -> None:

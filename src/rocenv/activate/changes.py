@@ -26,29 +26,6 @@ _SHELL_OWN = frozenset(
     {"IFS", "PS1", "PS2", "PS4", "ENV", "BASH_ENV", "SHELLOPTS", "BASHOPTS", "UID", "EUID", "PPID"}
 )
 
-# Set by a vendor's installer or by hand for another set of libraries, these act on every set.
-# Source: peers.md B.3 line 47 (ROCm/TheRock#1200), rocm.md sections 3, 5 and 7.
-LEFTOVERS = (
-    "HIP_PATH",
-    "HIP_PATH_57",
-    "HIP_PATH_61",
-    "HIP_PATH_62",
-    "ROCM_PATH",
-    "ROCM_HOME",
-    "HIP_DEVICE_LIB_PATH",
-    "HIPRTC_COMPILE_OPTIONS_APPEND",
-    "ROCBLAS_TENSILE_LIBPATH",
-    "HIPBLASLT_TENSILE_LIBPATH",
-    "MIOPEN_SYSTEM_DB_PATH",
-    "HSA_OVERRIDE_GFX_VERSION",
-    "ROCR_VISIBLE_DEVICES",
-    "HIP_VISIBLE_DEVICES",
-    "CUDA_VISIBLE_DEVICES",
-    "GPU_DEVICE_ORDINAL",
-    "LD_LIBRARY_PATH",
-    "LD_PRELOAD",
-)
-
 
 def expand(changes: Sequence[EnvChange], prefix: str) -> tuple[EnvChange, ...]:
     """Return the changes with `{prefix}` in their values replaced; nothing else in a value is special."""
@@ -91,20 +68,24 @@ def entries(changes: Sequence[EnvChange], name: str) -> tuple[str, ...]:
     return tuple(c.value for c in own) if all(c.action == "prepend" for c in own) else ()
 
 
-def conflicts(changes: Sequence[EnvChange], environ: Mapping[str, str]) -> tuple[str, ...]:
+def conflicts(
+    changes: Sequence[EnvChange], watched: Sequence[str], environ: Mapping[str, str]
+) -> tuple[str, ...]:
     """Return the names that `environ` already holds and that an env changes or that would act on it.
+
+    `watched` are variables that act on every set, whoever has set them.
 
     `PATH` is none: every machine has one. Neither is a changed variable that was empty or stays as it is.
     """
     after = apply(changes, environ)
     changed = (name for name in names(changes) if environ.get(name, "") not in ("", after.get(name)))
-    left = (name for name in leftovers(changes) if name in environ)
+    left = (name for name in leftovers(changes, watched) if name in environ)
     return tuple(name for name in (*changed, *left) if name != "PATH")
 
 
-def leftovers(changes: Sequence[EnvChange]) -> tuple[str, ...]:
-    """Return the known leftovers that the changes do not touch."""
-    return tuple(name for name in LEFTOVERS if name not in names(changes))
+def leftovers(changes: Sequence[EnvChange], watched: Sequence[str]) -> tuple[str, ...]:
+    """Return the watched names that the changes do not touch."""
+    return tuple(name for name in watched if name not in names(changes))
 
 
 def require_valid(changes: Sequence[EnvChange]) -> None:

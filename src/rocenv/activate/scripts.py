@@ -35,7 +35,9 @@ _MARKER = ".rocenv/record.json"
 _PLAIN = frozenset(" ._+-@,=")
 
 
-def activation_script(name: str, prefix: str, changes: Sequence[EnvChange], shell: str = "sh") -> str:
+def activation_script(
+    name: str, prefix: str, changes: Sequence[EnvChange], watched: Sequence[str] = (), shell: str = "sh"
+) -> str:
     """Return the script that activates the env when `shell` sources it.
 
     Sourcing it has the effect of `changes.apply`, and defines `deactivate`, which takes it back: to the env
@@ -46,6 +48,7 @@ def activation_script(name: str, prefix: str, changes: Sequence[EnvChange], shel
         name: The env's name, shown in the prompt.
         prefix: Absolute path of the env.
         changes: Their values may hold `{prefix}`.
+        watched: Variables to report if the machine has set them, beside those that are changed.
         shell: A name of `SHELLS`.
 
     Raises:
@@ -55,10 +58,12 @@ def activation_script(name: str, prefix: str, changes: Sequence[EnvChange], shel
     require_listable(prefix)
     expanded = expand(changes, prefix)
     require_valid(expanded)
-    return SHELLS[shell].assemble(_parts(SHELLS[shell], name, prefix, expanded))
+    return SHELLS[shell].assemble(_parts(SHELLS[shell], name, prefix, expanded, watched))
 
 
-def write_activation(prefix: Path, name: str, changes: Sequence[EnvChange]) -> tuple[Path, ...]:
+def write_activation(
+    prefix: Path, name: str, changes: Sequence[EnvChange], watched: Sequence[str] = ()
+) -> tuple[Path, ...]:
     """Write the scripts of every shell into the prefix, each whole or not at all; return their paths.
 
     They are not executable: they are to be sourced.
@@ -69,7 +74,7 @@ def write_activation(prefix: Path, name: str, changes: Sequence[EnvChange]) -> t
             continue
         path = prefix / shell.file_name
         # Paths may be no valid UTF-8; their bytes go through as they are.
-        write_atomic(path, os.fsencode(activation_script(name, str(prefix), changes, shell_name)))
+        write_atomic(path, os.fsencode(activation_script(name, str(prefix), changes, watched, shell_name)))
         path.chmod(0o644)
         written[shell.file_name] = path
     return tuple(written.values())
@@ -86,7 +91,9 @@ def require_listable(prefix: str) -> None:
         )
 
 
-def _parts(shell: Shell, name: str, prefix: str, changes: Sequence[EnvChange]) -> Parts:
+def _parts(
+    shell: Shell, name: str, prefix: str, changes: Sequence[EnvChange], watched: Sequence[str]
+) -> Parts:
     ident = hashlib.sha256(os.fsencode(prefix)).hexdigest()[:12]
     changed = names(changes)
     after = apply(changes, {})
@@ -98,7 +105,7 @@ def _parts(shell: Shell, name: str, prefix: str, changes: Sequence[EnvChange]) -
         marker=f"{prefix}/{_MARKER}",
         exported=tuple(after),
         lists=tuple(each for each in changed if entries(changes, each)),
-        leftovers=leftovers(changes),
+        leftovers=leftovers(changes, watched),
         save=shell.save(ident, changed),
         change=tuple(_printed(shell, change) for change in changes),
         restore=tuple(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from rocenv.activate.scripts import write_activation
@@ -42,10 +44,12 @@ def link_packages(tree: Path, component: Component, home: Home) -> dict[str, Fil
     """Put a component's packages together in `tree`, and return its files by their path below the prefix.
 
     Raises:
-        PrefixError: Two packages hold different files under one path, or one goes through another's link.
+        PrefixError: Two packages hold different files under one path, or what is a folder in one is none in
+            the other.
     """
     placed: dict[str, FileEntry] = {}
     owners: dict[str, str] = {}
+    within: set[str] = set()  # the folders of what was placed
     folders: set[Path] = set()
     for artifact in component.artifacts:
         source = store.tree_of(home, artifact)
@@ -57,22 +61,23 @@ def link_packages(tree: Path, component: Component, home: Home) -> dict[str, Fil
                         code="package-conflict",
                     )
                 continue
-            _require_no_link_above(name, placed, artifact)
+            _require_folders(name, placed, within, artifact)
             place_file(source / name, tree / name, entry, folders)
             placed[name] = entry
             owners[name] = artifact.name
     return {f"{tree.name}/{name}": entry for name, entry in placed.items()}
 
 
-def _require_no_link_above(name: str, placed: Mapping[str, FileEntry], artifact: Artifact) -> None:
-    folder = name.rpartition("/")[0]
-    while folder:
-        if folder in placed:
-            raise PrefixError(
-                f"package {artifact.name} has files below `{folder}`, which is no folder in another package",
-                code="package-conflict",
-            )
-        folder = folder.rpartition("/")[0]
+def _require_folders(name: str, placed: Mapping[str, FileEntry], within: set[str], artifact: Artifact) -> None:
+    """Raise PrefixError where a folder of one package is no folder in another; `within` grows."""
+    above = [str(folder) for folder in PurePosixPath(name).parents][:-1]
+    wrong = name if name in within else next((folder for folder in above if folder in placed), "")
+    if wrong:
+        raise PrefixError(
+            f"package {artifact.name} and another one do not agree whether `{wrong}` is a folder",
+            code="package-conflict",
+        )
+    within.update(above)
 
 
 def place_file(source: Path, destination: Path, entry: FileEntry, folders: set[Path]) -> None:
@@ -116,7 +121,7 @@ def write_own_files(prefix: Prefix, lock: Lock, loader: str) -> dict[str, FileEn
     (prefix.path / "cache").mkdir(exist_ok=True)
     prefix.bin.mkdir(exist_ok=True)
     write_atomic(prefix.lock_file, lock_text(lock).encode())
-    written = [prefix.lock_file, *write_activation(prefix.path, prefix.name, lock.environment)]
+    written = [prefix.lock_file, *write_activation(prefix.path, prefix.name, lock.environment, lock.watched)]
     if loader:
         written += write_wrappers(
             prefix.bin, loader=prefix.path / loader, library_dirs=library_folders(prefix, lock)
@@ -129,10 +134,13 @@ def file_entry(path: Path) -> FileEntry:
 
     Raises:
         FileNotFoundError: Nothing does.
+        OSError: It cannot be read, or is neither a file nor a link.
     """
     info = path.lstat()
     if stat.S_ISLNK(info.st_mode):
         return FileEntry(link=os.readlink(path))
+    if not stat.S_ISREG(info.st_mode):
+        raise OSError(errno.EINVAL, "not a file", str(path))
     digest = hashlib.sha256()
     with path.open("rb", buffering=0) as stream:
         while data := stream.read(1 << 20):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rocenv.codec import from_plain
 from rocenv.errors import DataError
-from rocenv.matrix.rows import Channel, CLibrary, EnvRow, KeepOut, Matrix, Repo, RocmSet, TorchSet
+from rocenv.matrix.rows import Channel, CLibrary, EnvRow, KeepOut, Matrix, Repo, RocmSet, TorchSet, Watched
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,13 +31,14 @@ TABLES: Mapping[str, type] = {
     "keep_out": KeepOut,
     "c_library": CLibrary,
     "environment": EnvRow,
+    "watched": Watched,
 }
 
 
 def profiles_folder() -> Path:
     """Return the folder of the data: beside the installed package, or in the checkout it is run from.
 
-    `ROCENV_PROFILES` names a folder to read instead: for tests, and for people who keep a matrix of their own.
+    `ROCENV_PROFILES` names a folder to read instead: for tests, and for who keeps a matrix of their own.
     """
     chosen = os.environ.get("ROCENV_PROFILES")
     if chosen:
@@ -65,6 +66,7 @@ def load(folder: Path | None = None) -> Matrix:
         keep_out=tuple(rows["keep_out"]),
         c_libraries=tuple(rows["c_library"]),
         environment=tuple(rows["environment"]),
+        watched=tuple(rows["watched"]),
     )
     _check_references(matrix)
     return matrix

@@ -117,6 +117,16 @@ class EnvRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Watched:
+    """A variable that acts on every set, so that a value left from another installation is reported."""
+
+    name: str
+    reason: str
+    source: str
+    checked: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Matrix:
     """Everything that `profiles/` says."""
 
@@ -127,6 +137,7 @@ class Matrix:
     keep_out: tuple[KeepOut, ...]
     c_libraries: tuple[CLibrary, ...]
     environment: tuple[EnvRow, ...]
+    watched: tuple[Watched, ...]
 
     @property
     def keep_out_patterns(self) -> tuple[str, ...]:
