@@ -23,7 +23,10 @@ def command(name: str, shell: str | None) -> int:
     if shell is not None:
         from rocenv.activate.scripts import activation_script
 
-        click.echo(activation_script(name, str(prefix.path), record.lock.environment, record.lock.watched, shell), nl=False)
+        click.echo(
+            activation_script(name, str(prefix.path), record.lock.environment, record.lock.watched, shell),
+            nl=False,
+        )
         return 0
     note("a command cannot change the shell that calls it; type this instead:")
     click.echo(f". {shlex.quote(str(prefix.path / 'activate'))}")

@@ -8,7 +8,7 @@ import click
 
 from rocenv.commands.world import World, columns, json_option, note, print_json
 from rocenv.errors import RocenvError
-from rocenv.system import locked
+from rocenv.system import locked, storage_errors
 
 
 @click.command()
@@ -23,12 +23,16 @@ def command(yes: bool, dry_run: bool, as_json: bool) -> None:
     from rocenv.progress import size_text
 
     home = World().home
-    with locked(home.in_use, waiting="waiting for another rocenv that works with the store"):
+    with (
+        storage_errors(home.path),
+        locked(home.in_use, waiting="waiting for another rocenv that works with the store"),
+    ):
         needed = set()
         for prefix in all_prefixes(home):
             if prefix.state == "complete":
                 try:
-                    needed |= {artifact.sha256 for artifact in artifacts_of(prefix.record().lock)}
+                    lock = prefix.record_wherever_made().lock
+                    needed |= {artifact.sha256 for artifact in artifacts_of(lock)}
                 except RocenvError as error:
                     note(
                         f"env `{prefix.name}` cannot be read, so what it needs is not known: {error.message}"

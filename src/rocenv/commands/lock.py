@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
@@ -23,7 +24,10 @@ def command(name: str, output: Path | None) -> None:
         click.echo(text, nl=False)
         return
     try:
-        write_atomic(output, text.encode())
+        if output.exists() and not output.is_file():
+            output.write_text(text)  # a pipe or a device, like `/dev/stdout`
+        else:
+            write_atomic(output.resolve(), text.encode())
     except OSError as error:
         raise RocenvError(f"cannot write `{output}`: {error.strerror}") from error
-    note(f"`rocenv create NEW --from {output}` builds the same set")
+    note(f"`rocenv create NEW --from {shlex.quote(str(output))}` builds the same set")

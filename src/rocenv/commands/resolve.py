@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+import shutil
+import textwrap
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from rocenv.commands.world import World, columns, json_option, note, print_json
+from rocenv.commands.world import World, json_option, note, print_json
 from rocenv.errors import DataError, RocenvError
 from rocenv.model import Request
 
@@ -142,15 +144,22 @@ def plan_text(lock: Lock) -> str:
     from rocenv.progress import size_text
 
     lines = [f"Plan for {lock.target} on {lock.platform}"]
-    rows: list[tuple[str, ...]] = []
     for part in lock.components:
         download = sum(artifact.size_bytes for artifact in part.artifacts)
         installed = sum(artifact.installed_bytes for artifact in part.artifacts)
-        size = f"{len(part.artifacts)} packages, {size_text(download)}"
-        size += f" to fetch, {size_text(installed)} installed" if installed else ""
-        rows.append((f"  {part.kind} {part.version}", f"from {part.channel}", f"{size}: {part.why}"))
-    lines.append(columns(rows))
-    lines += [f"  note: {text}" for text in lock.notes]
+        lines.append(f"  {part.kind} {part.version} from {part.channel}: {part.why}")
+        size = f"    {len(part.artifacts)} packages, {size_text(download)}"
+        lines.append(size + (f", {size_text(installed)} once unpacked" if installed else ""))
+    width = max(60, min(120, shutil.get_terminal_size((110, 24)).columns - 1))
+    for text in lock.notes:
+        lines += textwrap.wrap(
+            text,
+            width,
+            initial_indent="  - ",
+            subsequent_indent="    ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
     return "\n".join(lines)
 
 

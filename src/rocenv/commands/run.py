@@ -7,7 +7,7 @@ import os
 import click
 
 from rocenv.activate.changes import apply, expand
-from rocenv.activate.loader import find_program, loader_argv
+from rocenv.activate.loader import CommandNotExecutable, find_program, loader_argv
 from rocenv.commands.world import World
 from rocenv.install.prefix import library_folders
 from rocenv.system import replace_process
@@ -30,4 +30,7 @@ def command(name: str, argv: tuple[str, ...]) -> None:
         command_line = loader_argv(argv, environ, loader=prefix.path / record.loader, library_dirs=folders)
     else:
         command_line = [find_program(argv[0], environ), *argv[1:]]
-    replace_process(command_line, environ)
+    try:
+        replace_process(command_line, environ)
+    except OSError as error:
+        raise CommandNotExecutable(f"`{argv[0]}` cannot be started: {error.strerror}") from error
