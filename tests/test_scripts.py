@@ -1,0 +1,71 @@
+"""The scripts that a newcomer starts with run from anywhere, and say what is wrong before they begin."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SCRIPTS = [ROOT / "scripts" / name for name in ("test", "quickstart", "bench")]
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the scripts are for POSIX systems")
+
+
+def run(*argv: str | Path, cwd: Path, **changes: str) -> subprocess.CompletedProcess[str]:
+    environ = {**os.environ, **changes}
+    return subprocess.run(
+        list(map(str, argv)), cwd=cwd, env=environ, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+class TestEveryScript:
+    def test_explains_itself_from_any_folder(self, script: Path, tmp_path: Path) -> None:
+        done = run(script, "--help", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert "--" in done.stdout
+        assert list(tmp_path.iterdir()) == []
+
+    def test_refuses_an_unknown_option_before_it_does_anything(self, script: Path, tmp_path: Path) -> None:
+        done = run(script, "--no-such-thing", cwd=tmp_path)
+        assert done.returncode == 2
+        assert "--no-such-thing" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "script",
+    [*SCRIPTS[:2], ROOT / "scripts" / "setup.bash", ROOT / ".ci" / "run"],
+    ids=lambda path: path.name,
+)
+def test_bash_can_read_all_of_it(script: Path, tmp_path: Path) -> None:
+    assert run("bash", "-n", script, cwd=tmp_path).stderr == ""
+
+
+def make_venv(venv: Path, **changes: str) -> subprocess.CompletedProcess[str]:
+    call = '. "$1"; make_venv "$2"'
+    return run("bash", "-euc", call, "-", ROOT / "scripts/setup.bash", venv, cwd=venv.parent, **changes)
+
+
+class TestMakingAVenv:
+    def test_a_python_that_will_not_do_is_named(self, tmp_path: Path) -> None:
+        done = make_venv(tmp_path / "venv", PYTHON="/bin/false")
+        assert done.returncode == 1
+        assert "`/bin/false` is not a Python 3.10 or newer" in done.stderr
+        assert not (tmp_path / "venv").exists()
+
+    @pytest.mark.slow
+    def test_one_that_was_moved_or_cut_short_is_made_anew_and_a_whole_one_kept(self, tmp_path: Path) -> None:
+        venv = tmp_path / "it's a venv"
+        (venv / "bin").mkdir(parents=True)  # the leftovers of an interrupted attempt
+        assert make_venv(venv, PYTHON=sys.executable).returncode == 0
+        (venv / "mark").touch()
+        assert make_venv(venv, PYTHON=sys.executable).returncode == 0
+        assert (venv / "mark").exists()
+        moved = venv.rename(tmp_path / "moved")
+        assert make_venv(moved, PYTHON=sys.executable).returncode == 0
+        assert not (moved / "mark").exists()
+        assert run(moved / "bin" / "pip", "--version", cwd=tmp_path).returncode == 0
