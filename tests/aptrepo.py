@@ -29,8 +29,8 @@ class Key:
     secret: Any
 
     @classmethod
-    def new(cls, user: str = "archive", *, validity_s: int | None = None) -> Key:
-        return cls(pysequoia.Tsk.generate(f"{user} <{user}@example.org>", validity_seconds=validity_s))
+    def new(cls, user: str = "archive") -> Key:
+        return cls(pysequoia.Tsk.generate(f"{user} <{user}@example.org>"))
 
     @property
     def keyring(self) -> bytes:
@@ -151,8 +151,8 @@ class Repo:
             "Acquire-By-Hash": "yes" if by_hash else "no",
             "Architectures": "amd64",
             "Components": self.component,
-            **(fields or {}),
             "SHA256": "".join(f"\n {line}" for line in listed),
+            **(fields or {}),
         }
         text = _stanza(release)
         self.write("InRelease", (key or self.key).clear_sign(text))

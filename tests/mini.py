@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING
 
 from tests.aptrepo import Repo
 from tests.debs import Entry, file, folder, symlink
-from tests.loopback import Loopback
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from tests.loopback import Loopback
 
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 LOADER = "ld-linux-x86-64.so.2"
@@ -39,7 +40,9 @@ status = "tested"
 root = "usr"
 bin = "usr/bin"
 library_dirs = ["{libraries}"]
-libraries = {{ hip = "libamdhip64.so.{major}", hiprtc = "libhiprtc.so.{major}", rocblas = "librocblas.so.{major}" }}
+libraries.hip = "libamdhip64.so.{major}"
+libraries.hiprtc = "libhiprtc.so.{major}"
+libraries.rocblas = "librocblas.so.{major}"
 runtime = {{ hip = "{version}" }}
 """
 PROFILES = f"""schema = 1
@@ -102,7 +105,7 @@ class Mini:
         """
         mini = cls(root, server, Repo(root / "www" / "debian"))
         mini._write_machine()
-        mini._write_profiles()
+        write_profiles(root / "profiles")
         for suffix, version, glibc in (("mini5", "5.7.1", "2.17"), ("mini6", "6.4.3", FUTURE_GLIBC)):
             mini.add_set(suffix, version, glibc, libraries or {})
         mini.repo.add("libc6", f"{FUTURE_GLIBC}-1", c_library_files(), compression="none", depends="debconf")
@@ -149,7 +152,7 @@ class Mini:
     def create(self, name: str = "demo", *argv: str, **env: str) -> subprocess.CompletedProcess[str]:
         """Make an env, of ROCm 5.7 unless another is asked for, without proving it; it must succeed."""
         wanted = argv if "--rocm" in argv else ("--rocm", "5.7", *argv)
-        done = self.run("create", name, *wanted, "--no-verify", **env)
+        done = self.run("create", name, *wanted, "--no-verify", timeout_s=60, **env)
         assert done.returncode == 0, done.stderr
         return done
 
@@ -205,14 +208,15 @@ class Mini:
         keyring.write_bytes(self.repo.key.keyring)
         (self.root / "user").mkdir()
 
-    def _write_profiles(self) -> None:
-        profiles = self.root / "profiles"
-        profiles.mkdir()
-        sets = "".join(
-            _SET.format(version=version, suffix=suffix, major=version[0], row=_ROW, libraries=LIBRARIES)
-            for suffix, version in (("mini5", "5.7.1"), ("mini6", "6.4.3"))
-        )
-        (profiles / "mini.toml").write_text(PROFILES + sets)
+
+def write_profiles(folder: Path) -> None:
+    """Write the matrix of both sets."""
+    folder.mkdir()
+    sets = "".join(
+        _SET.format(version=version, suffix=suffix, major=version[0], row=_ROW, libraries=LIBRARIES)
+        for suffix, version in (("mini5", "5.7.1"), ("mini6", "6.4.3"))
+    )
+    (folder / "mini.toml").write_text(PROFILES + sets)
 
 
 def c_library_files() -> list[Entry]:

@@ -6,25 +6,25 @@ the plan's notes, with the reason: nothing is replaced silently.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import time
+import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from rocenv import outage
 from rocenv.codec import from_plain, load_json, to_plain
 from rocenv.errors import DataError, FetchError, ResolutionImpossible, RocenvError
-from rocenv.model import Component, EnvChange, Layout, Lock
-from rocenv.resolve import describe, resolve, specifier, title
+from rocenv.matrix.environment import changes_for
+from rocenv.model import Component, Lock
+from rocenv.resolve import describe, resolve, specifier
 from rocenv.sources import apt
 from rocenv.sources.apt.closure import NoClosure
 from rocenv.sources.apt.index import FRESH_S, join
-from rocenv.system import write_atomic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from rocenv.home import Home
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from rocenv.resolve import Candidate
 
 LOCK_SCHEMA = 1
-UNREACHABLE_FOR_S = 600  # a channel that did not answer is not asked again for as long
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +56,7 @@ def make_plan(request: Request, work: Work) -> Lock:
     """
     missed: list[tuple[Candidate, RocenvError]] = []
     for candidate in resolve(request, work.matrix):
-        error = _known_unreachable(candidate, request, work) or _same_channel_down(candidate, missed)
+        error = _same_channel_down(candidate, missed) or _known_outage(candidate, request, work)
         if error is None:
             try:
                 return _lock(candidate, request, work, tuple(missed))
@@ -65,23 +64,45 @@ def make_plan(request: Request, work: Work) -> Lock:
                 error = RocenvError(str(why), code="set-incomplete")
             except FetchError as failure:
                 error = failure
-                _remember(candidate, failure, work)
+                outage.remember(candidate.rocm.channel, failure, work.home, work.network.mirrors)
         missed.append((candidate, error))
     raise _nothing_to_be_had(request, missed)
 
 
 def read_lock(path: Path) -> Lock:
-    """Return the set that a lock file names; raise DataError where it is none."""
+    """Return the set that a lock file names; raise DataError where it is none, or an unsafe one."""
     try:
         plain = load_json(path)
     except OSError as error:
         raise DataError(f"cannot read the lock `{path}`: {error.strerror}") from error
-    if not isinstance(plain, dict) or plain.pop("schema", None) != LOCK_SCHEMA:
+    schema = plain.pop("schema", None) if isinstance(plain, dict) else None
+    if isinstance(schema, int) and schema > LOCK_SCHEMA:
         raise DataError(
-            f"`{path}` is no lock that this rocenv reads",
-            hints=("make one with `rocenv lock NAME -o FILE`",),
+            f"the lock `{path}` is of a newer rocenv: it has schema {schema}, this one reads {LOCK_SCHEMA}",
+            hints=("upgrade rocenv: `python -m pip install --upgrade rocenv`",),
         )
-    return from_plain(Lock, plain, str(path))
+    if schema != LOCK_SCHEMA:
+        raise DataError(
+            f"`{path}` is no lock that rocenv has written", hints=("make one: `rocenv lock NAME -o FILE`",)
+        )
+    lock = from_plain(Lock, plain, str(path))
+    _check_names(lock, path)
+    return lock
+
+
+def _check_names(lock: Lock, path: Path) -> None:
+    """Raise DataError for names that would become paths outside the home: a lock may come from anywhere."""
+    for artifact in artifacts_of(lock):
+        if re.fullmatch("[0-9a-f]{64}", artifact.sha256) is None:
+            raise DataError(f"the sha256 of `{artifact.name}` in `{path}` is `{artifact.sha256}`")
+    for component in lock.components:
+        names = [component.loader]
+        if (layout := component.layout) is not None:
+            names += [layout.root, layout.bin, layout.device_libs]
+            names += [*layout.library_dirs, *layout.libraries.values()]
+        for name in names:
+            if name.startswith("/") or ".." in name.split("/"):
+                raise DataError(f"`{name}` in `{path}` leads out of the env")
 
 
 def lock_text(lock: Lock) -> str:
@@ -116,10 +137,13 @@ def _lock(
 ) -> Lock:
     row = candidate.rocm
     found = apt.find(row, work.matrix, work.home, work.network, max_age_s=work.max_age_s)
+    outage.forget(row.channel, work.home)
     if row.floating and not specifier(request.rocm or "*", "--rocm").contains(found.version):
         raise NoClosure(f"channel {row.channel} is at {found.version} now")
     notes = (
-        [_passed_over(other, error) for other, error in missed] + list(candidate.notes) + list(found.notes)
+        [f"preferred, but not to be had: {reason}" for reason in _reasons(missed)]
+        + list(candidate.notes)
+        + list(found.notes)
     )
     if found.own_glibc:
         notes.append(
@@ -146,7 +170,7 @@ def _lock(
         platform=request.platform,
         target=request.target,
         components=tuple(components),
-        environment=_environment(work.matrix, components),
+        environment=changes_for(components, work.matrix),
         watched=tuple(row.name for row in work.matrix.watched),
         notes=tuple(notes),
     )
@@ -206,51 +230,35 @@ def _python_for(series: tuple[str, ...]) -> str:
     return "" if own in series else series[-1]
 
 
-def _environment(matrix: Matrix, components: list[Component]) -> tuple[EnvChange, ...]:
-    kinds = {component.kind for component in components}
-    layout = next((component.layout for component in components if component.layout), None)
-    own_glibc = any(component.loader for component in components)
-    changes = []
-    for row in matrix.environment:
-        if row.when != "always" and row.when not in kinds:
-            continue
-        if row.change.value == "{library_dirs}":
-            if not own_glibc and layout is not None:
-                for folder in reversed(layout.library_dirs):
-                    changes.append(replace(row.change, value=f"{{prefix}}/rocm/{folder}"))
-            continue
-        value = _placed(row.change.value, layout)
-        if value is not None:
-            changes.append(replace(row.change, value=value))
-    return tuple(changes)
+def _reasons(missed: Sequence[tuple[Candidate, RocenvError]]) -> list[str]:
+    """Return why sets could not be had, one text for all of a channel that have the same reason."""
+    sets: dict[tuple[str, str], list[Candidate]] = {}
+    for candidate, error in missed:
+        sets.setdefault((candidate.rocm.channel, error.message), []).append(candidate)
+    return [
+        f"ROCm {_in_short([each.rocm.version for each in several])} of channel {channel}: {message}"
+        for (channel, message), several in sets.items()
+    ]
 
 
-def _placed(value: str, layout: Layout | None) -> str | None:
-    """Return a value with the places of a layout put in; None where the layout has no such place."""
-    places = {}
-    if layout is not None:
-        places = {"{rocm}": layout.root, "{bin}": layout.bin, "{device_libs}": layout.device_libs}
-    for name, place in places.items():
-        if value == name:
-            return f"{{prefix}}/rocm/{place}" if place else None
-    return value
-
-
-def _passed_over(candidate: Candidate, error: RocenvError) -> str:
-    return f"{title(candidate.rocm)} was preferred, but could not be had: {error.message}"
+def _in_short(versions: list[str]) -> str:
+    return ", ".join(versions) if len(versions) <= 3 else f"{versions[0]} and {len(versions) - 1} more"
 
 
 def _nothing_to_be_had(request: Request, missed: list[tuple[Candidate, RocenvError]]) -> RocenvError:
-    reasons = "; ".join(f"{title(candidate.rocm)}: {error.message}" for candidate, error in missed)
     hints = tuple(dict.fromkeys(hint for _, error in missed for hint in error.hints))
-    message = f"sets fit {describe(request)}, but none can be had: {reasons}"
+    message = f"sets fit {describe(request)}, but none can be had: {'; '.join(_reasons(missed))}"
     if all(error.code == "set-incomplete" for _, error in missed):
         return ResolutionImpossible(message, hints=hints)
     code = missed[0][1].code if len({error.code for _, error in missed}) == 1 else "fetch-failed"
     return FetchError(message, hints=hints, code=code)
 
 
-# ---------------------------------------------------------------- channels that do not answer
+def _known_outage(candidate: Candidate, request: Request, work: Work) -> FetchError | None:
+    """Return the failure of some minutes ago, unless just this channel, or fresh news, is asked for."""
+    if request.channel or work.max_age_s == 0:
+        return None
+    return outage.recall(candidate.rocm.channel, work.home, work.network.mirrors)
 
 
 def _same_channel_down(
@@ -265,37 +273,3 @@ def _same_channel_down(
         ):
             return error
     return None
-
-
-def _note_file(candidate: Candidate, work: Work) -> Path:
-    return work.home.indices / f"unreachable-{candidate.rocm.channel}.json"
-
-
-def _known_unreachable(candidate: Candidate, request: Request, work: Work) -> FetchError | None:
-    """Return the failure of some minutes ago, so that every command does not wait for the same timeout."""
-    if request.channel or work.max_age_s == 0:
-        return None
-    path = _note_file(candidate, work)
-    try:
-        note = load_json(path)
-        age_s = time.time() - float(note["at_s"])
-        mirrors = note["mirrors"]
-        message = str(note["message"])
-    except (OSError, DataError, KeyError, TypeError, ValueError):
-        return None
-    if not 0 <= age_s < UNREACHABLE_FOR_S or mirrors != repr(work.network.mirrors):
-        return None
-    return FetchError(
-        f"{message} (tried {age_s / 60:.0f} min ago)",
-        hints=(f"ask again at once with `--channel {candidate.rocm.channel}`",),
-        code="unreachable",
-    )
-
-
-def _remember(candidate: Candidate, failure: FetchError, work: Work) -> None:
-    if failure.code != "unreachable":
-        return
-    note = {"at_s": time.time(), "message": failure.message, "mirrors": repr(work.network.mirrors)}
-    with contextlib.suppress(OSError):
-        work.home.indices.mkdir(parents=True, exist_ok=True)
-        write_atomic(_note_file(candidate, work), json.dumps(note).encode())

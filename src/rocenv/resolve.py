@@ -13,6 +13,7 @@ which ones could not.
 
 from __future__ import annotations
 
+import itertools
 import shlex
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -47,7 +48,8 @@ def specifier(text: str, option: str) -> SpecifierSet:
     text = text.strip()
     try:
         return SpecifierSet(
-            f"=={text}.*" if text[:1].isdigit() else "" if text == "*" else text, prereleases=True
+            f"=={text.removesuffix('.*')}.*" if text[:1].isdigit() else "" if text == "*" else text,
+            prereleases=True,
         )
     except InvalidSpecifier:
         error = RocenvError(
@@ -63,8 +65,13 @@ def resolve(request: Request, matrix: Matrix) -> tuple[Candidate, ...]:
     """Return every set that fits, best first.
 
     Raises:
+        RocenvError: A wish is no SPEC; exit code 2.
         ResolutionImpossible: None does; carries why each candidate was dropped.
     """
+    for name in ("rocm", "torch", "python"):
+        specifier(
+            getattr(request, name) or "*", f"--{name}"
+        )  # a slip is told even where nothing depends on it
     rejections: list[Rejection] = []
     fitting: list[Candidate] = []
     for row in matrix.rocm:
@@ -78,6 +85,8 @@ def resolve(request: Request, matrix: Matrix) -> tuple[Candidate, ...]:
             continue
         fitting.append(_candidate(row, torch, request, matrix))
     if not fitting:
+        # Those of another version were no near misses.
+        rejections.sort(key=lambda each: (each.requirement.startswith("ROCm "), each.component))
         raise ResolutionImpossible(
             f"no set fits {describe(request)}",
             rejections=tuple(rejections),
@@ -128,7 +137,7 @@ def _against(row: RocmSet, request: Request, matrix: Matrix) -> Rejection | None
         return Rejection(
             component=name,
             requirement=f"target {request.target}",
-            found=f"compiles for {', '.join(row.compiles)}",
+            found=f"made for {', '.join(row.compiles)}",
             source=row.source,
         )
     return None
@@ -141,15 +150,19 @@ def _torch_for(row: RocmSet, request: Request, matrix: Matrix) -> tuple[TorchSet
     series = ".".join(row.version.split(".")[:2])
     wanted = specifier(request.torch, "--torch")
     built = [torch for torch in matrix.torch if ".".join(torch.rocm.split(".")[:2]) == series]
-    fitting = [torch for torch in built if _torch_fits(torch, wanted, request)]
-    if fitting:
-        return max(fitting, key=lambda torch: Version(torch.version)), None
-    found = ", ".join(f"{torch.version} (Python {torch.python[0]} to {torch.python[-1]})" for torch in built)
+    built.sort(key=lambda torch: (Version(torch.version), Version(torch.rocm)), reverse=True)
+    for torch in built:
+        if _torch_fits(torch, wanted, request):
+            return torch, None
+    known = [torch for torch in built if request.target in torch.targets] or built[:1]
+    found = ", ".join(f"{torch.version} (Python {torch.python[0]} to {torch.python[-1]})" for torch in known)
+    if known and request.target not in known[0].targets:
+        found = f"made for {', '.join(known[0].targets)}"
     return None, Rejection(
         component=title(row),
-        requirement=f"torch {request.torch} for {request.target}"
+        requirement=f"torch {request.torch} for {request.target}".replace(" *", "")
         + (f" and Python {request.python}" if request.python else ""),
-        found=f"torch built for ROCm {series}: {found or 'none'}",
+        found=f"without: torch for ROCm {series} is {found or 'not built'}",
         source=built[0].source if built else row.source,
     )
 
@@ -199,19 +212,27 @@ def title(row: RocmSet) -> str:
 
 
 def _suggestions(request: Request, matrix: Matrix) -> tuple[Suggestion, ...]:
-    """Return commands that do resolve, each with one wish of the request given up."""
-    found = []
-    for name in ("channel", "rocm", "python", "torch"):
-        other = replace(request, **{name: ""})
-        if other == request or not _any_fits(other, matrix):
-            continue
-        best = resolve(other, matrix)[0]
-        given = replace(other, rocm=best.rocm.version if name == "rocm" else other.rocm)
-        parts: list[tuple[ComponentKind, str]] = [("rocm", best.rocm.version)]
-        if best.torch is not None:
-            parts.append(("torch", best.torch.version))
-        found.append(Suggestion(command=f"rocenv resolve {options(given)}", components=tuple(parts)))
-    return tuple(found)
+    """Return commands that do resolve, with as few wishes given up as can be."""
+    wishes = [name for name in ("channel", "rocm", "python", "torch") if getattr(request, name)]
+    for number in range(1, len(wishes) + 1):
+        given_up = itertools.combinations(wishes, number)
+        found = [_suggestion(request, names, matrix) for names in given_up]
+        if any(found):
+            return tuple(filter(None, found))
+    return ()
+
+
+def _suggestion(request: Request, given_up: tuple[str, ...], matrix: Matrix) -> Suggestion | None:
+    other = replace(request, **dict.fromkeys(given_up, ""))
+    if not _any_fits(other, matrix):
+        return None
+    best = resolve(other, matrix)[0]
+    if "rocm" in given_up:
+        other = replace(other, rocm=best.rocm.version)
+    parts: list[tuple[ComponentKind, str]] = [("rocm", best.rocm.version)]
+    if best.torch is not None:
+        parts.append(("torch", best.torch.version))
+    return Suggestion(command=f"rocenv resolve {options(other)}", components=tuple(parts))
 
 
 def _any_fits(request: Request, matrix: Matrix) -> bool:

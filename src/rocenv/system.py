@@ -166,18 +166,35 @@ def break_link(path: Path) -> None:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a folder that rocenv made, read-only files and folders included; absent is fine."""
+    """Remove a folder that rocenv made, locked folders in it included; absent is fine.
 
-    def make_writable(function: Any, name: str, _error: Any) -> None:
-        # Removing needs a writable folder on POSIX and a writable file on Windows.
-        Path(name).parent.chmod(0o700)
-        with contextlib.suppress(FileNotFoundError):
-            if not Path(name).is_symlink():
-                Path(name).chmod(0o700)
-            function(name)
+    On POSIX no file's mode is touched on the way: the store and other envs may share it.
+    """
+    if path.is_symlink() or not path.exists():
+        return
+    try:
+        shutil.rmtree(path)
+    except PermissionError:
+        _make_removable(path)
+        shutil.rmtree(path)
 
-    if not path.is_symlink() and path.exists():
-        shutil.rmtree(path, onerror=make_writable)
+
+def _make_removable(path: Path) -> None:
+    # Removing needs writable folders on POSIX and writable files on Windows.
+    path.chmod(0o700)
+    for folder, subfolders, names in os.walk(path):
+        for name in (*subfolders, *(names if WINDOWS else ())):
+            inner = Path(folder, name)
+            if not inner.is_symlink():
+                inner.chmod(0o700)
+
+
+def remove_path(path: Path) -> None:
+    """Remove a file, a link (not what it leads to) or a folder that rocenv made; absent is fine."""
+    if path.is_dir() and not path.is_symlink():
+        remove_tree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def write_atomic(path: Path, data: bytes) -> None:
@@ -209,7 +226,7 @@ def write_uncached(descriptor: int, data: memoryview, offset: int) -> None:
         try:
             written = os.pwritev(descriptor, [data], offset, _DONTCACHE)
         except OSError as error:
-            if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
+            if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
                 raise
             _uncached_writes[0] = False
         else:
@@ -235,7 +252,7 @@ def storage_errors(place: Path) -> Iterator[None]:
                 ),
                 code="no-space",
             ) from error
-        if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR):
             raise PrefixError(
                 f"cannot write `{error.filename or place}`: {error.strerror}",
                 hints=("check who owns the folder, or set ROCENV_HOME to one of your own",),
@@ -344,9 +361,22 @@ def is_crash(code: int) -> bool:
 
 
 def replace_process(argv: Sequence[str], environ: Mapping[str, str]) -> NoReturn:
-    """Become `argv`, so that its exit code is ours; on Windows run it and exit with its 32-bit code."""
+    """Become `argv`, so that its exit code is ours; on Windows run it and exit with its 32-bit code.
+
+    Raises:
+        OSError: The program cannot be started.
+    """
     sys.stdout.flush()
     sys.stderr.flush()
     if WINDOWS:
         raise SystemExit(subprocess.run(argv, env=dict(environ), check=False).returncode)
-    os.execve(argv[0], list(argv), dict(environ))
+    for name in ("SIGPIPE", "SIGXFSZ"):
+        # Python ignores these, and a program would inherit that: `yes | head` would not end quietly.
+        signal.signal(getattr(signal, name), signal.SIG_DFL)
+    try:
+        os.execve(argv[0], list(argv), dict(environ))
+    except OSError as error:
+        if error.errno != errno.ENOEXEC:
+            raise
+        # A script without `#!` is run by sh, as every shell does. Source: execvp(3)
+        os.execve("/bin/sh", ["/bin/sh", *argv], dict(environ))

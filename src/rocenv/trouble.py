@@ -31,10 +31,14 @@ class TransientError(FetchError):
 
 
 def all_failed(what: str, failures: Sequence[FetchError]) -> FetchError:
-    """Return one error that tells every failure; `what` begins its sentence.
+    """Return one error that tells every failure; `what` begins its sentence and quotes the thing's name.
+
+    A single failure that names the thing itself is returned as it is.
 
     Its code is `gone` only if every address said so: a mirror that is down says nothing about the file.
     """
+    if len(failures) == 1 and what.partition("`")[2] in failures[0].message:
+        return failures[0]
     codes = [failure.code for failure in failures]
     code = next((code for code in codes if code != "gone"), "gone")
     if "hash-mismatch" in codes:

@@ -108,7 +108,7 @@ def verify(
             probe, wanted, files=lambda: _files_rung(prefix, record, progress), report=report
         )
     verdict = Verdict(env=prefix.name, target=probe.task.target, results=results)
-    _keep(prefix, verdict, save_dir)
+    _keep(prefix, verdict, save_dir, progress)
     return verdict
 
 
@@ -203,12 +203,15 @@ def _files_rung(prefix: Prefix, record: Record, progress: Progress) -> RungResul
     return RungResult(rung="files", status="failed", elapsed_s=elapsed_s, detail=detail)
 
 
-def _keep(prefix: Prefix, verdict: Verdict, save_dir: Path | None) -> None:
+def _keep(prefix: Prefix, verdict: Verdict, save_dir: Path | None, progress: Progress) -> None:
     when = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
     text = json.dumps({"schema": 1, "when": when, **as_json(verdict)}, indent=1).encode()
-    write_atomic(prefix.own / "verified.json", text)
-    if save_dir is not None:
-        write_atomic(save_dir / "verify.json", text)
+    for folder, name in ((prefix.own, "verified.json"), (save_dir, "verify.json")):
+        try:
+            if folder is not None:
+                write_atomic(folder / name, text)
+        except OSError as error:  # an env of somebody else, a full disk: the result is good all the same
+            progress.note(f"the result could not be kept in `{folder}`: {error.strerror}")
 
 
 def last_level(prefix: Prefix) -> str:

@@ -14,6 +14,7 @@ from rocenv.commands.resolve import completed, plan_json, plan_text, request_opt
 from rocenv.commands.verify import print_ladder, verdict_text
 from rocenv.commands.world import World, json_option, note, print_json
 from rocenv.errors import FetchError, RocenvError
+from rocenv.system import storage_errors
 
 if TYPE_CHECKING:
     from rocenv.install.prefix import Prefix
@@ -52,12 +53,15 @@ def command(
     """
     from rocenv.install.build import require_free
 
+    if lock_file and request != replace(request, rocm="", torch="", python="", target="", channel=""):
+        raise click.UsageError("--from names the whole set; it goes with no option that asks for another one")
     world = World(offline=offline)
     prefix = world.prefix(name)
     if not dry_run:
         world.home.require_usable()
         require_free(prefix)
-    lock = _lock(request, lock_file, world)
+    with storage_errors(world.home.path):
+        lock = _lock(request, lock_file, world)
     if dry_run:
         if as_json:
             print_json(plan_json(lock))
@@ -66,7 +70,8 @@ def command(
         return 0
     note(plan_text(lock))
     _confirm(yes)
-    record = _build(name, lock, request, lock_file, world)
+    with storage_errors(world.home.path):
+        record = _build(name, lock, request, lock_file, world)
     verdict = None if no_verify else _verify(prefix, world)
     if as_json:
         from rocenv.verify import as_json as verdict_json
@@ -89,8 +94,6 @@ def _lock(request: Request, lock_file: Path | None, world: World) -> Lock:
 
     if lock_file is None:
         return make_plan(completed(request, world), world.planning())
-    if request != replace(request, rocm="", torch="", python="", target="", channel=""):
-        raise click.UsageError("--from names the whole set; it goes with no option that asks for another one")
     return relocated(read_lock(lock_file), world.planning())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import shutil
 import textwrap
 from dataclasses import replace
@@ -13,6 +14,7 @@ import click
 from rocenv.commands.world import World, json_option, note, print_json
 from rocenv.errors import DataError, RocenvError
 from rocenv.model import Request
+from rocenv.system import storage_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,8 +29,10 @@ def request_options(function: Callable[..., Any]) -> Callable[..., Any]:
     def gather(*args: Any, **options: Any) -> Any:
         names = ("rocm", "torch", "no_torch", "python", "target", "channel", "platform")
         given = {name: options.pop(name) for name in names}
-        if given.pop("no_torch") and given["torch"] is not None:
-            raise click.UsageError("--torch and --no-torch exclude each other")
+        if given.pop("no_torch"):
+            if given["torch"] is not None:
+                raise click.UsageError("--torch and --no-torch exclude each other")
+            given["torch"] = NO_TORCH
         request = Request(**{name: value or "" for name, value in given.items()})
         return function(*args, request=request, **options)
 
@@ -55,6 +59,7 @@ def request_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return gather
 
 
+NO_TORCH = "none"  # asked for, where the default may be another
 DEFAULTS = ("rocm", "torch", "python", "target", "channel")
 
 
@@ -74,6 +79,8 @@ def completed(request: Request, world: World) -> Request:
         if not getattr(request, name):
             note(f"{name} {value}: the default in `{world.home.config_file}`")
             request = replace(request, **{name: str(value)})
+    if request.torch == NO_TORCH:
+        request = replace(request, torch="")
     return _with_target(request)
 
 
@@ -99,7 +106,10 @@ def _with_target(request: Request) -> Request:
             ),
             code="no-gpu",
         )
-    note(f"target {gpu.target}: the GPU of KFD node {gpu.node}, {gpu.compute_units} compute units")
+    if "ROCENV_TARGET" in os.environ:
+        note(f"target {gpu.target}: named by ROCENV_TARGET")
+    else:
+        note(f"target {gpu.target}: the GPU of KFD node {gpu.node}, {gpu.compute_units} compute units")
     return replace(request, target=gpu.target)
 
 
@@ -172,7 +182,8 @@ def command(request: Request, offline: bool, as_json: bool) -> None:
     from rocenv.plan import make_plan
 
     world = World(offline=offline)
-    lock = make_plan(completed(request, world), world.planning())
+    with storage_errors(world.home.path):
+        lock = make_plan(completed(request, world), world.planning())
     if as_json:
         print_json(plan_json(lock))
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import shlex
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from rocenv.install.place import own_loader, place_all, write_own_files
 from rocenv.install.prefix import Prefix, files_sha256
 from rocenv.install.provide import provide, require_room
 from rocenv.model import Record
-from rocenv.system import locked, remove_tree, storage_errors
+from rocenv.system import locked, storage_errors
 
 if TYPE_CHECKING:
     from rocenv.install.provide import Workshop
@@ -46,7 +47,7 @@ def build(name: str, lock: Lock, work: Workshop) -> Record:
         require_room(lock, home)
         fetched = provide(lock, work)
         if prefix.state == "incomplete":
-            remove_tree(prefix.path)
+            prefix.wipe()
         prefix.own.mkdir(parents=True)
         files = place_all(prefix, lock, fetched, work)
         loader = own_loader(lock, files)
@@ -70,8 +71,8 @@ def require_free(prefix: Prefix) -> None:
             raise PrefixError(
                 f"env `{prefix.name}` exists already",
                 hints=(
-                    f"rocenv show {prefix.name}",
-                    f"rocenv remove {prefix.name}",
+                    f"rocenv show {shlex.quote(prefix.name)}",
+                    f"rocenv remove {shlex.quote(prefix.name)}",
                     "or choose another name",
                 ),
                 code="env-exists",

@@ -6,34 +6,13 @@ import zlib
 from typing import TYPE_CHECKING, Any
 
 from rocenv.errors import ArchiveError
-from rocenv.install.xz import CHUNK_BYTES, xz_chunks
+from rocenv.install.xz import CHUNK_BYTES, Bounded, xz_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from concurrent.futures import Executor
 
     from rocenv.install.xz import Readable
-
-
-class Member:
-    """A bounded view of a stream that is only read forwards."""
-
-    def __init__(self, stream: Readable, size: int) -> None:
-        self._stream = stream
-        self._left = size
-
-    def read(self, size: int) -> bytes:
-        """Return up to `size` bytes; fewer only at the end of the member.
-
-        Raises:
-            ArchiveError: The stream ends inside the member.
-        """
-        wanted = min(size, self._left)
-        data = self._stream.read(wanted)
-        if len(data) < wanted:
-            raise ArchiveError("the package is cut short")
-        self._left -= wanted
-        return data
 
 
 def data_chunks(stream: Readable, pool: Executor, ahead: int) -> Iterator[bytes]:
@@ -56,16 +35,21 @@ def data_chunks(stream: Readable, pool: Executor, ahead: int) -> Iterator[bytes]
         if len(header) < 60 or header[58:] != b"`\n":
             raise ArchiveError("the package holds no data, or is cut short")
         name = header[:16].decode("ascii", "replace").rstrip(" /")
-        try:
-            size = int(header[48:58])
-        except ValueError:
-            raise ArchiveError("the package's list of members is damaged") from None
+        digits = header[48:58].rstrip(b" ")
+        if not digits.isdigit():
+            raise ArchiveError("the package's list of members is damaged")
+        size = int(digits)
         if name.startswith("data.tar"):
-            return _decompressed(name, Member(stream, size), pool, ahead)
-        stream.read(size + size % 2)
+            return _decompressed(name, Bounded(stream, size), pool, ahead)
+        _pass_over(Bounded(stream, size + size % 2))
 
 
-def _decompressed(name: str, member: Member, pool: Executor, ahead: int) -> Iterator[bytes]:
+def _pass_over(member: Bounded) -> None:
+    while member.read(CHUNK_BYTES):
+        pass
+
+
+def _decompressed(name: str, member: Bounded, pool: Executor, ahead: int) -> Iterator[bytes]:
     match name.removeprefix("data.tar"):
         case ".xz":
             return xz_chunks(member, pool, ahead)
@@ -79,19 +63,27 @@ def _decompressed(name: str, member: Member, pool: Executor, ahead: int) -> Iter
             raise ArchiveError(f"the package's files are compressed as `{other}`, which rocenv cannot read")
 
 
-def _gzip_chunks(member: Member) -> Iterator[bytes]:
+def _gzip_chunks(member: Bounded) -> Iterator[bytes]:
     decoder = zlib.decompressobj(wbits=31)
+    data = b""
     try:
-        while not decoder.eof:
-            data = decoder.unconsumed_tail or member.read(CHUNK_BYTES)
-            if not data:
-                raise ArchiveError("damaged gzip stream: it ends early")
-            yield decoder.decompress(data, CHUNK_BYTES)
+        while data := data or member.read(CHUNK_BYTES):
+            piece = decoder.decompress(data, CHUNK_BYTES)
+            if piece:
+                yield piece
+            data = decoder.unconsumed_tail
+            if decoder.eof:
+                # Several streams one after another mean their contents one after another. Source: RFC 1952
+                data = decoder.unused_data or member.read(CHUNK_BYTES)
+                if not data:
+                    return
+                decoder = zlib.decompressobj(wbits=31)
     except zlib.error as error:
         raise ArchiveError(f"damaged gzip stream: {error}") from error
+    raise ArchiveError("damaged gzip stream: it ends early")
 
 
-def _zstd_chunks(member: Member) -> Iterator[bytes]:
+def _zstd_chunks(member: Bounded) -> Iterator[bytes]:
     import zstandard
 
     source: Any = member

@@ -68,7 +68,9 @@ def link_packages(tree: Path, component: Component, home: Home) -> dict[str, Fil
     return {f"{tree.name}/{name}": entry for name, entry in placed.items()}
 
 
-def _require_folders(name: str, placed: Mapping[str, FileEntry], within: set[str], artifact: Artifact) -> None:
+def _require_folders(
+    name: str, placed: Mapping[str, FileEntry], within: set[str], artifact: Artifact
+) -> None:
     """Raise PrefixError where a folder of one package is no folder in another; `within` grows."""
     above = [str(folder) for folder in PurePosixPath(name).parents][:-1]
     wrong = name if name in within else next((folder for folder in above if folder in placed), "")

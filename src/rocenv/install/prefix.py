@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import shlex
 import unicodedata
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from rocenv.codec import from_plain, load_json, to_plain
 from rocenv.errors import DataError, PrefixError
 from rocenv.model import FileEntry, Record
-from rocenv.system import write_atomic
+from rocenv.system import remove_path, remove_tree, write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,50 +72,108 @@ class Prefix:
     @property
     def state(self) -> str:
         """One of `absent`, `foreign` (not made by rocenv), `incomplete`, `complete`."""
-        if not self.path.exists():
-            return "absent"
+        try:
+            content = os.listdir(self.path)
+        except FileNotFoundError:
+            return "foreign" if self.path.is_symlink() else "absent"
+        except OSError:
+            return "foreign"
+        if not content:
+            return "absent"  # an empty folder is nobody's loss, and what a killed `create` may leave
         if not self.own.is_dir():
             return "foreign"
-        return "complete" if (self.own / "record.json").exists() else "incomplete"
+        return "complete" if os.path.exists(self.own / "record.json") else "incomplete"
 
     def write_record(self, record: Record, files: Mapping[str, FileEntry]) -> None:
-        """Write the list of files and then the record, which makes the env complete."""
+        """Write the list of files and then the record, which makes the env complete.
+
+        The list of an earlier record stays beside the new one until the new record is there, so that at any
+        moment the record has the list it vouches for.
+        """
         text = _files_text(files)
         assert record.files_sha256 == hashlib.sha256(text).hexdigest()
-        write_atomic(self.own / "files.json", text)
+        new_list = self._list_of(record)
+        write_atomic(new_list, text)
         write_atomic(
             self.own / "record.json",
             json.dumps({"schema": RECORD_SCHEMA, **to_plain(record)}, indent=1).encode(),
         )
+        for path in self.own.glob("files-*.json"):
+            if path != new_list:
+                path.unlink()
+
+    def _list_of(self, record: Record) -> Path:
+        return self.own / f"files-{record.files_sha256[:16]}.json"
 
     def record(self) -> Record:
         """Return the record.
 
         Raises:
-            PrefixError: The env is missing, incomplete or foreign.
+            PrefixError: The env is missing, incomplete or foreign, or was moved here from another name.
             DataError: The record is damaged, or from another version of rocenv.
         """
+        record = self.record_wherever_made()
+        if record.name != self.name:
+            raise PrefixError(
+                f"env `{self.name}` was moved here from the name `{record.name}`, and its scripts still name "
+                "the old place",
+                hints=(f"rocenv repair {shlex.quote(self.name)}",),
+                code="env-moved",
+            )
+        return record
+
+    def record_wherever_made(self) -> Record:
+        """Return the record, also of an env that was moved to another name; raises as `record` does."""
         self.require_complete()
         path = self.own / "record.json"
-        plain = load_json(path)
+        try:
+            plain = load_json(path)
+        except OSError as error:
+            raise DataError(f"cannot read `{path}`: {error.strerror}") from error
+        except DataError as error:
+            raise DataError(error.message, hints=self.made_anew) from error
         if not isinstance(plain, dict) or plain.pop("schema", None) != RECORD_SCHEMA:
-            raise DataError(
-                f"`{path}` was written by another version of rocenv",
-                hints=(f"rocenv remove {self.name}", f"rocenv create {self.name} --from {self.lock_file}"),
-            )
+            raise DataError(f"`{path}` was written by another version of rocenv", hints=self.made_anew)
         return from_plain(Record, plain, str(path))
 
     def files(self, record: Record) -> dict[str, FileEntry]:
         """Return the list of files that the record vouches for; raise DataError where it was changed."""
-        path = self.own / "files.json"
+        path = self._list_of(record)
         try:
             text = path.read_bytes()
         except OSError as error:
-            raise DataError(f"cannot read `{path}`: {error.strerror}", hints=(_rebuild(self),)) from error
+            raise DataError(f"cannot read `{path}`: {error.strerror}", hints=self.made_anew) from error
         if hashlib.sha256(text).hexdigest() != record.files_sha256:
-            raise DataError(f"`{path}` was changed", hints=(_rebuild(self),))
+            raise DataError(f"`{path}` was changed", hints=self.made_anew)
         plain: dict[str, Any] = json.loads(text)
         return {name: from_plain(FileEntry, entry, str(path)) for name, entry in plain.items()}
+
+    @property
+    def made_anew(self) -> tuple[str, ...]:
+        """The commands that make the env again from its lock."""
+        name = shlex.quote(self.name)
+        lock = shlex.quote(f"./{self.name}.lock")
+        return (
+            f"cp {shlex.quote(str(self.lock_file))} {lock}",
+            f"rocenv remove {name}",
+            f"rocenv create {name} --from {lock}",
+        )
+
+    def wipe(self) -> None:
+        """Remove the prefix and all in it, whether complete or not.
+
+        First of all it stops being an env and last of all a folder of rocenv, so that what a killed removal
+        leaves is an incomplete env.
+        """
+        (self.own / "record.json").unlink(missing_ok=True)
+        for child in self.path.iterdir():
+            if child != self.own:
+                remove_path(child)
+        remove_tree(self.own)
+        if self.path.is_symlink():
+            self.path.unlink()
+        else:
+            self.path.rmdir()
 
     def require_complete(self) -> None:
         """Raise PrefixError, with what to do, unless the env is complete."""
@@ -121,7 +181,10 @@ class Prefix:
             case "absent":
                 raise PrefixError(
                     f"there is no env `{self.name}`",
-                    hints=("`rocenv list` shows the envs", f"rocenv create {self.name} --rocm VERSION"),
+                    hints=(
+                        "`rocenv list` shows the envs",
+                        f"rocenv create {shlex.quote(self.name)} --rocm VERSION",
+                    ),
                     code="env-missing",
                 )
             case "foreign":
@@ -131,7 +194,7 @@ class Prefix:
                     f"env `{self.name}` is incomplete: its creation was interrupted",
                     hints=(
                         "repeat the `rocenv create` command to complete it",
-                        f"rocenv remove {self.name}",
+                        f"rocenv remove {shlex.quote(self.name)}",
                     ),
                     code="env-incomplete",
                 )
@@ -144,10 +207,6 @@ def files_sha256(files: Mapping[str, FileEntry]) -> str:
 
 def _files_text(files: Mapping[str, FileEntry]) -> bytes:
     return json.dumps({name: to_plain(files[name]) for name in sorted(files)}, indent=0).encode()
-
-
-def _rebuild(prefix: Prefix) -> str:
-    return f"rocenv repair {prefix.name}"
 
 
 def library_folders(prefix: Prefix, lock: Lock) -> tuple[Path, ...]:
@@ -182,10 +241,10 @@ def _against_name(name: str) -> str:
     found = next((char for char in name if char in _FORBIDDEN), "")
     if found:
         return f"it contains `{found}`"
-    if any(unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp") for char in name):
-        return "it contains a control character"
-    if name[0] in ".-" or name[-1] in ". ":
-        return "it begins with a dot or a dash, or ends with a dot or a space"
+    if any(unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp") for char in name):
+        return "it contains a control character, or one that cannot be seen"
+    if name[0] in ".- " or name[-1] in ". ":
+        return "it begins with a dot, a dash or a space, or ends with a dot or a space"
     if len(name.encode()) > _LONGEST_NAME_BYTES:
         return "it is too long"
     return ""

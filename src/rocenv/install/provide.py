@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from rocenv.progress import size_text
 from rocenv.system import free_bytes
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
     from pathlib import Path
 
     from rocenv.home import Home
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 # Room for records, indices and the file system's own needs, beside the files themselves.
 _MARGIN_BYTES = 64 << 20
+_TRIES = 3  # with a cache that holds damaged files; more than a few mean a failing disk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +64,18 @@ def _bytes_to_come(artifact: Artifact, home: Home) -> int:
 def provide(lock: Lock, work: Workshop) -> dict[str, Path]:
     """Have every package of a lock in the store and every wheel in the cache; return the wheels by hash.
 
-    Unpacking begins as soon as the first package is there, while the others are still being fetched.
+    Unpacking begins as soon as the first package is there, while the others are still being fetched. One that
+    was damaged in the cache is fetched anew.
     """
+    for _attempt in range(_TRIES - 1):
+        try:
+            return _provide(lock, work)
+        except store.DamagedPackage as error:
+            work.progress.note(f"{error.message}; fetching it anew")
+    return _provide(lock, work)
+
+
+def _provide(lock: Lock, work: Workshop) -> dict[str, Path]:
     artifacts = [part for part in artifacts_of(lock) if not store.holds(work.home, part)]
     if not artifacts:
         return {}
@@ -71,26 +84,41 @@ def provide(lock: Lock, work: Workshop) -> dict[str, Path]:
     # The largest first: it decides when the work ends.
     artifacts.sort(key=lambda part: -part.size_bytes)
     cores = os.cpu_count() or 1
+    stop = threading.Event()
+
+    def advance(size_bytes: int) -> None:
+        if stop.is_set():
+            raise _Stopped
+        stage.advance(size_bytes)
+
     with (
         ThreadPoolExecutor(min(cores, store.BLOCKS_AHEAD), thread_name_prefix="decode") as decoders,
         ThreadPoolExecutor(min(cores, 2), thread_name_prefix="unpack") as unpackers,
         work.progress.stage("Unpacking", unpacked_bytes) as stage,
     ):
-        waiting = []
+        waiting: list[Future[None]] = []
+        fetched = fetch_all(artifacts, work.home.artifacts, work.network, work.progress)
         try:
-            for artifact, path in fetch_all(artifacts, work.home.artifacts, work.network, work.progress):
+            for artifact, path in fetched:
+                for future in waiting:
+                    if future.done():
+                        future.result()  # nothing more is fetched once one cannot be unpacked
                 if artifact.kind == "deb":
-                    waiting.append(
-                        unpackers.submit(store.add, work.home, artifact, path, decoders, stage.advance)
-                    )
+                    waiting.append(unpackers.submit(store.add, work.home, artifact, path, decoders, advance))
                 else:
                     wheels[artifact.sha256] = path
-            for future in waiting:
+            for future in as_completed(waiting):
                 future.result()
         finally:
+            stop.set()
+            fetched.close()
             for future in waiting:
                 future.cancel()
     return wheels
+
+
+class _Stopped(Exception):
+    """The caller is not interested any more."""
 
 
 def python_tools(component: Component, work: Workshop) -> tuple[Uv, Interpreter]:

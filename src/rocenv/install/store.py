@@ -30,6 +30,10 @@ STAGING = ".staging"
 BLOCKS_AHEAD = 3  # of usually 24 MiB each: enough for two cores, and far below the memory limit
 
 
+class DamagedPackage(FetchError):
+    """A fetched file is not what it was when it was fetched; it is gone now."""
+
+
 def tree_of(home: Home, artifact: Artifact) -> Path:
     """Return the folder that holds an unpacked artifact's files."""
     return home.store / artifact.sha256 / "tree"
@@ -50,7 +54,7 @@ def manifest_of(home: Home, artifact: Artifact) -> dict[str, FileEntry]:
     try:
         plain = load_json(path)
         return {name: from_plain(FileEntry, entry, str(path)) for name, entry in plain["files"].items()}
-    except (OSError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, DataError, KeyError, TypeError, AttributeError) as error:
         raise DataError(
             f"{artifact.name} {artifact.version} is damaged in the store: cannot read `{path}`",
             hints=(f"remove `{path.parent}` and run the same command again",),
@@ -71,7 +75,7 @@ def add(
 
     Raises:
         ArchiveError: The package is damaged or unsafe; names the package.
-        FetchError: The file is not the one that was promised; it is removed, so that it is fetched again.
+        DamagedPackage: The file is not the one that was promised; it is removed, so that it is fetched again.
         PrefixError: There is no room for it, or the store cannot be written.
     """
     final = home.store / artifact.sha256
@@ -88,6 +92,7 @@ def add(
             manifest = {"schema": 1, "name": artifact.name, "version": artifact.version}
             text = json.dumps({**manifest, "files": to_plain(files)})
             (staging / "manifest.json").write_text(text, encoding="utf-8")
+            remove_tree(final)  # what is there without a manifest is no artifact
             staging.rename(final)
         except ArchiveError as error:
             raise ArchiveError(
@@ -101,7 +106,8 @@ def add(
 def discard(home: Home, artifact: Artifact) -> None:
     """Take an artifact out of the store; the envs that were built from it keep their files."""
     with locked(home.lock("store", artifact.sha256)):
-        _take_out(home, home.store / artifact.sha256)
+        if holds(home, artifact):
+            _take_out(home, home.store / artifact.sha256)
 
 
 def sweep(home: Home, keep: frozenset[str], *, dry_run: bool) -> list[tuple[str, int]]:
@@ -148,6 +154,11 @@ def _title(folder: Path) -> str:
 
 
 def _require_hash(artifact: Artifact, package: Path) -> None:
+    if not package.exists():
+        raise FetchError(
+            f"the fetched file of {artifact.name} {artifact.version} is gone: `{package}`",
+            hints=("run the same command again to fetch it anew",),
+        )
     with package.open("rb") as stream:
         digest = hashlib.sha256()
         while data := stream.read(1 << 20):
@@ -155,8 +166,8 @@ def _require_hash(artifact: Artifact, package: Path) -> None:
     if digest.hexdigest() == artifact.sha256:
         return
     package.unlink()
-    raise FetchError(
-        f"the fetched file of {artifact.name} {artifact.version} is damaged: its sha256 is "
+    raise DamagedPackage(
+        f"the fetched file of {artifact.name} {artifact.version} was damaged in the cache: its sha256 is "
         f"{digest.hexdigest()}, not {artifact.sha256}",
         hints=("it was removed; run the same command again to fetch it anew",),
         code="hash-mismatch",

@@ -2,14 +2,16 @@
 
 A stream that was written by several threads consists of blocks that name their own sizes, so each can be
 cut out and decoded alone while the next is read. Any other stream is decoded in one go. The blocks' own
-checksums are verified by the decoder in both cases.
+checksums are verified by the decoder in both cases, and so is the index, which says that no block is missing.
 
-Source: https://tukaani.org/xz/xz-file-format.txt, sections 2.1.1 and 3.1
+Source: https://tukaani.org/xz/xz-file-format.txt, sections 2 to 4
 """
 
 from __future__ import annotations
 
+import io
 import lzma
+import zlib
 from collections import deque
 from typing import TYPE_CHECKING, Protocol
 
@@ -24,6 +26,7 @@ CHUNK_BYTES = 1 << 20
 _CHECK_BYTES = {0: 0, 1: 4, 4: 8, 10: 32}
 _HAS_SIZES = 0xC0
 _MEMORY_LIMIT = 512 << 20
+_LARGE_BLOCK_BYTES = 32 << 20  # usual are 24 MiB; several of a larger one would take too much memory
 
 
 class Readable(Protocol):
@@ -34,38 +37,63 @@ class Readable(Protocol):
         ...
 
 
+class Bounded:
+    """The next `size` bytes of a stream that is only read forwards."""
+
+    def __init__(self, stream: Readable, size: int) -> None:
+        self._stream = stream
+        self._left = size
+
+    def read(self, size: int) -> bytes:
+        """Return up to `size` bytes; fewer only at the end of the part.
+
+        Raises:
+            ArchiveError: The stream ends before the part does.
+        """
+        wanted = min(size, self._left)
+        data = self._stream.read(wanted)
+        if len(data) < wanted:
+            raise ArchiveError("it is cut short")
+        self._left -= wanted
+        return data
+
+
 def xz_chunks(stream: Readable, pool: Executor, ahead: int) -> Iterator[bytes]:
     """Yield the decoded bytes of `stream` in order, in pieces of at most 1 MiB.
 
     Args:
-        stream: Positioned at the start of the xz stream; read once, forwards.
+        stream: Positioned at the start of the xz stream, which is all of it; read once, forwards.
         pool: Decodes blocks; may be shared.
         ahead: How many blocks may be decoded or waiting at once, which bounds the memory.
 
     Raises:
-        ArchiveError: The stream is damaged or ends early.
+        ArchiveError: The stream is damaged, ends early, or something follows it.
     """
-    header = stream.read(12)
-    if not header.startswith(MAGIC) or len(header) < 12:
-        raise ArchiveError("not an xz stream")
-    check_bytes = _CHECK_BYTES.get(header[7] & 0x0F)
     waiting: deque[Future[list[bytes]]] = deque()
+    blocks: list[tuple[int, int]] = []
     try:
-        while True:
-            block_header = _read_block_header(stream)
-            if block_header is None:
-                break
+        header = _stream_header(stream)
+        check_bytes = _CHECK_BYTES[header[7]]
+        while block_header := _block_header(stream):
             sizes = _block_sizes(block_header)
-            if sizes is None or check_bytes is None:
-                yield from _drain(waiting)
+            if sizes is None:
+                if blocks:
+                    raise EOFError("only some of its blocks state their size")
                 yield from _in_one_go(header + block_header, stream)
                 return
             compressed, plain = sizes
-            rest = stream.read(compressed + -(len(block_header) + compressed) % 4 + check_bytes)
-            waiting.append(pool.submit(_decode_block, header, block_header + rest, plain))
+            blocks.append((len(block_header) + compressed + check_bytes, plain))
+            body = Bounded(stream, compressed + -compressed % 4 + check_bytes)
+            if max(sizes) > _LARGE_BLOCK_BYTES:
+                yield from _drain(waiting)
+                yield from _block(header + block_header, body, plain)
+                continue
+            rest = body.read(compressed + 3 + check_bytes)
+            waiting.append(pool.submit(_whole_block, header + block_header, rest, plain))
             if len(waiting) >= ahead:
                 yield from waiting.popleft().result()
         yield from _drain(waiting)
+        _require_end(stream, _end(header, blocks))
     except (lzma.LZMAError, MemoryError, EOFError) as error:
         raise ArchiveError(f"damaged xz stream: {error}") from error
     finally:
@@ -78,59 +106,123 @@ def _drain(waiting: deque[Future[list[bytes]]]) -> Iterator[bytes]:
         yield from waiting.popleft().result()
 
 
-def _read_block_header(stream: Readable) -> bytes | None:
-    """Return the next block's header, or None at the index, which follows the last block."""
+# ---------------------------------------------------------------- the parts of a stream
+
+
+def _stream_header(stream: Readable) -> bytes:
+    header = stream.read(12)
+    if not header.startswith(MAGIC):
+        raise EOFError("it does not begin as one")
+    if len(header) < 12 or _crc32(header[6:8]) != header[8:]:
+        raise EOFError("its header is damaged")
+    if header[6] or header[7] not in _CHECK_BYTES:
+        raise EOFError("it is of a kind that rocenv does not know")
+    return header
+
+
+def _block_header(stream: Readable) -> bytes:
+    """Return the next block's header; empty at the index, which follows the last block."""
     first = stream.read(1)
     if not first:
         raise EOFError("it ends before its index")
     if first == b"\0":
-        return None
-    return first + stream.read((first[0] + 1) * 4 - 1)
+        return b""
+    header = first + stream.read((first[0] + 1) * 4 - 1)
+    if _crc32(header[:-4]) != header[-4:]:
+        raise EOFError("the header of a block is damaged")
+    return header
 
 
 def _block_sizes(header: bytes) -> tuple[int, int] | None:
-    if len(header) < 8 or header[1] & _HAS_SIZES != _HAS_SIZES:
+    """Return the compressed and the plain size of a block, or None if it does not state both."""
+    if header[1] & _HAS_SIZES != _HAS_SIZES:
         return None
-    compressed, position = _variable_length_integer(header, 2)
-    plain, _ = _variable_length_integer(header, position)
+    compressed, position = _number(header, 2)
+    plain, _ = _number(header, position)
     return compressed, plain
 
 
-def _variable_length_integer(data: bytes, position: int) -> tuple[int, int]:
+def _number(data: bytes, position: int) -> tuple[int, int]:
+    """Return the number that begins at `position`, and the position behind it."""
     value = shift = 0
-    while True:
-        byte = data[position]
+    for byte in data[position : position + 9]:
         position += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             return value, position
         shift += 7
+    raise EOFError("the header of a block is damaged")
 
 
-def _decode_block(stream_header: bytes, block: bytes, plain: int) -> list[bytes]:
+def _as_number(value: int) -> bytes:
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _end(header: bytes, blocks: list[tuple[int, int]]) -> bytes:
+    """Return what must follow these blocks, behind the byte that begins the index: index and footer."""
+    index = b"\0" + _as_number(len(blocks)) + b"".join(_as_number(size) for both in blocks for size in both)
+    index += bytes(-len(index) % 4)
+    index += _crc32(index)
+    footer = (len(index) // 4 - 1).to_bytes(4, "little") + header[6:8]
+    return index[1:] + _crc32(footer) + footer + b"YZ"
+
+
+def _require_end(stream: Readable, expected: bytes) -> None:
+    found = stream.read(len(expected))
+    if found != expected:
+        raise EOFError(
+            "it ends early" if expected.startswith(found) else "its index is not that of its blocks"
+        )
+    if stream.read(1):
+        raise EOFError("something follows its end")
+
+
+def _crc32(data: bytes) -> bytes:
+    return zlib.crc32(data).to_bytes(4, "little")
+
+
+# ---------------------------------------------------------------- decoding
+
+
+def _whole_block(start: bytes, rest: bytes, plain: int) -> list[bytes]:
+    return list(_block(start, io.BytesIO(rest), plain))
+
+
+def _block(start: bytes, rest: Readable, plain: int) -> Iterator[bytes]:
     """Decode one block as a stream of its own; small pieces, so that no large buffer is ever copied."""
     decoder = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MEMORY_LIMIT)
-    decoder.decompress(stream_header)
-    pieces = []
-    piece = decoder.decompress(block, CHUNK_BYTES)
-    while piece:
-        pieces.append(piece)
-        piece = decoder.decompress(b"", CHUNK_BYTES)
-    if sum(map(len, pieces)) != plain or not decoder.needs_input:
+    size = 0
+    for piece in _pieces(decoder, start, rest):
+        size += len(piece)
+        yield piece
+    if size != plain or not decoder.needs_input:
         raise EOFError("a block ends early")
-    return pieces
 
 
 def _in_one_go(start: bytes, stream: Readable) -> Iterator[bytes]:
     decoder = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MEMORY_LIMIT)
-    data = start
-    while not decoder.eof:
+    yield from _pieces(decoder, start, stream)
+    if not decoder.eof:
+        raise EOFError("it ends early")
+    if decoder.unused_data or stream.read(1):
+        raise EOFError("something follows its end")
+
+
+def _pieces(decoder: lzma.LZMADecompressor, data: bytes, stream: Readable) -> Iterator[bytes]:
+    """Decode `data` and what follows in `stream`, until the decoder or the stream comes to an end."""
+    while True:
         piece = decoder.decompress(data, CHUNK_BYTES)
         if piece:
             yield piece
-        if decoder.needs_input and not decoder.eof:
+        data = b""
+        if decoder.eof:
+            return
+        if decoder.needs_input:
             data = stream.read(CHUNK_BYTES)
             if not data:
-                raise EOFError("it ends early")
-        else:
-            data = b""
+                return

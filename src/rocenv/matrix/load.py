@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
+
+from packaging.version import InvalidVersion, Version
 
 from rocenv.codec import from_plain
 from rocenv.errors import DataError
@@ -20,7 +23,7 @@ else:
     import tomli as tomllib
 
 SCHEMA = 1
-Row = TypeVar("Row")
+Rows = dict[str, list[tuple[str, Any]]]  # of each table: where a row stands, and the row
 
 # Table name in the files -> what its rows are.
 TABLES: Mapping[str, type] = {
@@ -55,24 +58,30 @@ def load(folder: Path | None = None) -> Matrix:
             refers to something that is not there; names the file and the key path.
     """
     folder = folder or profiles_folder()
-    rows: dict[str, list[Any]] = {name: [] for name in TABLES}
-    for path in sorted(folder.rglob("*.toml")):
+    rows: Rows = {name: [] for name in TABLES}
+    paths = sorted(folder.rglob("*.toml"))
+    if not paths:
+        raise DataError(f"`{folder}` holds no data files", hints=("check ROCENV_PROFILES",))
+    for path in paths:
         _read_file(path, rows)
     matrix = Matrix(
-        repos=_by_name(rows["repo"], "repo"),
-        channels=_by_name(rows["channel"], "channel"),
-        rocm=tuple(rows["rocm"]),
-        torch=tuple(rows["torch"]),
-        keep_out=tuple(rows["keep_out"]),
-        c_libraries=tuple(rows["c_library"]),
-        environment=tuple(rows["environment"]),
-        watched=tuple(rows["watched"]),
+        repos=_by_name(rows["repo"]),
+        channels=_by_name(rows["channel"]),
+        rocm=_values(rows["rocm"]),
+        torch=_values(rows["torch"]),
+        keep_out=_values(rows["keep_out"]),
+        c_libraries=_values(rows["c_library"]),
+        environment=_values(rows["environment"]),
+        watched=_values(rows["watched"]),
     )
-    _check_references(matrix)
+    if not matrix.c_libraries:
+        raise DataError(f"`{folder}` names no `c_library`")
+    _check_sources(matrix, rows)
+    _check_sets(matrix, rows)
     return matrix
 
 
-def _read_file(path: Path, rows: dict[str, list[Any]]) -> None:
+def _read_file(path: Path, rows: Rows) -> None:
     try:
         plain = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -93,27 +102,61 @@ def _read_file(path: Path, rows: dict[str, list[Any]]) -> None:
             value: Any = from_plain(TABLES[name], row, where)
             if not value.source or not value.checked:
                 raise DataError(f"`{where}` has no source, or not the day it was checked")
-            rows[name].append(value)
+            rows[name].append((where, value))
 
 
-def _by_name(rows: list[Any], kind: str) -> dict[str, Any]:
+def _values(rows: list[tuple[str, Any]]) -> tuple[Any, ...]:
+    return tuple(value for _, value in rows)
+
+
+def _by_name(rows: list[tuple[str, Any]]) -> dict[str, Any]:
     named: dict[str, Any] = {}
-    for row in rows:
-        if row.name in named:
-            raise DataError(f"{kind} `{row.name}` is there twice")
+    for where, row in rows:
+        _require(row.name not in named, where, f"`name`: `{row.name}` is there twice")
         named[row.name] = row
     return named
 
 
-def _check_references(matrix: Matrix) -> None:
-    for channel in matrix.channels.values():
-        for repo in channel.repos:
-            if repo not in matrix.repos:
-                raise DataError(f"channel `{channel.name}` names the repository `{repo}`, which is not there")
+def _check_sources(matrix: Matrix, rows: Rows) -> None:
+    for where, repo in rows["repo"]:
+        trusted = bool(repo.fingerprints) if repo.key_url else bool(repo.keyrings)
+        _require(trusted, where, "`keyrings`, or `key_url` with `fingerprints`, must say whom to trust")
+        for fingerprint in repo.fingerprints:
+            _require(
+                re.fullmatch("[0-9A-F]{40,64}", fingerprint) is not None,
+                where,
+                f"`fingerprints`: `{fingerprint}` is not written as 40 hexadecimal digits in capitals",
+            )
+    for where, channel in rows["channel"]:
+        for name in channel.repos:
+            _require(name in matrix.repos, where, f"`repos` names `{name}`, which is not there")
+
+
+def _check_sets(matrix: Matrix, rows: Rows) -> None:
     seen = set()
-    for row in matrix.rocm:
-        if row.channel not in matrix.channels:
-            raise DataError(f"ROCm {row.version} names the channel `{row.channel}`, which is not there")
-        if (row.version, row.channel) in seen:
-            raise DataError(f"ROCm {row.version} of channel `{row.channel}` is there twice")
+    for where, row in rows["rocm"]:
+        _require(
+            row.channel in matrix.channels, where, f"`channel` names `{row.channel}`, which is not there"
+        )
+        _require((row.version, row.channel) not in seen, where, f"ROCm {row.version} is there twice")
+        _require(bool(row.packages), where, "`packages` is empty")
+        _require(
+            not row.floating or bool(row.version_package), where, "`version_package` is missing: it floats"
+        )
         seen.add((row.version, row.channel))
+    for table in ("rocm", "torch"):
+        for where, row in rows[table]:
+            _require(_is_version(row.version), where, f"`version`: `{row.version}` is no version")
+
+
+def _is_version(text: str) -> bool:
+    try:
+        Version(text)
+    except InvalidVersion:
+        return False
+    return True
+
+
+def _require(condition: bool, where: str, what: str) -> None:
+    if not condition:
+        raise DataError(f"{what} (`{where}`)")

@@ -31,9 +31,9 @@ class Repo:
     checked: str
     suite: str = ""  # "" = the set names it, or for `host:` the machine's own release
     components: tuple[str, ...] = ("main",)
-    keyrings: tuple[str, ...] = ()  # paths on the machine, the first readable one counts
+    keyrings: tuple[str, ...] = ()  # paths on the machine; those that are there count
     key_url: str = ""  # where the key is fetched where there is no keyring; needs fingerprints
-    fingerprints: tuple[str, ...] = ()  # of the only keys to trust; () = all of the keyring
+    fingerprints: tuple[str, ...] = ()  # of the only keys to trust, in capitals; () = all of the keyrings
     suites_known: tuple[str, ...] = ()  # releases by which a mirror of this distribution is recognised
 
 

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rocenv.codec import from_plain, load_json, to_plain
 from rocenv.errors import DataError, FetchError
 from rocenv.model import Artifact
+from rocenv.net import NotModified
 from rocenv.sources.apt import setup
 from rocenv.sources.apt.closure import NoClosure, closure, demands_on
 from rocenv.sources.apt.control import Relation
-from rocenv.sources.apt.index import FRESH_S, Lists, Place, State, join, refresh
+from rocenv.sources.apt.index import FRESH_S, Place, State, day_of, join, refresh
+from rocenv.sources.apt.lists import Lists
+from rocenv.sources.apt.signature import fingerprints_in
 from rocenv.sources.apt.version import compare, upstream, version_key
 from rocenv.system import glibc_version, read_text, write_atomic
+from rocenv.trouble import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,7 +30,7 @@ if TYPE_CHECKING:
     from rocenv.matrix.rows import CLibrary, Matrix, Repo, RocmSet
     from rocenv.net import Network
     from rocenv.sources.apt.control import Package
-    from rocenv.sources.apt.setup import Settings
+    from rocenv.sources.apt.setup import Entry, Settings
 
 DEBIAN = "debian:"
 HOST = "host:"
@@ -60,18 +65,21 @@ def find(row: RocmSet, matrix: Matrix, home: Home, network: Network, *, max_age_
     network = replace(network, proxy=network.proxy or settings.http_proxy)
     repos = [matrix.repos[name] for name in matrix.channels[row.channel].repos]
     opened = [_open(repo, row, home, network, settings, max_age_s) for repo in repos]
+    reason = "rocenv is offline" if network.is_offline else "this machine's apt is set not to check that"
     notes = tuple(
-        f"the index of {repo.name} ran out on {state.expired}; it is used because this machine's apt is set "
-        "not to check that"
+        f"the index of {repo.name} ran out on {day_of(state.valid_until_s)}; it is used because {reason}"
         for repo, (_, state) in zip(repos, opened, strict=True)
-        if state.expired
+        if state.has_expired
     )
     question = _question(row, matrix, [state for _, state in opened])
     answer = home.indices / "closures" / f"{question}.json"
     try:
         found = from_plain(Found, load_json(answer), str(answer))
     except (OSError, DataError):
-        lists = [Lists(repo.name, folder, state) for repo, (folder, state) in zip(repos, opened, strict=True)]
+        lists = [
+            Lists(repo.name, [(folder / file.sha256, file.path) for file in state.files])
+            for repo, (folder, state) in zip(repos, opened, strict=True)
+        ]
         bases = {repo.name: state.base for repo, (_, state) in zip(repos, opened, strict=True)}
         found = _resolve(row, matrix, lists, bases)
         answer.parent.mkdir(exist_ok=True)
@@ -81,50 +89,73 @@ def find(row: RocmSet, matrix: Matrix, home: Home, network: Network, *, max_age_
 
 def addresses(repo: Repo, apt_dir: str, network: Network) -> tuple[str, ...]:
     """Return the bases that a repository has on this machine, to rebuild a lock made elsewhere."""
-    return _with_machine_mirrors(repo, network).candidates(repo.base.format(apt_dir=apt_dir))
+    return _with_mirrors(repo, _mirrors(repo), network).candidates(repo.base.format(apt_dir=apt_dir))
 
 
 def _open(
     repo: Repo, row: RocmSet, home: Home, network: Network, settings: Settings, max_age_s: float
 ) -> tuple[Path, State]:
-    network = _with_machine_mirrors(repo, network)
+    mirrors = _mirrors(repo)
+    network = _with_mirrors(repo, mirrors, network)
     base = repo.base.format(apt_dir=row.apt_dir)
     suite = repo.suite or (_own_release() if base == HOST else row.suite)
-    if not network.candidates(join(base, "dists/")):
+    bases = network.candidates(join(base, "dists/"))
+    if not bases:
         raise FetchError(
             f"this machine's apt knows no mirror for `{repo.name}`",
             hints=(f"name one: `rocenv config set mirrors.{base} https://HOST/PATH`",),
             code="no-mirror",
         )
-    identity = hashlib.sha256(f"{base} {suite} {repo.fingerprints}".encode()).hexdigest()[:12]
+    # With the mirrors in it, so that a change of mirrors is heeded at once.
+    identity = hashlib.sha256(f"{bases} {suite} {repo.fingerprints}".encode()).hexdigest()[:12]
     folder = home.indices / f"{repo.name}-{identity}"
     place = Place(
         repo=repo.name,
         base=base,
         suite=suite,
         components=repo.components,
-        keyrings=_keyrings(repo, folder, network),
+        keyrings=(_fetched_key(repo, folder, network),) if repo.key_url else _rings(repo),
         fingerprints=repo.fingerprints,
         remedy=f"install the keyring: {' or '.join(repo.keyrings)}"
         if repo.keyrings
         else f"fetch the key again: `rocenv cache clear indices`; it comes from {repo.key_url}",
+        dateless=tuple(f"{entry.uri}/" for entry in mirrors if entry.is_dateless),
     )
     return folder, refresh(place, folder, network, settings, max_age_s=max_age_s)
 
 
-def _with_machine_mirrors(repo: Repo, network: Network) -> Network:
-    """Return the network with what apt knows put after what the user set."""
+def _mirrors(repo: Repo) -> tuple[Entry, ...]:
+    """Return the entries of the machine's apt that are mirrors of this distribution.
+
+    Other archives use the same suite names. They are told apart by their key: an entry that names one counts
+    only if the distribution has it too.
+    """
     if repo.base not in (DEBIAN, HOST):
-        return network
-    known = tuple(entry.uri for entry in setup.mirrors_of(_suites(repo)))
+        return ()
+    suites = frozenset((_own_release(),)) if repo.base == HOST else frozenset(repo.suites_known)
+    return tuple(entry for entry in setup.mirrors_of(suites) if _has_key_of(repo, entry))
+
+
+def _has_key_of(repo: Repo, entry: Entry) -> bool:
+    if not entry.signed_by or set(entry.signed_by) & set(repo.keyrings):
+        return True
+    known = frozenset[str]().union(*map(fingerprints_in, _rings(repo)))
+    named = set[str]()
+    for word in entry.signed_by:
+        if word.startswith("/"):
+            named |= fingerprints_in(setup.keyring_bytes(word) or b"")
+        else:
+            named |= {word.upper().rstrip("!")} | fingerprints_in(word.encode())
+    return not known or bool(known & named)
+
+
+def _with_mirrors(repo: Repo, entries: Sequence[Entry], network: Network) -> Network:
+    """Return the network with what apt knows put after what the user set."""
     mirrors = dict(network.mirrors)
-    mirrors[repo.base] = tuple(dict.fromkeys(mirrors.get(repo.base, ()) + known))
+    mirrors[repo.base] = tuple(
+        dict.fromkeys((*mirrors.get(repo.base, ()), *(entry.uri for entry in entries)))
+    )
     return replace(network, mirrors=tuple(mirrors.items()))
-
-
-def _suites(repo: Repo) -> frozenset[str]:
-    """Return the suites by which an entry of apt's lists is known to be a mirror of this distribution."""
-    return frozenset((_own_release(),)) if repo.base == HOST else frozenset(repo.suites_known)
 
 
 def _own_release() -> str:
@@ -134,18 +165,27 @@ def _own_release() -> str:
     return ""
 
 
-def _keyrings(repo: Repo, folder: Path, network: Network) -> tuple[bytes, ...]:
-    if not repo.key_url:
-        named = [entry.signed_by for entry in setup.mirrors_of(_suites(repo))]
-        rings = (setup.keyring_bytes(path) for path in dict.fromkeys((*repo.keyrings, *filter(None, named))))
-        return tuple(ring for ring in rings if ring is not None)
+def _rings(repo: Repo) -> tuple[bytes, ...]:
+    rings = map(setup.keyring_bytes, repo.keyrings)
+    return tuple(ring for ring in rings if ring is not None)
+
+
+def _fetched_key(repo: Repo, folder: Path, network: Network) -> bytes:
+    """Return the key of a repository; only one with a pinned fingerprint is ever kept."""
     kept = folder / "key"
-    if not kept.exists():
-        answer = network.get(repo.key_url, limit_bytes=1 << 20)
-        folder.mkdir(parents=True, exist_ok=True)
-        # Whatever the server sends: only a key with the pinned fingerprint is ever trusted.
-        write_atomic(kept, getattr(answer, "body", b""))
-    return (kept.read_bytes(),)
+    if kept.exists():
+        return kept.read_bytes()
+    answer = network.get(repo.key_url, limit_bytes=1 << 20)
+    assert not isinstance(answer, NotModified)  # nobody asked whether it had changed
+    if not fingerprints_in(answer.body) & frozenset(repo.fingerprints):
+        raise FetchError(
+            f"`{shown(answer.url)}` is not the key of `{repo.name}`, {' or '.join(repo.fingerprints)}",
+            hints=("a mirror or proxy may have changed it; or the key is a new one: upgrade rocenv",),
+            code="signature",
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomic(kept, answer.body)
+    return answer.body
 
 
 def _question(row: RocmSet, matrix: Matrix, states: Sequence[State]) -> str:
@@ -189,8 +229,8 @@ def _oldest_glibc(packages: Sequence[Package], c_library: CLibrary) -> str:
 
 
 def _artifact(package: Package, bases: Mapping[str, str]) -> Artifact:
-    if not package.sha256 or not package.filename:
-        raise NoClosure(f"{package} has no hash or no file in the index")
+    if re.fullmatch("[0-9a-f]{64}", package.sha256) is None or not package.filename:
+        raise NoClosure(f"{package} has no sha256 or no file in the index")
     return Artifact(
         kind="deb",
         name=package.name,

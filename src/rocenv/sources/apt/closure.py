@@ -2,7 +2,7 @@
 
 A depth-first search with backtracking: it finds a set wherever one exists. Preference, in this order: a
 package that is already chosen; the packager's first alternative; a real package before one that only
-provides the name; the repository named first; the newest version.
+provides the name; the repository named first; the newest version; the first name of the alphabet.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rocenv.sources.apt.control import Clause, Package, Relation
+
+    _Want = tuple[Clause, Package | None]  # a need and whose it is; None = it was asked for
 
 
 class Index(Protocol):
@@ -40,6 +42,7 @@ class _Search:
     indices: Sequence[Index]
     keep_out: tuple[str, ...]
     chosen: dict[str, Package] = field(default_factory=dict)
+    hopeless: set[Package] = field(default_factory=set)  # need what nothing offers, whatever else is chosen
     blame: str = ""
     deepest: int = -1
 
@@ -59,7 +62,7 @@ def closure(
         NoClosure: No choice meets every need.
     """
     search = _Search(indices, tuple(keep_out))
-    wanted: tuple[tuple[Clause, str], ...] = tuple((clause, "the set itself") for clause in roots)
+    wanted: tuple[_Want, ...] = tuple((clause, None) for clause in roots)
     if not _solve(search, wanted):
         raise NoClosure(search.blame)
     return tuple(search.chosen[name] for name in sorted(search.chosen))
@@ -76,7 +79,7 @@ def demands_on(packages: Sequence[Package], name: str) -> tuple[str, ...]:
     )
 
 
-def _solve(search: _Search, wanted: tuple[tuple[Clause, str], ...]) -> bool:
+def _solve(search: _Search, wanted: tuple[_Want, ...]) -> bool:
     """Meet every wanted clause; on False, `search.chosen` is as it was."""
     position = 0
     while position < len(wanted):
@@ -87,15 +90,25 @@ def _solve(search: _Search, wanted: tuple[tuple[Clause, str], ...]) -> bool:
     else:
         return True
     clause, whose = wanted[position]
-    for package in _options(clause, search):
+    offered = _offered(clause, search)
+    for package in offered:
+        if package in search.hopeless or not _fits(package, search.chosen):
+            continue
         search.chosen[package.name] = package
-        needs = tuple((need, str(package)) for need in package.depends)
+        needs = tuple((need, package) for need in package.depends)
         if _solve(search, needs + wanted[position + 1 :]):
             return True
         del search.chosen[package.name]
+        if not search.hopeless.isdisjoint(search.chosen.values()):
+            return False
     if len(search.chosen) > search.deepest:
         search.deepest = len(search.chosen)
         search.blame = _why_not(clause, whose, search)
+    if search.hopeless.issuperset(offered):
+        # No other choice made before can help, so they need not all be tried.
+        if whose is None:
+            raise NoClosure(search.blame)
+        search.hopeless.add(whose)
     return False
 
 
@@ -131,25 +144,30 @@ def _meets(package: Package, relation: Relation) -> bool:
     return False
 
 
-def _options(clause: Clause, search: _Search) -> Iterator[Package]:
-    for relation in clause:
-        for find in ("named", "providing"):
-            for index in search.indices:
-                found = sorted(
-                    getattr(index, find)(relation.name), key=lambda p: version_key(p.version), reverse=True
-                )
-                for package in found:
-                    if _meets(package, relation) and _fits(package, search):
-                        yield package
+def _offered(clause: Clause, search: _Search) -> list[Package]:
+    """Return the packages that meet a clause and could ever be chosen, the preferred one first."""
+    return [
+        package
+        for relation in clause
+        for find in ("named", "providing")
+        for index in search.indices
+        for package in _in_order(getattr(index, find)(relation.name))
+        if _meets(package, relation)
+        and package not in search.hopeless
+        and not any(fnmatch.fnmatchcase(package.name, pattern) for pattern in search.keep_out)
+    ]
 
 
-def _fits(package: Package, search: _Search) -> bool:
-    """Tell whether a package can stand beside the chosen ones, and is none that must stay out."""
-    if package.name in search.chosen:
+def _in_order(packages: Sequence[Package]) -> list[Package]:
+    by_name = sorted(packages, key=lambda package: (package.name, package.sha256))
+    return sorted(by_name, key=lambda package: version_key(package.version), reverse=True)
+
+
+def _fits(package: Package, chosen: dict[str, Package]) -> bool:
+    """Tell whether a package can stand beside the chosen ones."""
+    if package.name in chosen:
         return False
-    if any(fnmatch.fnmatchcase(package.name, pattern) for pattern in search.keep_out):
-        return False
-    for other in search.chosen.values():
+    for other in chosen.values():
         if any(_meets(other, against) for against in package.conflicts):
             return False
         if any(_meets(package, against) for against in other.conflicts):
@@ -157,7 +175,7 @@ def _fits(package: Package, search: _Search) -> bool:
     return True
 
 
-def _why_not(clause: Clause, whose: str, search: _Search) -> str:
+def _why_not(clause: Clause, whose: Package | None, search: _Search) -> str:
     text = " | ".join(map(str, clause))
     found = sorted(
         {
@@ -168,4 +186,4 @@ def _why_not(clause: Clause, whose: str, search: _Search) -> str:
         }
     )
     offered = f"the index has {', '.join(found[:4])}" if found else "the index has no such package"
-    return f"`{text}`, needed by {whose}, cannot be met: {offered}"
+    return f"`{text}`, needed by {whose or 'the set itself'}, cannot be met: {offered}"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 _RELATION = re.compile(
     r"\s*(?P<name>[A-Za-z0-9][A-Za-z0-9.+-]*)(?::(?P<arch>[a-z0-9-]+))?"
-    r"\s*(?:\(\s*(?P<operator><<|<=|>=|>>|=|<|>)\s*(?P<version>[^\s)]+)\s*\))?"
+    r"\s*(?:\(\s*(?P<operator><<|<=|>=|>>|=|<|>)\s*(?P<version>\w[^\s)]*)\s*\))?"
     r"\s*(?:\[(?P<only>[^\]]*)\])?\s*(?:<[^>]*>\s*)*$"
 )
 
@@ -115,7 +115,10 @@ def _relation(text: str) -> Relation | None:
     if match["only"] and not _applies(match["only"]):
         return None
     operator = {"<": "<=", ">": ">="}.get(match["operator"] or "", match["operator"] or "")
-    return Relation(match["name"], operator, match["version"] or "")
+    # What must be of another architecture is nothing that this index offers.
+    foreign = match["arch"] not in (None, "any", "native", "all", "amd64")
+    name = f"{match['name']}:{match['arch']}" if foreign else match["name"]
+    return Relation(name, operator, match["version"] or "")
 
 
 def _applies(architectures: str) -> bool:

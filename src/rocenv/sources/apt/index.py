@@ -1,4 +1,4 @@
-"""A repository's package index: fetched, its signature and hashes checked, kept, and searched.
+"""A repository's package index: fetched, its signature and hashes checked, and kept.
 
 The order of trust: a pinned or distribution key signs `InRelease`; that names the hash of `Packages`; that
 names the hash of each package. Nothing is believed before the link above it held.
@@ -6,25 +6,23 @@ names the hash of each package. Nothing is believed before the link above it hel
 
 from __future__ import annotations
 
-import bz2
-import gzip
 import hashlib
-import lzma
-import re
+import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 
 from rocenv.codec import from_plain, load_json, to_plain
 from rocenv.errors import DataError, FetchError
 from rocenv.net import NotModified
-from rocenv.sources.apt.control import Package, parse_clauses, parse_fields, parse_package
+from rocenv.sources.apt.control import parse_fields
+from rocenv.sources.apt.lists import UNPACKERS
 from rocenv.sources.apt.signature import verified_text
 from rocenv.system import write_atomic
+from rocenv.trouble import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from rocenv.net import Network, Response
@@ -32,12 +30,6 @@ if TYPE_CHECKING:
 
 FRESH_S = 6 * 3600  # as long as this an index is used without asking the mirror again
 ARCHITECTURE = "amd64"
-_UNPACKERS: dict[str, Callable[[bytes], bytes]] = {
-    ".xz": lzma.decompress,
-    ".gz": gzip.decompress,
-    ".bz2": bz2.decompress,
-    "": bytes,
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +43,7 @@ class Place:
     keyrings: tuple[bytes, ...]
     fingerprints: tuple[str, ...]
     remedy: str  # for a missing key
+    dateless: tuple[str, ...] = ()  # bases that the machine's apt may use though their index has run out
 
     @property
     def title(self) -> str:
@@ -74,54 +67,49 @@ class State:
     base: str  # where it was had, a real address
     etag: str
     checked_s: float  # when the mirror was last asked, seconds since 1970
-    dated: str  # the index's own date
     files: tuple[ListFile, ...]
-    expired: str = ""  # the day it ran out, where apt is set not to mind
+    valid_until_s: float = 0  # seconds since 1970; 0 = it never runs out
+
+    @property
+    def has_expired(self) -> bool:
+        """Whether the day has passed until which it said to be valid."""
+        return 0 < self.valid_until_s < time.time()
 
 
 def refresh(
-    place: Place,
-    folder: Path,
-    network: Network,
-    settings: Settings,
-    *,
-    max_age_s: float,
-    arch: str = ARCHITECTURE,
+    place: Place, folder: Path, network: Network, settings: Settings, *, max_age_s: float = FRESH_S
 ) -> State:
     """Return the state of a repository's index that is at most `max_age_s` old, asking the mirror if need be.
 
+    Offline, what is kept is taken however old it is.
+
     Args:
         place: Which one.
-        folder: Where checked files are kept; its own for each place.
+        folder: Where checked files are kept; its own for each place and set of mirrors.
         network: The way out.
         settings: What the machine's owner told apt.
         max_age_s: 0 = ask the mirror now.
-        arch: Debian's name of the architecture.
 
     Raises:
         FetchError: It cannot be had, its signature does not hold, or it has run out.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    state_file = folder / f"state-{arch}.json"
+    state_file = folder / "state.json"
     kept = _kept_state(state_file, folder)
-    if kept is not None and 0 <= time.time() - kept.checked_s < max_age_s:
+    if kept is not None and (network.is_offline or _is_fresh(kept, max_age_s)):
         return kept
-    answer = network.get(
-        join(place.base, f"dists/{place.suite}/InRelease"), etag=kept.etag or None if kept else None
-    )
+    address = join(place.base, f"dists/{place.suite}/InRelease")
+    # Mirrors copied from each other have the same ETags: of several, it would be unknown which one answered.
+    is_only_one = len(network.candidates(address)) == 1
+    answer = network.get(address, etag=kept.etag or None if kept and is_only_one else None)
     if isinstance(answer, NotModified):
         assert kept is not None
-        state = State(
-            base=kept.base,
-            etag=kept.etag,
-            checked_s=time.time(),
-            dated=kept.dated,
-            files=kept.files,
-            expired=kept.expired,
-        )
+        # A mirror that is held back answers so for ever.
+        _require_valid(place, kept, settings)
+        state = replace(kept, checked_s=time.time())
     else:
-        state = _new_state(place, folder, network, settings, answer, arch)
-    write_atomic(state_file, _json_bytes(state))
+        state = _new_state(place, folder, network, settings, answer)
+    write_atomic(state_file, json.dumps(to_plain(state)).encode())
     _drop_old_lists(folder, state)
     return state
 
@@ -129,12 +117,6 @@ def refresh(
 def join(base: str, path: str) -> str:
     """Return the address of `path` below a base, which may be symbolic."""
     return base + path if base.endswith(":") else f"{base.rstrip('/')}/{path}"
-
-
-def _json_bytes(state: State) -> bytes:
-    import json
-
-    return json.dumps(to_plain(state)).encode()
 
 
 def _kept_state(path: Path, folder: Path) -> State | None:
@@ -145,43 +127,56 @@ def _kept_state(path: Path, folder: Path) -> State | None:
     return state if all((folder / file.sha256).exists() for file in state.files) else None
 
 
-def _new_state(
-    place: Place, folder: Path, network: Network, settings: Settings, answer: Response, arch: str
-) -> State:
+def _is_fresh(kept: State, max_age_s: float) -> bool:
+    return not kept.has_expired and 0 <= time.time() - kept.checked_s < max_age_s
+
+
+def _new_state(place: Place, folder: Path, network: Network, settings: Settings, answer: Response) -> State:
     text = verified_text(
         answer.body, place.keyrings, place.fingerprints, what=place.title, remedy=place.remedy
     )
     fields = parse_fields(text)
-    expired = _expiry(place, fields, settings)
-    base = answer.url.removesuffix(f"dists/{place.suite}/InRelease")
-    files = []
-    for component in place.components:
-        listed = _listed(place, fields, f"{component}/binary-{arch}/Packages")
-        by_hash = fields.get("acquire-by-hash", "").lower() == "yes"
-        _fetch_list(place, base, listed, folder, network, by_hash=by_hash)
-        files.append(listed)
-    return State(
-        base=base,
+    wanted = [f"{component}/binary-{ARCHITECTURE}/Packages" for component in place.components]
+    state = State(
+        base=answer.url.removesuffix(f"dists/{place.suite}/InRelease"),
         etag=answer.etag,
         checked_s=time.time(),
-        dated=fields.get("date", ""),
-        files=tuple(files),
-        expired=expired,
+        files=tuple(_listed(place, fields, name) for name in wanted),
+        valid_until_s=_valid_until_s(place, fields),
+    )
+    _require_valid(place, state, settings)
+    by_hash = fields.get("acquire-by-hash", "").lower() == "yes"
+    for file in state.files:
+        _fetch_list(place, state.base, file, folder, network, by_hash=by_hash)
+    return state
+
+
+def _valid_until_s(place: Place, fields: dict[str, str]) -> float:
+    until = fields.get("valid-until", "")
+    try:
+        return parsedate_to_datetime(until).timestamp() if until else 0
+    except ValueError as error:
+        raise FetchError(f"{place.title} is valid until `{until}`, no date", code="index-damaged") from error
+
+
+def _require_valid(place: Place, state: State, settings: Settings) -> None:
+    """Raise FetchError where apt would refuse the index because it has run out."""
+    if not state.has_expired or not settings.check_valid_until or state.base in place.dateless:
+        return
+    raise FetchError(
+        f"{place.title} from `{shown(state.base)}` was only valid until {day_of(state.valid_until_s)}: the "
+        "mirror is no longer updated, or is held back",
+        hints=(
+            "check this machine's clock: `date`",
+            f"or use another mirror: `rocenv config set mirrors.{place.base} https://HOST/PATH/`",
+        ),
+        code="index-expired",
     )
 
 
-def _expiry(place: Place, fields: dict[str, str], settings: Settings) -> str:
-    """Return the day the index ran out, "" if it has not; raise FetchError where apt would refuse it."""
-    until = fields.get("valid-until", "")
-    if not until or parsedate_to_datetime(until).timestamp() > time.time():
-        return ""
-    if settings.check_valid_until:
-        raise FetchError(
-            f"{place.title} was only valid until {until}: the mirror is no longer updated, or is held back",
-            hints=("use another mirror: `rocenv config set mirrors.debian: https://HOST/debian`",),
-            code="index-expired",
-        )
-    return until
+def day_of(seconds: float) -> str:
+    """Return the day of a time as people write it, in UTC."""
+    return time.strftime("%Y-%m-%d", time.gmtime(seconds))
 
 
 def _listed(place: Place, fields: dict[str, str], name: str) -> ListFile:
@@ -189,9 +184,9 @@ def _listed(place: Place, fields: dict[str, str], name: str) -> ListFile:
     offered: dict[str, ListFile] = {}
     for line in fields.get("sha256", "").splitlines():
         parts = line.split()
-        if len(parts) == 3 and parts[2].startswith(name):
+        if len(parts) == 3 and parts[1].isdecimal() and parts[2].startswith(name):
             offered[parts[2]] = ListFile(path=parts[2], sha256=parts[0].lower(), size_bytes=int(parts[1]))
-    for suffix in _UNPACKERS:
+    for suffix in UNPACKERS:
         if name + suffix in offered:
             return offered[name + suffix]
     raise FetchError(f"{place.title} lists no `{name}`", code="index-damaged")
@@ -203,19 +198,35 @@ def _fetch_list(
     kept = folder / listed.sha256
     if kept.exists():
         return
-    folder_path, _, name = listed.path.rpartition("/")
-    # Under its hash a list stays what it was even while the mirror moves to the next one.
-    path = f"{folder_path}/by-hash/SHA256/{listed.sha256}" if by_hash else f"{folder_path}/{name}"
-    answer = network.get(join(base, f"dists/{place.suite}/{path}"))
-    assert not isinstance(answer, NotModified)
+    answer = _get_list(place, base, listed, network, by_hash=by_hash)
     actual = hashlib.sha256(answer.body).hexdigest()
     if actual != listed.sha256:
         raise FetchError(
-            f"`{answer.url}` is not what {place.title} says: its sha256 is {actual}, not {listed.sha256}",
+            f"`{shown(answer.url)}` is not what {place.title} says: its sha256 is {actual}, "
+            f"not {listed.sha256}",
             hints=("the mirror may be in the middle of an update: try again in some minutes",),
             code="hash-mismatch",
         )
     write_atomic(kept, answer.body)
+
+
+def _get_list(place: Place, base: str, listed: ListFile, network: Network, *, by_hash: bool) -> Response:
+    path = join(base, f"dists/{place.suite}/{listed.path}")
+    if by_hash:
+        # Under its hash a list stays what it was even while the mirror moves to the next one.
+        folder = path.rpartition("/")[0]
+        try:
+            return _whole(network.get(f"{folder}/by-hash/SHA256/{listed.sha256}"))
+        except FetchError as error:
+            # Some mirrors leave these out; whatever comes under the plain name must have the same hash.
+            if error.code != "gone":
+                raise
+    return _whole(network.get(path))
+
+
+def _whole(answer: Response | NotModified) -> Response:
+    assert not isinstance(answer, NotModified)  # nobody asked whether it had changed
+    return answer
 
 
 def _drop_old_lists(folder: Path, state: State) -> None:
@@ -223,61 +234,3 @@ def _drop_old_lists(folder: Path, state: State) -> None:
     for path in folder.iterdir():
         if len(path.name) == 64 and path.name not in wanted:
             path.unlink(missing_ok=True)
-
-
-class Lists:
-    """The packages of one repository, found by name without reading the whole index."""
-
-    def __init__(self, repo: str, folder: Path, state: State) -> None:
-        self._repo = repo
-        self._texts = [_unpacked(folder / file.sha256, file.path) for file in state.files]
-        self._starts: dict[str, list[tuple[int, int]]] = {}
-        self._providers: dict[str, list[tuple[int, int]]] | None = None
-        for number, text in enumerate(self._texts):
-            for match in re.finditer(rb"^Package: *(\S+)", text, re.MULTILINE):
-                self._starts.setdefault(match[1].decode("utf-8", "replace"), []).append(
-                    (number, match.start())
-                )
-
-    def named(self, name: str) -> list[Package]:
-        """Return the packages of that name."""
-        return self._parse(self._starts.get(name, []))
-
-    def providing(self, name: str) -> list[Package]:
-        """Return the packages that say they provide `name`."""
-        if self._providers is None:
-            self._providers = {}
-            for number, text in enumerate(self._texts):
-                for match in re.finditer(rb"^Provides: *(.+(?:\n[ \t].+)*)", text, re.MULTILINE):
-                    for clause in parse_clauses(match[1].decode("utf-8", "replace")):
-                        self._providers.setdefault(clause[0].name, []).append((number, match.start()))
-        return self._parse(self._providers.get(name, []))
-
-    def _parse(self, places: list[tuple[int, int]]) -> list[Package]:
-        found = []
-        for number, position in places:
-            text = self._texts[number]
-            before = text.rfind(b"\n\n", 0, position)
-            start = before + 2 if before >= 0 else 0
-            end = text.find(b"\n\n", position)
-            stanza = text[start : end if end >= 0 else len(text)].decode("utf-8", "replace").strip()
-            try:
-                found.append(parse_package(stanza, self._repo))
-            except ValueError as error:
-                raise FetchError(
-                    f"the index of `{self._repo}` is damaged: {error}", code="index-damaged"
-                ) from error
-        return found
-
-
-def _unpacked(path: Path, name: str) -> bytes:
-    suffix = "." + name.rpartition(".")[2] if "." in name.rpartition("/")[2] else ""
-    packed = path.read_bytes()
-    if hashlib.sha256(packed).hexdigest() != path.name:
-        path.unlink()
-        raise FetchError(
-            f"the kept index `{path}` is damaged; it was removed",
-            hints=("run the same command again to fetch it anew",),
-            code="index-damaged",
-        )
-    return _UNPACKERS[suffix](packed)

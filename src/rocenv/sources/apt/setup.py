@@ -8,16 +8,20 @@ Source: sources.list(5), apt.conf(5)
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
+import tempfile
 from dataclasses import dataclass
 
 from rocenv.sources.apt.control import parse_fields
-from rocenv.system import list_folder, machine_path, read_text
+from rocenv.system import list_folder, machine_path, read_text, sysroot
 
 SOURCES = "/etc/apt/sources.list"
 SOURCES_FOLDER = "/etc/apt/sources.list.d"
+ARCHITECTURE = "amd64"
+_NO = ("no", "false", "without", "off", "disable", "0")  # Source: apt, strutl.cc, StringToBool
 _ONE_LINE = re.compile(
     r"^deb\s+(?:\[(?P<options>[^\]]*)\]\s+)?(?P<uri>\S+)\s+(?P<suite>\S+)\s*(?P<components>.*)$"
 )
@@ -30,7 +34,8 @@ class Entry:
     uri: str  # without a trailing slash
     suite: str
     components: tuple[str, ...]
-    signed_by: str = ""  # path of a keyring; "" = apt's own
+    signed_by: tuple[str, ...] = ()  # paths of keyrings, fingerprints, or a key; () = apt's own keyrings
+    is_dateless: bool = False  # its index is used though it has run out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +47,7 @@ class Settings:
 
 
 def entries() -> tuple[Entry, ...]:
-    """Return the enabled entries for binary packages, in apt's order."""
+    """Return the enabled entries for binary packages of this architecture, in apt's order."""
     found = _one_line_entries(read_text(SOURCES) or "")
     for name in list_folder(SOURCES_FOLDER):
         text = read_text(f"{SOURCES_FOLDER}/{name}") or ""
@@ -64,20 +69,30 @@ def mirrors_of(suites: frozenset[str]) -> tuple[Entry, ...]:
 
 def settings() -> Settings:
     """Return apt's own settings; the defaults where there is no apt."""
+    values = dict(re.findall(r'^(\S+) "([^"]*)";$', _apt_dump(), re.MULTILINE))
+    checked = [values.get(f"Acquire::{name}", "true").lower() for name in ("Check-Valid-Until", "Check-Date")]
+    proxy = values.get("Acquire::http::Proxy", "")
+    return Settings(
+        check_valid_until=not any(value in _NO for value in checked),
+        http_proxy="" if proxy == "DIRECT" else proxy,
+    )
+
+
+def _apt_dump() -> str:
     program = shutil.which("apt-config")
     if program is None:
-        return Settings()
-    try:
-        dump = subprocess.run(
-            [program, "dump"], capture_output=True, text=True, timeout=10, check=True
-        ).stdout
-    except (OSError, subprocess.SubprocessError):
-        return Settings()
-    values = dict(re.findall(r'^(\S+) "([^"]*)";$', dump, re.MULTILINE))
-    checked = values.get("Acquire::Check-Valid-Until", "true").lower() not in ("false", "no", "0", "off")
-    dated = values.get("Acquire::Check-Date", "true").lower() not in ("false", "no", "0", "off")
-    proxy = values.get("Acquire::http::Proxy", "")
-    return Settings(check_valid_until=checked and dated, http_proxy="" if proxy == "DIRECT" else proxy)
+        return ""
+    with tempfile.NamedTemporaryFile("w", suffix=".conf") as first_read:
+        environ = dict(os.environ)
+        if str(sysroot()) != "/":
+            first_read.write(f'Dir "{sysroot()}";\n')
+            first_read.flush()
+            environ["APT_CONFIG"] = first_read.name
+        try:
+            done = subprocess.run([program, "dump"], env=environ, capture_output=True, text=True, timeout=10)
+        except (OSError, subprocess.SubprocessError):
+            return ""
+        return done.stdout
 
 
 def keyring_bytes(path: str) -> bytes | None:
@@ -95,12 +110,15 @@ def _one_line_entries(text: str) -> list[Entry]:
         if match is None:
             continue
         options = dict(option.split("=", 1) for option in (match["options"] or "").split() if "=" in option)
+        if not _for_us(options.get("arch", "").split(",")):
+            continue
         found.append(
             Entry(
                 uri=match["uri"].rstrip("/"),
                 suite=match["suite"],
                 components=tuple(match["components"].split()),
-                signed_by=options.get("signed-by", ""),
+                signed_by=tuple(filter(None, options.get("signed-by", "").split(","))),
+                is_dateless=options.get("check-valid-until", "").lower() in _NO,
             )
         )
     return found
@@ -111,20 +129,30 @@ def _deb822_entries(text: str) -> list[Entry]:
     plain = "\n".join(line for line in text.splitlines() if not line.startswith("#"))
     for stanza in re.split(r"\n[ \t]*\n", plain):
         fields = parse_fields(stanza)
-        if "deb" not in fields.get("types", "").split() or fields.get("enabled", "yes").lower() in (
-            "no",
-            "false",
-        ):
+        if "deb" not in fields.get("types", "").split() or fields.get("enabled", "").lower() in _NO:
             continue
-        signed_by = fields.get("signed-by", "")
-        for uri in fields.get("uris", "").split():
-            for suite in fields.get("suites", "").split():
-                found.append(
-                    Entry(
-                        uri=uri.rstrip("/"),
-                        suite=suite,
-                        components=tuple(fields.get("components", "").split()),
-                        signed_by=signed_by if signed_by.startswith("/") else "",
-                    )
-                )
+        if not _for_us(fields.get("architectures", "").split()):
+            continue
+        found += [
+            Entry(
+                uri=uri.rstrip("/"),
+                suite=suite,
+                components=tuple(fields.get("components", "").split()),
+                signed_by=_signed_by(fields.get("signed-by", "")),
+                is_dateless=fields.get("check-valid-until", "").lower() in _NO,
+            )
+            for uri in fields.get("uris", "").split()
+            for suite in fields.get("suites", "").split()
+        ]
     return found
+
+
+def _for_us(architectures: list[str]) -> bool:
+    return not any(architectures) or ARCHITECTURE in architectures
+
+
+def _signed_by(value: str) -> tuple[str, ...]:
+    if "-----BEGIN" not in value:
+        return tuple(value.split())
+    # A dot stands for an empty line. Source: deb822(5)
+    return ("\n".join("" if line == "." else line for line in value.strip().splitlines()),)

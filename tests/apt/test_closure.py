@@ -1,0 +1,270 @@
+"""The closure against an oracle that tries every choice there is."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rocenv.sources.apt.closure import NoClosure, closure, demands_on
+from rocenv.sources.apt.control import Clause, Package, Relation, parse_clauses
+from rocenv.sources.apt.version import satisfies
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from random import Random
+
+NAMES = ("a", "b", "c", "d", "e")
+VIRTUAL = ("v", "w")
+
+
+@dataclass
+class Shelf:
+    """An index of packages in a list, which gives up when it is asked without end."""
+
+    packages: Sequence[Package]
+    questions: int = field(default=0)
+
+    def named(self, name: str) -> list[Package]:
+        self.questions += 1
+        assert self.questions < 20_000, "the search does not end"
+        return [package for package in self.packages if package.name == name]
+
+    def providing(self, name: str) -> list[Package]:
+        return [each for each in self.packages if any(found.name == name for found in each.provides)]
+
+
+def package(name: str, version: str = "1", **fields: str) -> Package:
+    return Package(
+        name=name,
+        version=version,
+        depends=parse_clauses(fields.get("depends", "")),
+        conflicts=tuple(clause[0] for clause in parse_clauses(fields.get("conflicts", ""))),
+        provides=tuple(clause[0] for clause in parse_clauses(fields.get("provides", ""))),
+    )
+
+
+def found(roots: str, *packages: Package, keep_out: Sequence[str] = ()) -> list[str]:
+    return [str(each) for each in closure(parse_clauses(roots), [Shelf(packages)], keep_out)]
+
+
+# ---------------------------------------------------------------- the oracle
+
+versions = st.sampled_from(["1", "2"])
+bounds = st.one_of(
+    st.just(("", "")),
+    st.tuples(st.sampled_from(["<<", "<=", "=", ">=", ">>"]), versions),
+)
+relations = st.builds(lambda name, bound: Relation(name, *bound), st.sampled_from(NAMES + VIRTUAL), bounds)
+clauses = st.lists(relations, min_size=1, max_size=2).map(tuple)
+provided = st.builds(
+    lambda name, version: Relation(name, "=" if version else "", version),
+    st.sampled_from(VIRTUAL + NAMES[:2]),
+    st.sampled_from(["", "1", "2"]),
+)
+packages = st.builds(
+    lambda name, version, depends, conflicts, provides: Package(
+        name=name,
+        version=version,
+        depends=tuple(depends),
+        conflicts=tuple(conflicts),
+        provides=tuple(provides),
+    ),
+    st.sampled_from(NAMES),
+    versions,
+    st.lists(clauses, max_size=3),
+    st.lists(relations, max_size=1),
+    st.lists(provided, max_size=1),
+)
+universes = st.lists(packages, max_size=9, unique_by=lambda each: (each.name, each.version))
+wishes = st.lists(clauses, min_size=1, max_size=2).map(tuple)
+patterns = st.lists(st.sampled_from(["d", "[e]*", "w"]), max_size=1).map(tuple)
+
+
+def meets(one: Package, relation: Relation) -> bool:
+    """Policy 7.5: a name that is only provided meets a bound only if a version is provided with it."""
+    if one.name == relation.name and (
+        not relation.operator or satisfies(one.version, relation.operator, relation.version)
+    ):
+        return True
+    return any(
+        provides.name == relation.name
+        and (
+            not relation.operator
+            or (bool(provides.version) and satisfies(provides.version, relation.operator, relation.version))
+        )
+        for provides in one.provides
+    )
+
+
+def stands(chosen: Sequence[Package], roots: Sequence[Clause], keep_out: Sequence[str]) -> bool:
+    """Tell whether a choice of packages is whole and free of conflicts."""
+
+    def kept_out(name: str) -> bool:
+        return any(fnmatchcase(name, pattern) for pattern in keep_out)
+
+    needs = [*roots, *(clause for each in chosen for clause in each.depends)]
+    return (
+        not any(kept_out(each.name) for each in chosen)
+        and all(
+            any(kept_out(relation.name) for relation in clause)
+            or any(meets(each, relation) for relation in clause for each in chosen)
+            for clause in needs
+        )
+        and not any(
+            one is not other and meets(other, against)
+            for one in chosen
+            for other in chosen
+            for against in one.conflicts
+        )
+    )
+
+
+def choices(universe: Sequence[Package]) -> Iterable[list[Package]]:
+    by_name = [[None, *(each for each in universe if each.name == name)] for name in NAMES]
+    for choice in itertools.product(*by_name):
+        yield [each for each in choice if each is not None]
+
+
+@settings(max_examples=300, deadline=None)
+@given(universe=universes, roots=wishes, keep_out=patterns)
+def test_it_finds_a_set_exactly_where_there_is_one(
+    universe: list[Package], roots: tuple[Clause, ...], keep_out: tuple[str, ...]
+) -> None:
+    possible = any(stands(choice, roots, keep_out) for choice in choices(universe))
+    try:
+        chosen = closure(roots, [Shelf(universe)], keep_out)
+    except NoClosure as error:
+        assert not possible
+        assert "cannot be met" in str(error)
+        return
+    assert stands(chosen, roots, keep_out)
+    needs = [*roots, *(clause for each in chosen for clause in each.depends)]
+    for each in chosen:
+        assert any(meets(each, relation) for clause in needs for relation in clause), f"nobody needs {each}"
+
+
+@settings(max_examples=100, deadline=None)
+@given(universe=universes, roots=wishes, mixer=st.randoms(use_true_random=False))
+def test_the_order_of_the_index_changes_nothing(
+    universe: list[Package], roots: tuple[Clause, ...], mixer: Random
+) -> None:
+    def outcome(packages: list[Package]) -> object:
+        try:
+            return closure(roots, [Shelf(packages)], ())
+        except NoClosure as error:
+            return str(error)
+
+    shuffled = list(universe)
+    mixer.shuffle(shuffled)
+    assert outcome(shuffled) == outcome(universe)
+
+
+# ---------------------------------------------------------------- what is preferred, and what is said
+
+
+def test_the_newest_version_that_fits() -> None:
+    assert found("a (<< 3)", package("a", "1"), package("a", "10"), package("a", "2")) == ["a 2"]
+
+
+def test_the_packagers_first_alternative() -> None:
+    assert found("b | a", package("a"), package("b")) == ["b 1"]
+
+
+def test_an_alternative_that_is_there_anyway() -> None:
+    assert found("c, x", package("x", depends="b | c"), package("b"), package("c")) == ["c 1", "x 1"]
+
+
+def test_a_real_package_before_one_that_provides_its_name() -> None:
+    assert found("a", package("z", "9", provides="a"), package("a")) == ["a 1"]
+
+
+def test_of_equal_providers_the_first_by_name_however_the_index_has_them() -> None:
+    providers = [package("p", provides="v"), package("q", provides="v")]
+    assert found("v", *providers) == found("v", *reversed(providers)) == ["p 1"]
+
+
+def test_the_first_repository_before_a_newer_version_elsewhere() -> None:
+    first, second = Shelf([package("a", "1")]), Shelf([package("a", "2")])
+    assert [str(each) for each in closure(parse_clauses("a"), [first, second], ())] == ["a 1"]
+    assert [str(each) for each in closure(parse_clauses("a (>= 2)"), [first, second], ())] == ["a 2"]
+
+
+def test_it_goes_back_on_a_choice_that_leads_nowhere() -> None:
+    packages = (
+        package("a", "2", depends="b, missing"),
+        package("a", "1", depends="b"),
+        package("b", "2", conflicts="c"),
+        package("b", "1"),
+        package("c"),
+    )
+    assert found("a, c", *packages) == ["a 1", "b 1", "c 1"]
+
+
+def test_a_circle() -> None:
+    assert found("a", package("a", depends="b"), package("b", depends="a (>= 1)")) == ["a 1", "b 1"]
+
+
+def test_a_package_may_conflict_with_the_name_it_provides() -> None:
+    assert found("a", package("a", provides="mta", conflicts="mta")) == ["a 1"]
+
+
+def test_a_need_that_a_kept_out_package_would_meet_counts_as_met() -> None:
+    perl = package("perl", depends="missing")
+    assert found(
+        "a", package("a", depends="perl (>= 5), debconf | cdebconf"), perl, keep_out=["perl*", "debconf*"]
+    ) == ["a 1"]
+
+
+def test_a_kept_out_package_does_not_come_in_under_another_name() -> None:
+    with pytest.raises(NoClosure, match="mta"):
+        found("mta", package("perl-mta", provides="mta"), keep_out=["perl*"])
+
+
+@pytest.mark.parametrize(
+    ("roots", "said"),
+    [
+        ("a", "`missing (>= 2)`, needed by c 1, cannot be met: the index has no such package"),
+        ("b", "`d (>= 3)`, needed by b 1, cannot be met: the index has d 1, d 2"),
+        ("nothing", "`nothing`, needed by the set itself, cannot be met: the index has no such package"),
+    ],
+)
+def test_the_reason_names_the_need_and_whose_it_is(roots: str, said: str) -> None:
+    shelf = (
+        package("a", depends="c"),
+        package("c", depends="missing (>= 2)"),
+        package("b", depends="d (>= 3)"),
+        package("d", "1"),
+        package("d", "2"),
+    )
+    with pytest.raises(NoClosure) as caught:
+        found(roots, *shelf)
+    assert str(caught.value) == said
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+def test_a_need_that_nothing_meets_is_no_reason_to_try_every_choice(depth: int) -> None:
+    """Thirty packages of two versions each: trying them all would take years."""
+    free = [package(f"x{number}", version) for number in range(30) for version in "12"]
+    chain = [
+        package(f"y{number}", version, depends=f"y{number + 1}")
+        for number in range(depth)
+        for version in "12"
+    ]
+    wanted = ", ".join(f"x{number}" for number in range(30))
+    with pytest.raises(NoClosure, match=f"`y{depth}`"):
+        found(f"{wanted}, y0", *free, *chain)
+
+
+def test_lower_bounds_on_a_package() -> None:
+    needing = (
+        package("a", depends="libc6 (>= 2.34)"),
+        package("b", depends="libc6 (>> 2.38) | musl, libc6 (<< 3)"),
+        package("c", depends="libc6 (= 2.36-9), libcc (>= 9)"),
+    )
+    assert sorted(demands_on(needing, "libc6")) == ["2.34", "2.36-9", "2.38"]

@@ -1,0 +1,273 @@
+"""From a set of the matrix to the packages that its repositories have, wherever the mirrors are."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rocenv.errors import FetchError
+from rocenv.net import Network
+from rocenv.sources.apt.closure import NoClosure
+from rocenv.sources.apt.setup import Settings
+from rocenv.system import glibc_version
+from tests.aptrepo import Key, archive_key, http_date
+from tests.loopback import HTML, Fault, Loopback
+from tests.mini import FUTURE_GLIBC
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.apt.conftest import Amd, Inside
+
+IN_RELEASE = "/debian/dists/mini/InRelease"
+
+
+def refused(inside: Inside, channel: str = "mini") -> FetchError:
+    with pytest.raises(FetchError) as caught:
+        inside.find(channel)
+    return caught.value
+
+
+def own_glibc() -> str:
+    version = glibc_version()
+    assert version is not None
+    return f"{version[0]}.{version[1]}"
+
+
+def test_a_set_that_runs_with_this_machines_c_library(inside: Inside) -> None:
+    found = inside.find()
+    assert [artifact.name for artifact in found.artifacts] == ["mini5-blas", "mini5-hip"]
+    assert (found.version, found.glibc, found.own_glibc) == ("5.7.1", "2.17", False)
+    hip = found.artifacts[1]
+    assert hip.url == f"{inside.mini.server.url}/debian/{hip.path}"
+    content = (inside.mini.repo.folder / hip.path).read_bytes()
+    assert (hip.repo, hip.version, hip.size_bytes) == ("mini", "5.7.1-1", len(content))
+
+
+def test_a_set_that_needs_a_newer_c_library_brings_it(inside: Inside) -> None:
+    found = inside.find(version="6.4.3")
+    assert [artifact.name for artifact in found.artifacts] == ["libc6", "mini6-blas", "mini6-hip"]
+    assert (found.glibc, found.own_glibc) == (FUTURE_GLIBC, True)
+
+
+def test_the_very_same_c_library_is_new_enough(inside: Inside) -> None:
+    repo = inside.mini.repo
+    repo.remove("mini5-blas")
+    repo.add("mini5-blas", "5.7.2-1", depends=f"libc6 (>= {own_glibc()})")
+    repo.publish()
+    assert not inside.find().own_glibc
+
+
+def test_the_answer_is_kept_as_long_as_the_index_says_the_same(inside: Inside) -> None:
+    first = inside.find()
+    (answer,) = (inside.home.indices / "closures").iterdir()
+    answer.write_bytes(answer.read_bytes().replace(b"5.7.1-1", b"5.7.1-9"))
+    assert inside.find().artifacts[1].version == "5.7.1-9", "it was not worked out again"
+    answer.write_bytes(b"{")
+    assert inside.find() == first
+    inside.mini.repo.remove("mini5-blas")
+    inside.mini.repo.add("mini5-blas", "5.7.1-2")
+    inside.mini.repo.publish()
+    assert inside.find().artifacts[0].version == "5.7.1-2"
+
+
+def test_a_floating_set_takes_its_version_from_the_index(inside: Inside) -> None:
+    profile = inside.mini.root / "profiles/mini.toml"
+    text = profile.read_text().replace(
+        'version = "5.7.1"\n', 'version = "5.7"\nfloating = true\nversion_package = "mini5-hip"\n'
+    )
+    profile.write_text(text)
+    assert inside.find(version="5.7").version == "5.7.1"
+
+
+@pytest.mark.parametrize("fields", [{"SHA256": ""}, {"SHA256": "../../../etc/passwd"}, {"Filename": ""}])
+def test_a_package_that_nobody_vouches_for(inside: Inside, fields: dict[str, str]) -> None:
+    inside.mini.repo.remove("mini5-hip")
+    inside.mini.repo.add("mini5-hip", "5.7.1-2", fields=fields)
+    inside.mini.repo.publish()
+    with pytest.raises(NoClosure, match=r"mini5-hip 5\.7\.1-2 has no sha256 or no file"):
+        inside.find()
+
+
+def test_an_index_that_lacks_a_package_of_the_set(inside: Inside) -> None:
+    inside.mini.repo.remove("mini5-hip")
+    inside.mini.repo.publish()
+    with pytest.raises(NoClosure, match="`mini5-hip`, needed by the set itself, cannot be met"):
+        inside.find()
+
+
+# ---------------------------------------------------------------- whose mirrors
+
+
+def test_a_machine_that_has_no_mirror(inside: Inside) -> None:
+    inside.write_sources("")
+    error = refused(inside)
+    assert error.code == "no-mirror"
+    assert "rocenv config set mirrors.debian: " in error.hints[0]
+
+
+def test_the_users_mirror_comes_before_apts(inside: Inside, tmp_path: Path) -> None:
+    with Loopback(folder=inside.mini.root / "www") as other:
+        inside.network = replace(inside.network, mirrors=(("debian:", (f"{other.url}/debian",)),))
+        assert inside.find().artifacts[0].url.startswith(other.url)
+        other.always("*", Fault(status=404))
+        assert inside.find().artifacts[0].url.startswith(inside.mini.server.url), "apt's is the next one"
+
+
+def test_a_new_mirror_is_heeded_at_once(inside: Inside) -> None:
+    """The old one may be just what does not work."""
+    inside.find()
+    with Loopback(folder=inside.mini.root / "www") as other:
+        inside.network = replace(inside.network, mirrors=(("debian:", (f"{other.url}/debian",)),))
+        assert inside.find(max_age_s=3600).artifacts[0].url.startswith(other.url)
+
+
+def test_the_second_mirror_of_the_machine_serves_where_the_first_does_not(inside: Inside) -> None:
+    url = inside.mini.server.url
+    inside.write_sources(f"Types: deb\nURIs: {url}/gone {url}/debian\nSuites: mini\nComponents: main\n")
+    assert inside.find().artifacts[0].url.startswith(f"{url}/debian/")
+    assert inside.mini.server.seen("/gone/dists/mini/InRelease")[0].status == 404
+
+
+@pytest.mark.parametrize("form", ["path", "inline", "fingerprint"])
+def test_another_archive_with_the_same_suite_is_no_mirror(inside: Inside, form: str) -> None:
+    """Many vendors name their suites like the distribution's; their keys must not vouch for its packages."""
+    vendor, url = Key.new("vendor"), inside.mini.server.url
+    (inside.mini.sysroot / "usr/share/keyrings/vendor.gpg").write_bytes(vendor.keyring)
+    inline = "".join(f"\n {line or '.'}" for line in vendor.armoured.decode().strip().splitlines())
+    signed_by = {
+        "path": "/usr/share/keyrings/vendor.gpg",
+        "inline": inline,
+        "fingerprint": vendor.fingerprint,
+    }
+    inside.write_sources(
+        f"Types: deb\nURIs: {url}/vendor\nSuites: mini\nComponents: main\nSigned-By: {signed_by[form]}\n\n"
+        f"Types: deb\nURIs: {url}/debian\nSuites: mini\nComponents: main\n"
+    )
+    assert inside.find().artifacts[0].url.startswith(f"{url}/debian/")
+    assert inside.mini.server.seen("/vendor/dists/mini/InRelease") == []
+    inside.mini.repo.publish(key=vendor)
+    assert refused(inside).code == "signature"
+
+
+@pytest.mark.parametrize("form", ["path", "inline", "fingerprint"])
+def test_a_mirror_that_names_the_distributions_key_in_its_own_way(inside: Inside, form: str) -> None:
+    (inside.mini.sysroot / "usr/share/keyrings/copy.gpg").write_bytes(archive_key().armoured)
+    inline = "".join(f"\n {line or '.'}" for line in archive_key().armoured.decode().strip().splitlines())
+    signed_by = {
+        "path": "/usr/share/keyrings/copy.gpg",
+        "inline": inline,
+        "fingerprint": archive_key().fingerprint,
+    }
+    inside.write_sources(
+        f"Types: deb\nURIs: {inside.mini.server.url}/debian\nSuites: mini\nComponents: main\n"
+        f"Signed-By: {signed_by[form]}\n"
+    )
+    assert inside.find().artifacts
+
+
+def test_a_machine_without_the_distributions_keyring(inside: Inside) -> None:
+    (inside.mini.sysroot / "usr/share/keyrings/mini.gpg").unlink()
+    error = refused(inside)
+    assert error.code == "signature"
+    assert "install the keyring: /usr/share/keyrings/mini.gpg" in error.hints
+
+
+def test_an_index_that_has_run_out_is_used_with_a_note_where_apt_is_set_so(
+    inside: Inside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inside.mini.repo.publish(fields={"Valid-Until": http_date(-86400)})
+    assert refused(inside).code == "index-expired"
+    monkeypatch.setattr("rocenv.sources.apt.setup.settings", lambda: Settings(check_valid_until=False))
+    (note,) = inside.find().notes
+    assert re.fullmatch(r"the index of mini ran out on \d{4}-\d\d-\d\d; .*apt is set not to check that", note)
+    inside.network = Network(offline=True)
+    assert "rocenv is offline" in inside.find().notes[0]
+
+
+# ---------------------------------------------------------------- an archive of AMD's kind
+
+
+def test_amds_packages_stand_on_those_of_the_machines_own_release(amd: Amd) -> None:
+    found = amd.find()
+    assert [(artifact.name, artifact.repo) for artifact in found.artifacts] == [
+        ("hip-runtime-amd", "amd"),
+        ("libdrm2", "host"),
+    ]
+    assert found.artifacts[0].url.startswith(f"{amd.inside.mini.server.url}/rocm/apt/5.7.1/pool/")
+
+
+def test_the_key_is_fetched_once(amd: Amd) -> None:
+    amd.find()
+    amd.find()
+    assert len(amd.inside.mini.server.seen(amd.key_path)) == 1
+
+
+@pytest.mark.parametrize("content", [Key.new("evil").armoured, HTML, b""], ids=["other key", "page", "empty"])
+def test_a_key_that_is_not_the_pinned_one(amd: Amd, content: bytes) -> None:
+    amd.inside.mini.server.fail(amd.key_path, Fault(body=content))
+    error = refused(amd.inside, "amd")
+    assert error.code == "signature"
+    assert amd.repo.key.fingerprint in error.message
+    assert amd.find().artifacts, "what was wrong is not kept"
+
+
+def test_keys_beside_the_pinned_one_are_not_trusted(amd: Amd) -> None:
+    evil = Key.new("evil")
+    amd.serve_key(amd.repo.key.keyring + evil.keyring)
+    assert amd.find().artifacts
+    amd.repo.publish(key=evil)
+    assert refused(amd.inside, "amd").code == "signature"
+
+
+def test_an_archive_whose_key_cannot_be_had(amd: Amd) -> None:
+    amd.inside.mini.server.always(amd.key_path, Fault(status=404))
+    error = refused(amd.inside, "amd")
+    assert error.code == "gone"
+    assert error.message.count(amd.key_path) == 1, "one cause is told once"
+
+
+def test_a_mirror_of_amds_archive(amd: Amd) -> None:
+    url = amd.inside.mini.server.url
+    with Loopback(folder=amd.inside.mini.root / "www") as other:
+        amd.inside.network = replace(amd.inside.network, mirrors=((f"{url}/rocm", (f"{other.url}/rocm",)),))
+        assert amd.find().artifacts[0].url.startswith(f"{other.url}/rocm/apt/5.7.1/")
+        assert len(other.seen(amd.key_path)) == 1
+
+
+# ---------------------------------------------------------------- seen from the command line
+
+
+def test_a_package_that_has_left_the_pool(inside: Inside) -> None:
+    mini = inside.mini
+    mini.create("first")
+    mini.repo.remove("mini5-blas")
+    blas = mini.repo.add("mini5-blas", "5.7.1-2")
+    (mini.repo.folder / blas.path).unlink()
+    mini.repo.publish()
+    done = mini.run("create", "second", "--rocm", "5.7", "--no-verify")
+    assert done.returncode == 0, "the kept index still names the package that the cache has"
+    for path in (mini.home / "cache/indices").glob("*/state.json"):
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"checked_s": 1}))
+    done = mini.run("create", "third", "--rocm", "5.7", "--no-verify")
+    assert done.returncode == 1
+    assert "mini5-blas 5.7.1-2" in done.stderr
+    assert "404" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (mini.prefix("third")).exists()
+
+
+def test_a_package_that_the_mirror_has_replaced_since(inside: Inside) -> None:
+    """The kept index is hours old, the mirror has moved on: the plan is made anew, with a word about it."""
+    mini = inside.mini
+    assert mini.run("resolve", "--rocm", "5.7").returncode == 0
+    mini.repo.remove("mini5-blas")
+    mini.repo.add("mini5-blas", "5.7.1-2")
+    mini.repo.publish()
+    done = mini.create("demo")
+    assert "the mirror has moved on" in done.stderr
+    assert "mini5-blas_5.7.1-2" in (mini.prefix("demo") / "rocenv.lock").read_text()

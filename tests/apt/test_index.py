@@ -1,0 +1,326 @@
+"""An index is believed only link by link: key, `InRelease`, `Packages`, package."""
+
+from __future__ import annotations
+
+import hashlib
+import lzma
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rocenv.errors import FetchError
+from rocenv.net import Network
+from rocenv.sources.apt.index import Place, State, refresh
+from rocenv.sources.apt.lists import Lists
+from rocenv.sources.apt.setup import Settings
+from tests.aptrepo import Key, Repo, archive_key, http_date
+from tests.loopback import HTML, Fault, Loopback
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+IN_RELEASE = "/debian/dists/mini/InRelease"
+BINARY = "/debian/dists/mini/main/binary-amd64"
+
+
+class World:
+    """A mirror with one package, and a client with a folder for what it keeps."""
+
+    def __init__(self, folder: Path, server: Loopback) -> None:
+        self.server = server
+        self.repo = Repo(folder / "www/debian")
+        self.folder = folder / "kept"
+        self.settings = Settings()
+        self.network = Network(pause_s=0.01)
+        self.place = Place(
+            repo="mini",
+            base=f"{server.url}/debian",
+            suite="mini",
+            components=("main",),
+            keyrings=(archive_key().keyring,),
+            fingerprints=(),
+            remedy="install the keyring",
+        )
+        self.repo.add("a", "1")
+        self.repo.publish()
+
+    def refresh(self, max_age_s: float = 0) -> State:
+        return refresh(self.place, self.folder, self.network, self.settings, max_age_s=max_age_s)
+
+    def names(self, state: State) -> list[str]:
+        """Return the versions of `a` that an index has."""
+        return [package.version for package in self.lists(state).named("a")]
+
+    def lists(self, state: State) -> Lists:
+        return Lists("mini", [(self.folder / file.sha256, file.path) for file in state.files])
+
+    def refused(self, code: str, max_age_s: float = 0) -> FetchError:
+        with pytest.raises(FetchError) as caught:
+            self.lists(self.refresh(max_age_s))
+        assert caught.value.code == code, caught.value.message
+        return caught.value
+
+    def list_path(self, form: str = ".xz", *, by_hash: bool = True) -> str:
+        content = self.repo.read(f"main/binary-amd64/Packages{form}")
+        if by_hash:
+            return f"{BINARY}/by-hash/SHA256/{hashlib.sha256(content).hexdigest()}"
+        return f"{BINARY}/Packages{form}"
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    with Loopback(folder=tmp_path / "www") as server:
+        yield World(tmp_path, server)
+
+
+# ---------------------------------------------------------------- getting and keeping it
+
+
+@pytest.mark.parametrize("forms", [(".xz", ".gz"), (".gz",), ("", ".gz"), ("",)])
+@pytest.mark.parametrize("by_hash", [True, False])
+def test_whatever_form_the_mirror_has(world: World, forms: tuple[str, ...], by_hash: bool) -> None:
+    world.repo.publish(forms=forms, by_hash=by_hash)
+    state = world.refresh()
+    assert world.names(state) == ["1"]
+    assert state.base == f"{world.server.url}/debian/"
+    assert len(world.server.requests) == 2, "the smallest form is fetched, and only that"
+
+
+def test_a_fresh_index_is_used_without_a_request(world: World) -> None:
+    state = world.refresh()
+    world.server.always("*", Fault(status=500))
+    assert world.refresh(max_age_s=60) == state
+
+
+def test_an_unchanged_index_costs_one_small_request(world: World) -> None:
+    first = world.refresh()
+    sent = world.server.sent_bytes(IN_RELEASE)
+    second = world.refresh()
+    assert second == replace(first, checked_s=second.checked_s)
+    assert second.checked_s > first.checked_s, "it counts as fresh again"
+    assert [request.status for request in world.server.seen(IN_RELEASE)] == [200, 304]
+    assert world.server.sent_bytes(IN_RELEASE) == sent
+
+
+def test_a_changed_index_replaces_the_old_one(world: World) -> None:
+    world.refresh()
+    world.repo.add("a", "2")
+    world.repo.publish()
+    state = world.refresh()
+    assert world.names(state) == ["1", "2"]
+    kept = {path.name for path in world.folder.iterdir()}
+    assert kept == {"state.json", *(file.sha256 for file in state.files)}, "old lists are dropped"
+
+
+def test_by_hash_bridges_an_update_between_two_requests(world: World) -> None:
+    """The mirror moves on after `InRelease` was read: the old list is still there under its hash."""
+    signed = world.repo.read("InRelease")
+    world.repo.add("a", "2")
+    world.repo.publish()
+    world.server.fail(IN_RELEASE, Fault(body=signed))
+    assert world.names(world.refresh()) == ["1"]
+    assert world.names(world.refresh()) == ["1", "2"]
+
+
+def test_without_by_hash_such_an_update_is_noticed(world: World) -> None:
+    world.repo.publish(by_hash=False)
+    signed = world.repo.read("InRelease")
+    world.repo.add("a", "2")
+    world.repo.publish(by_hash=False)
+    world.server.fail(IN_RELEASE, Fault(body=signed))
+    error = world.refused("hash-mismatch")
+    assert "try again" in error.hints[0]
+    assert world.names(world.refresh()) == ["1", "2"], "nothing wrong was kept"
+
+
+def test_a_mirror_that_promises_hashes_and_has_none(world: World) -> None:
+    world.server.always(world.list_path(), Fault(status=404))
+    assert world.names(world.refresh()) == ["1"]
+
+
+# ---------------------------------------------------------------- what is refused
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [Fault(body=HTML), Fault(body=b""), Fault(body=lzma.compress(b"Package: evil\nVersion: 1\n"))],
+    ids=["sign-in page", "empty", "another list"],
+)
+def test_a_list_that_is_not_the_promised_one(world: World, fault: Fault) -> None:
+    world.server.always(world.list_path(), fault)
+    error = world.refused("hash-mismatch")
+    assert world.list_path() in error.message
+    assert {path.name for path in world.folder.iterdir()} == set(), "nothing of it is kept"
+
+
+def test_a_list_that_is_cut_short(world: World) -> None:
+    content = world.repo.read("main/binary-amd64/Packages.xz")
+    world.server.always(world.list_path(), Fault(body=content[: len(content) // 2]))
+    world.refused("hash-mismatch")
+    world.server.always(world.list_path(), Fault(cut_after=20))
+    world.refused("unreachable")
+
+
+@pytest.mark.parametrize("body", [HTML, b"", b"Suite: mini\n"])
+def test_a_page_instead_of_the_index(world: World, body: bytes) -> None:
+    world.server.always(IN_RELEASE, Fault(body=body))
+    error = world.refused("signature")
+    assert "install the keyring" in error.hints
+
+
+def test_a_tampered_index(world: World) -> None:
+    world.refresh()
+    evil = world.repo.read("InRelease").replace(b"Packages.xz", b"Packages.zz")
+    world.repo.write("InRelease", evil)
+    world.refused("signature")
+    assert world.names(world.refresh(max_age_s=60)) == ["1"], "the good one is still there"
+
+
+def test_an_index_signed_by_another_key(world: World) -> None:
+    world.repo.publish(key=Key.new("stranger"))
+    world.refused("signature")
+
+
+def test_an_index_without_the_list_that_is_needed(world: World) -> None:
+    world.place = replace(world.place, components=("main", "rocm"))
+    error = world.refused("index-damaged")
+    assert "rocm/binary-amd64/Packages" in error.message
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"Valid-Until": "tomorrow"}, "tomorrow"),
+        ({"SHA256": "\n 00 many main/binary-amd64/Packages.xz"}, "Packages"),
+    ],
+)
+def test_a_signed_index_that_makes_no_sense(world: World, fields: dict[str, str], said: str) -> None:
+    world.repo.publish(fields=fields)
+    assert said in world.refused("index-damaged").message
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"Package: a\nVersion: 1\nSize: huge\n",
+        b"Package: a\nDepends: b\n",
+        b"Package: a\nVersion: 1\nDepends: )\n",
+    ],
+)
+def test_a_signed_list_that_makes_no_sense(world: World, content: bytes) -> None:
+    path = world.folder / hashlib.sha256(content).hexdigest()
+    world.folder.mkdir()
+    path.write_bytes(content)
+    with pytest.raises(FetchError, match="the index of `mini` is damaged"):
+        Lists("mini", [(path, "main/binary-amd64/Packages")]).named("a")
+
+
+# ---------------------------------------------------------------- an index that has run out
+
+
+def test_an_index_that_has_run_out_is_refused(world: World) -> None:
+    world.repo.publish(fields={"Valid-Until": http_date(-3600)})
+    error = world.refused("index-expired")
+    assert "only valid until" in error.message
+    assert any("rocenv config set mirrors." in hint for hint in error.hints)
+
+
+def test_an_index_that_is_still_valid(world: World) -> None:
+    world.repo.publish(fields={"Valid-Until": http_date(3600)})
+    assert not world.refresh().has_expired
+
+
+def test_where_apt_is_set_not_to_mind(world: World) -> None:
+    world.repo.publish(fields={"Valid-Until": http_date(-3600)})
+    world.settings = Settings(check_valid_until=False)
+    assert world.refresh().has_expired
+
+
+def test_where_apt_is_set_not_to_mind_for_one_mirror(world: World) -> None:
+    world.repo.publish(fields={"Valid-Until": http_date(-3600)})
+    world.place = replace(world.place, dateless=("http://other.example.org/debian/",))
+    world.refused("index-expired")
+    world.place = replace(world.place, dateless=(f"{world.server.url}/debian/",))
+    assert world.names(world.refresh()) == ["1"]
+
+
+def test_a_mirror_that_is_held_back_cannot_say_for_ever_that_nothing_changed(world: World) -> None:
+    world.repo.publish(fields={"Valid-Until": http_date(1)})
+    assert world.refresh().valid_until_s > 0
+    time.sleep(1.1)
+    world.refused("index-expired")
+    world.refused("index-expired", max_age_s=3600)
+    assert world.server.seen(IN_RELEASE)[-1].status == 304
+
+
+# ---------------------------------------------------------------- without the network, and after damage
+
+
+def test_offline_the_kept_index_is_used_however_old_it_is(world: World) -> None:
+    state = world.refresh()
+    world.network = Network(offline=True)
+    before = len(world.server.requests)
+    assert world.refresh(max_age_s=0) == state
+    assert len(world.server.requests) == before
+
+
+def test_offline_without_an_index(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROCENV_OFFLINE", "1")
+    error = world.refused("offline")
+    assert IN_RELEASE in error.message
+    assert "unset ROCENV_OFFLINE" in error.hints
+    assert world.server.requests == []
+
+
+@pytest.mark.parametrize("damage", ["cut", "changed", "gone"])
+def test_a_damaged_kept_list_is_fetched_anew(world: World, damage: str) -> None:
+    state = world.refresh()
+    path = world.folder / state.files[0].sha256
+    content = path.read_bytes()
+    if damage == "gone":
+        path.unlink()
+    else:
+        path.write_bytes(content[:20] if damage == "cut" else content[:-1] + b"\x00")
+        error = world.refused("index-damaged", max_age_s=60)
+        assert "run the same command again" in error.hints[0]
+    assert world.names(world.refresh(max_age_s=60)) == ["1"]
+
+
+@pytest.mark.parametrize("state", [b"", b"{", b"[]", b'{"base": 1}', b'{"files": []}', b"\xff"])
+def test_a_damaged_state_is_no_state(world: World, state: bytes) -> None:
+    world.refresh()
+    (world.folder / "state.json").write_bytes(state)
+    assert world.names(world.refresh(max_age_s=60)) == ["1"]
+
+
+def test_a_list_that_another_process_has_just_replaced(world: World) -> None:
+    state = world.refresh()
+    (world.folder / state.files[0].sha256).unlink()
+    with pytest.raises(FetchError, match="cannot read the kept index") as caught:
+        world.lists(state)
+    assert "run the same command again" in caught.value.hints[0]
+
+
+# ---------------------------------------------------------------- finding packages in it
+
+
+def test_packages_by_name_and_by_what_they_provide(world: World) -> None:
+    world.repo.add("b", "1", provides="a (= 7), mail-agent")
+    world.repo.add("a", "2", depends="x", description="first\n Package: c\n Provides: mail-agent")
+    world.repo.add("ab", "1", provides="z")
+    world.repo.publish()
+    lists = world.lists(world.refresh())
+    assert [package.version for package in lists.named("a")] == ["1", "2"]
+    assert [str(package) for package in lists.providing("a")] == ["b 1"]
+    assert [str(package) for package in lists.providing("mail-agent")] == ["b 1"]
+    assert lists.named("c") == []
+    assert lists.named("A") == []
+
+
+def test_an_empty_list(world: World) -> None:
+    world.repo.remove("a")
+    world.repo.publish()
+    assert world.lists(world.refresh()).named("a") == []

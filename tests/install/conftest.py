@@ -1,0 +1,52 @@
+"""A home, and artifacts for it that need no server."""
+
+from __future__ import annotations
+
+import hashlib
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rocenv.home import Home
+from rocenv.model import Artifact
+from tests.debs import deb
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from tests.debs import Entry
+
+
+@dataclass(frozen=True)
+class Cellar:
+    """A home whose cache can be filled by hand."""
+
+    home: Home
+    pool: ThreadPoolExecutor
+
+    def artifact(self, name: str, entries: Iterable[Entry], package: bytes | None = None) -> Artifact:
+        """Return an artifact of these entries (or of this package), which lies fetched in the cache."""
+        data = deb(entries) if package is None else package
+        sha256 = hashlib.sha256(data).hexdigest()
+        self.home.artifacts.mkdir(parents=True, exist_ok=True)
+        (self.home.artifacts / sha256).write_bytes(data)
+        return Artifact(
+            kind="deb",
+            name=name,
+            version="1.0",
+            url=f"https://mirror.example/{name}.deb",
+            sha256=sha256,
+            size_bytes=len(data),
+        )
+
+    def package(self, artifact: Artifact) -> Path:
+        return self.home.artifacts / artifact.sha256
+
+
+@pytest.fixture
+def cellar(tmp_path: Path) -> Iterator[Cellar]:
+    with ThreadPoolExecutor(2) as pool:
+        yield Cellar(Home(tmp_path / "home"), pool)

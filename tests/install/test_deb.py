@@ -1,0 +1,148 @@
+"""Packages as they come, and what is no package: the outer shell and its compression."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import random
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+import zstandard
+
+from rocenv.errors import ArchiveError
+from rocenv.install.deb import data_chunks
+from rocenv.install.unpack import unpack
+from tests.debs import ar, compress, deb, file, folder, tar
+from tests.loopback import HTML
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.debs import Compression
+
+HOW: tuple[Compression, ...] = ("xz", "xz-blocks", "gz", "zst", "none")
+ENTRIES = [
+    folder("./"),
+    folder("./usr"),
+    file("./usr/big", random.Random(3).randbytes(300_000)),
+    *(file(f"./usr/{number}", f"{number}\n" * number) for number in range(60)),
+]
+TREE = tar(ENTRIES)
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(2) as executor:
+        yield executor
+
+
+def content(package: bytes, pool: ThreadPoolExecutor) -> bytes:
+    return b"".join(data_chunks(io.BytesIO(package), pool, 2))
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_every_compression(pool: ThreadPoolExecutor, how: Compression) -> None:
+    assert content(deb(ENTRIES, compression=how), pool) == TREE
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_cut_short_anywhere(pool: ThreadPoolExecutor, how: Compression, tmp_path: Path) -> None:
+    package = deb(ENTRIES, compression=how)
+    for number, end in enumerate({len(package) * part // 40 for part in range(40)} | {len(package) - 2}):
+        place = tmp_path / str(number)
+        place.mkdir()
+        with pytest.raises(ArchiveError):
+            unpack(data_chunks(io.BytesIO(package[:end]), pool, 2), place, lambda _size: None)
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_a_tree_that_was_cut_before_it_was_packed(
+    pool: ThreadPoolExecutor, how: Compression, tmp_path: Path
+) -> None:
+    # The package is whole and its sums are right, but some files would silently be missing.
+    for number, end in enumerate({len(TREE) * part // 40 // 512 * 512 for part in range(40)} | {1000, 1024}):
+        place = tmp_path / str(number)
+        place.mkdir()
+        package = deb([], data=compress(TREE[:end], how), compression=how)
+        with pytest.raises(ArchiveError, match="tar"):
+            unpack(data_chunks(io.BytesIO(package), pool, 2), place, lambda _size: None)
+
+
+@pytest.mark.parametrize("how", ["gz", "zst"])
+def test_the_compressed_data_ends_early(pool: ThreadPoolExecutor, how: Compression, tmp_path: Path) -> None:
+    data = compress(TREE, how)
+    for number, end in enumerate({len(data) * part // 40 for part in range(40)}):
+        place = tmp_path / str(number)
+        place.mkdir()
+        with pytest.raises(ArchiveError):
+            package = deb([], data=data[:end], compression=how)
+            unpack(data_chunks(io.BytesIO(package), pool, 2), place, lambda _size: None)
+
+
+@pytest.mark.parametrize("how", HOW[:-1])  # what is not compressed has no sums of its own
+def test_flipped_bits_end_in_an_error_or_in_the_same_files(
+    pool: ThreadPoolExecutor, how: Compression, tmp_path: Path
+) -> None:
+    data = bytearray(compress(TREE, how))
+    for number, place in enumerate(range(0, len(data), len(data) // 60)):
+        data[place] ^= 1 << number % 8
+        folder_ = tmp_path / str(number)
+        folder_.mkdir()
+        try:
+            package = deb([], data=bytes(data), compression=how)
+            files = unpack(data_chunks(io.BytesIO(package), pool, 2), folder_, lambda _size: None)
+        except ArchiveError:
+            pass
+        else:
+            assert len(files) == 61
+        data[place] ^= 1 << number % 8
+
+
+def test_several_streams_of_gzip_are_one_tree(pool: ThreadPoolExecutor) -> None:
+    data = gzip.compress(TREE[:70_000]) + gzip.compress(b"") + gzip.compress(TREE[70_000:])
+    assert content(deb([], data=data, compression="gz"), pool) == TREE
+
+
+def test_several_frames_of_zstd_are_one_tree(pool: ThreadPoolExecutor) -> None:
+    pack = zstandard.ZstdCompressor().compress
+    assert content(deb([], data=pack(TREE[:70_000]) + pack(TREE[70_000:]), compression="zst"), pool) == TREE
+
+
+@pytest.mark.parametrize("how", ["gz", "zst"])
+def test_what_expands_a_thousandfold_comes_in_small_pieces(
+    pool: ThreadPoolExecutor, how: Compression
+) -> None:
+    package = deb([], data=compress(bytes(64 << 20), how), compression=how)
+    sizes = [len(piece) for piece in data_chunks(io.BytesIO(package), pool, 2)]
+    assert sum(sizes) == 64 << 20
+    assert max(sizes) <= 1 << 20
+    assert min(sizes) > 0
+
+
+NO_PACKAGE = {
+    "nothing": (b"", "not a Debian package"),
+    "a web page": (HTML, "not a Debian package"),
+    "an rpm": (b"\xed\xab\xee\xdb" + bytes(200), "not a Debian package"),
+    "only the magic": (b"!<arch>\n", "no data"),
+    "no file tree": (ar([("debian-binary", b"2.0\n"), ("control.tar.gz", b"odd")]), "no data"),
+    "another compression": (ar([("data.tar.lzma", b"x")]), r"`\.lzma`"),
+    "a size that is no number": (ar([("x", b"")]).replace(b"0         `", b"1e3       `"), "list of members"),
+    "a size below zero": (ar([("x", b"")]).replace(b"0         `", b"-9        `"), "list of members"),
+    "a size beyond the end": (ar([("x", b"")]).replace(b"0         `", b"9999999999`"), "short"),
+    "a tree beyond the end": (ar([("data.tar", b"")]).replace(b"0         `", b"9999999999`"), "short"),
+    "something between members": (ar([("x", b"ab")]) + b"\n" + ar([("data.tar", b"")])[8:], "no data"),
+}
+
+
+@pytest.mark.parametrize(("package", "text"), NO_PACKAGE.values(), ids=NO_PACKAGE.keys())
+def test_what_is_no_package(pool: ThreadPoolExecutor, package: bytes, text: str) -> None:
+    with pytest.raises(ArchiveError, match=text):
+        content(package, pool)
+
+
+def test_a_member_of_odd_length_before_the_tree(pool: ThreadPoolExecutor) -> None:
+    package = ar([("debian-binary", b"2.0\n"), ("_sign", b"odd"), ("data.tar/", TREE)])
+    assert content(package, pool) == TREE

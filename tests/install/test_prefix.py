@@ -1,0 +1,244 @@
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rocenv.errors import DataError, PrefixError
+from rocenv.home import Home
+from rocenv.install.prefix import Prefix, all_prefixes, files_sha256, prefix_of
+from rocenv.model import FileEntry, Lock, Record, Request
+from rocenv.system import locked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+FILES = {"rocm/a": FileEntry(sha256="0" * 64, size_bytes=3), "rocm/l": FileEntry(link="a")}
+
+
+def record_of(name: str) -> Record:
+    lock = Lock(
+        request=Request(rocm="5.7"), platform="linux", target="gfx1100", components=(), environment=()
+    )
+    return Record(
+        name=name,
+        created="2026-11-20T00:00:00+00:00",
+        rocenv_version="1",
+        lock=lock,
+        files_sha256=files_sha256(FILES),
+    )
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path / "home")
+
+
+@pytest.fixture
+def prefix(home: Home) -> Prefix:
+    """A complete env."""
+    prefix = Prefix(home.envs / "demo")
+    prefix.own.mkdir(parents=True)
+    prefix.write_record(record_of("demo"), FILES)
+    return prefix
+
+
+REFUSED = {
+    "": "empty",
+    "a/b": "`/`",
+    "/etc": "`/`",
+    "..": "dot",
+    ".": "dot",
+    ".hidden": "dot",
+    "../up": "`/`",
+    "-rf": "dash",
+    "--": "dash",
+    "a:b": "`:`",
+    "a;b": "`;`",
+    "a\\b": "`",
+    "a*": r"`\*`",
+    "a?": r"`\?`",
+    'a"b': '`"`',
+    "a<b": "`<`",
+    "a|b": r"`\|`",
+    "a\nb": "control",
+    "a\tb": "control",
+    "a\x1b[31m": "control",
+    "a\x7f": "control",
+    "a\0b": "control",
+    "a\u202eb": "seen",
+    "\u200b": "seen",
+    "a\u2028b": "control",
+    "caf\udce9": "control",
+    "a.": "ends",
+    "a ": "ends",
+    " a": "begins",
+    "n" * 201: "too long",
+    "日" * 67: "too long",
+}
+
+
+@pytest.mark.parametrize(("name", "text"), REFUSED.items(), ids=[ascii(name)[:20] for name in REFUSED])
+def test_names_that_cannot_be(home: Home, name: str, text: str) -> None:
+    with pytest.raises(PrefixError, match=text) as caught:
+        prefix_of(home, name)
+    assert caught.value.code == "env-name"
+    assert caught.value.message.isprintable()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["demo", "rocm-5.7", "日本語", "it's $HOME `x` (1)", "a  b", "~", "#1", "%TEMP%", "n" * 200, "é", "👍"],
+)
+def test_names_that_can_be(home: Home, name: str) -> None:
+    prefix = prefix_of(home, name)
+    prefix.own.mkdir(parents=True)
+    prefix.write_record(record_of(name), FILES)
+    assert prefix.record().name == name
+    assert [found.name for found in all_prefixes(home)] == [name]
+    with locked(home.lock("env", name)):
+        pass  # a lock's file has a longer name
+
+
+class TestState:
+    def test_each(self, home: Home, prefix: Prefix) -> None:
+        assert prefix.state == "complete"
+        assert prefix_of(home, "other").state == "absent"
+        (prefix.own / "record.json").unlink()
+        assert prefix.state == "incomplete"
+
+    def test_an_empty_folder_is_no_env_and_nobodys_loss(self, home: Home) -> None:
+        (home.envs / "empty").mkdir(parents=True)
+        assert prefix_of(home, "empty").state == "absent"
+
+    @pytest.mark.parametrize("kind", ["folder", "file", "link to nowhere", "marker that is a file"])
+    def test_what_is_not_ours(self, home: Home, kind: str) -> None:
+        place = home.envs / "theirs"
+        home.envs.mkdir(parents=True)
+        if kind == "file":
+            place.write_text("x")
+        elif kind == "link to nowhere":
+            place.symlink_to("/no/where")
+        else:
+            place.mkdir()
+            (place / (".rocenv" if kind == "marker that is a file" else "data")).write_text("x")
+        assert prefix_of(home, "theirs").state == "foreign"
+        assert all_prefixes(home) == []
+        with pytest.raises(PrefixError, match="not an env") as caught:
+            prefix_of(home, "theirs").record()
+        assert caught.value.code == "env-foreign"
+
+    def test_the_list_leaves_out_what_is_hidden(self, home: Home, prefix: Prefix) -> None:
+        prefix.path.rename(home.envs / ".trash")
+        assert all_prefixes(home) == []
+        assert all_prefixes(Home(home.path / "nowhere")) == []
+
+
+class TestRecord:
+    def test_is_read_as_it_was_written(self, prefix: Prefix) -> None:
+        record = prefix.record()
+        assert record == record_of("demo")
+        assert prefix.files(record) == FILES
+
+    @pytest.mark.parametrize(
+        ("change", "text"),
+        [
+            (lambda plain: plain.update(colour="red"), "unknown key `colour`"),
+            (lambda plain: plain["lock"].update(more=1), r"unknown key `lock\.more`"),
+            (lambda plain: plain.pop("created"), "`created` is missing"),
+            (lambda plain: plain.update(created=5), "`created`"),
+            (lambda plain: plain.update(schema=99), "another version"),
+            (lambda plain: plain.pop("schema"), "another version"),
+        ],
+    )
+    def test_is_never_half_understood(
+        self, prefix: Prefix, change: Callable[[dict[str, object]], object], text: str
+    ) -> None:
+        path = prefix.own / "record.json"
+        plain = json.loads(path.read_text())
+        change(plain)
+        path.write_text(json.dumps(plain))
+        with pytest.raises(DataError, match=text) as caught:
+            prefix.record()
+        assert str(path) in caught.value.message
+
+    @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff\xfe", b'"text"', b"null"])
+    def test_that_is_damaged(self, prefix: Prefix, content: bytes) -> None:
+        (prefix.own / "record.json").write_bytes(content)
+        with pytest.raises(DataError, match=r"record\.json") as caught:
+            prefix.record()
+        assert caught.value.hints
+
+    def test_the_hints_keep_the_lock_before_they_remove_it(self, home: Home) -> None:
+        # The way out has to work when it is pasted as it is.
+        prefix = Prefix(home.envs / "it's demo")
+        prefix.own.mkdir(parents=True)
+        prefix.lock_file.write_text("the lock")
+        fake = home.path / "bin"
+        fake.mkdir()
+        (fake / "rocenv").write_text(
+            f'#!/bin/sh\n[ "$1" = create ] || exec rm -r {shlex.quote(str(prefix.path))}\ncat "$4"\n'
+        )
+        (fake / "rocenv").chmod(0o755)
+        script = "set -e\n" + "\n".join(prefix.made_anew)
+        environ = {"PATH": f"{fake}:{os.environ['PATH']}"}
+        done = subprocess.run(
+            ["sh", "-c", script], cwd=home.path, env=environ, capture_output=True, timeout=20
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (0, b"the lock", b"")
+        assert not prefix.path.exists()
+
+    @pytest.mark.parametrize("damage", ["changed", "deleted"])
+    def test_a_list_of_files_that_the_record_does_not_vouch_for(self, prefix: Prefix, damage: str) -> None:
+        (path,) = prefix.own.glob("files-*.json")
+        record = prefix.record()
+        if damage == "deleted":
+            path.unlink()
+        else:
+            path.write_text(path.read_text().replace("0000", "0001"))
+        with pytest.raises(DataError, match=path.name):
+            prefix.files(record)
+
+    def test_another_one_takes_its_place_with_its_list(self, prefix: Prefix) -> None:
+        files = FILES | {"rocm/b": FileEntry(sha256="1" * 64, size_bytes=1)}
+        record = replace(record_of("demo"), files_sha256=files_sha256(files))
+        prefix.write_record(record, files)
+        assert prefix.files(prefix.record()) == files
+        assert len(list(prefix.own.iterdir())) == 2
+
+    def test_of_an_env_that_was_moved_by_hand(self, home: Home, prefix: Prefix) -> None:
+        moved = prefix_of(home, "moved")
+        prefix.path.rename(moved.path)
+        with pytest.raises(PrefixError, match="from the name `demo`") as caught:
+            moved.record()
+        assert caught.value.hints == ("rocenv repair moved",)
+        assert moved.record_wherever_made().name == "demo"
+
+
+class TestWipe:
+    def test_takes_everything_and_nothing_else(self, prefix: Prefix, tmp_path: Path) -> None:
+        outside = tmp_path / "outside"
+        outside.mkdir()
+        (outside / "mine").write_text("x")
+        (prefix.path / "link").symlink_to(outside)
+        (prefix.path / "deep" / "er").mkdir(parents=True)
+        (prefix.path / "deep" / "er" / "file").write_text("x")
+        (prefix.path / "deep" / "er").chmod(0o555)
+        (prefix.path / "file").write_text("x")
+        prefix.wipe()
+        assert not prefix.path.exists()
+        assert (outside / "mine").read_text() == "x"
+
+    def test_of_an_env_that_lies_elsewhere_behind_a_link(self, home: Home, prefix: Prefix) -> None:
+        elsewhere = home.path / "large disk"
+        prefix.path.rename(elsewhere)
+        prefix.path.symlink_to(elsewhere)
+        prefix.wipe()
+        assert prefix.state == "absent"
+        assert list(elsewhere.iterdir()) == []

@@ -1,0 +1,582 @@
+"""The command line as people and scripts meet it: words, exit codes, documents."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import rocenv
+from rocenv import cli
+from rocenv.commands import list_envs
+from tests.crash.lab import tree
+from tests.debs import file
+from tests.loopback import HTML, Fault
+from tests.mini import LIBRARIES
+
+if TYPE_CHECKING:
+    from tests.mini import Mini
+
+GOLDEN = Path(__file__).parent / "ui"
+SUBCOMMANDS = ("config get", "config set", "config unset", "config path", "cache clear")
+
+
+def pool_path(mini: Mini, name: str) -> str:
+    """Return the address of a package on the server."""
+    (built,) = (built for built in mini.repo.packages if built.name == name)
+    return f"/debian/{built.path}"
+
+
+def replace_in_pool(mini: Mini, name: str, version: str, **more: Any) -> None:
+    """Let the mirror have another version of a package, and the old one no more."""
+    mini.repo.remove(name)
+    mini.repo.add(name, version, [file(f"./{LIBRARIES}/librocblas.so.5", f"of {version}")], **more)
+    mini.repo.publish()
+
+
+class TestWords:
+    @pytest.mark.parametrize("verb", ["", *cli.COMMANDS, *SUBCOMMANDS])
+    def test_help(self, tmp_path: Path, verb: str) -> None:
+        """Compares with `tests/ui`; ROCENV_WRITE_GOLDEN=1 writes the files anew, to look at what changed."""
+        environ = {**os.environ, "COLUMNS": "100", "ROCENV_HOME": str(tmp_path / "home")}
+        command = [sys.executable, "-m", "rocenv", *verb.split(), "--help"]
+        done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=30)
+        assert (done.returncode, done.stderr) == (0, "")
+        golden = GOLDEN / f"{verb.replace(' ', '-') or 'rocenv'}.txt"
+        if os.environ.get("ROCENV_WRITE_GOLDEN"):
+            golden.parent.mkdir(exist_ok=True)
+            golden.write_text(done.stdout)
+        assert done.stdout == golden.read_text()
+        assert not (tmp_path / "home").exists(), "asking for help makes nothing"
+
+    def test_version(self, mini: Mini) -> None:
+        done = mini.run("--version")
+        assert (done.returncode, done.stdout) == (0, f"rocenv {rocenv.__version__}\n")
+
+    @pytest.mark.parametrize(
+        ("argv", "said"),
+        [
+            (("frob",), "no command `frob`"),
+            (("craete", "x"), "Did you mean `create`?"),
+            (("create",), "Missing argument 'NAME'"),
+            (("list", "--frob"), "--frob"),
+            (("create", "x", "--torch", "2", "--no-torch"), "exclude each other"),
+            (("create", "x", "--rocm", "abc"), "`abc` is no version for --rocm"),
+            (("create", "x", "--from", "a.lock", "--rocm", "5.7"), "--from names the whole set"),
+            (("create", "x", "--platform", "amiga"), "--platform"),
+            (("verify", "x", "--upto", "moon"), "'moon' is not one of 'files'"),
+            (("verify", "x", "--timeout", "0"), "--timeout"),
+            (("run", "x"), "Missing argument"),
+            (("run", "x", "--"), "no command to run"),
+            (("cache", "clear", "everything"), "everything"),
+            (("config", "get"), "KEY"),
+            (("list", "extra"), "extra"),
+        ],
+    )
+    def test_wrong_usage(self, mini: Mini, argv: tuple[str, ...], said: str) -> None:
+        done = mini.run(*argv)
+        assert (done.returncode, done.stdout) == (2, ""), done.stderr
+        assert said in done.stderr
+        assert not mini.home.exists() or "abc" in argv
+
+    def test_nothing_at_all_shows_the_help(self, mini: Mini) -> None:
+        done = mini.run()
+        assert done.returncode == 2
+        assert "Usage: rocenv" in done.stderr
+
+    @pytest.mark.parametrize("verb", ["show", "run", "activate", "verify", "repair", "remove", "lock"])
+    def test_an_env_that_is_not_there(self, mini: Mini, verb: str) -> None:
+        done = mini.run(verb, "no such", *(("--", "true") if verb == "run" else ()))
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr == (
+            "error: there is no env `no such`\n\n"
+            "hint: `rocenv list` shows the envs\n"
+            "hint: rocenv create 'no such' --rocm VERSION\n"
+        )
+
+    def test_no_colour_and_no_progress_where_nobody_looks(self, mini: Mini) -> None:
+        mini.create()
+        for argv in (("list",), ("show", "demo"), ("verify", "demo", "--upto", "files"), ("gc",), ("nope",)):
+            done = mini.run(*argv, FORCE_COLOR="")
+            assert "\x1b" not in done.stdout + done.stderr
+
+
+def document(mini: Mini, *argv: str, code: int = 0) -> dict[str, Any]:
+    """Return the one JSON document that a command prints."""
+    done = mini.run(*argv, "--json")
+    assert done.returncode == code, done.stderr
+    found = json.loads(done.stdout)
+    assert isinstance(found, dict)
+    return found
+
+
+class TestDocuments:
+    def test_of_every_command_that_reports(self, mini: Mini) -> None:
+        created = document(mini, "create", "demo", "--rocm", "5.7", "--no-verify")
+        assert list(created) == ["env", "prefix", "plan", "verify"]
+        assert created["prefix"] == str(mini.prefix("demo"))
+        assert created["verify"] is None
+        plan = document(mini, "resolve", "--rocm", "5.7")
+        assert plan == created["plan"] == document(mini, "create", "x", "--rocm", "5.7", "--dry-run")
+        assert list(plan) == ["request", "platform", "target", "components", "environment", "notes"]
+        (part,) = plan["components"]
+        assert {key: part[key] for key in ("kind", "version", "channel", "own_glibc")} == {
+            "kind": "rocm",
+            "version": "5.7.1",
+            "channel": "mini",
+            "own_glibc": False,
+        }
+        assert [list(each) for each in part["artifacts"]] == [
+            ["name", "version", "url", "sha256", "size_bytes"]
+        ] * 2
+        assert "{prefix}" in plan["environment"]["ROCM_PATH"]
+        (listed,) = document(mini, "list")["envs"]
+        assert list(listed) == [
+            *("name", "state", "prefix", "platform", "target", "created", "components", "verified")
+        ]
+        shown = document(mini, "show", "demo")
+        assert {key: shown[key] for key in listed} == listed
+        assert [each["name"] for each in shown["packages"]] == ["mini5-blas", "mini5-hip"]
+        assert (shown["files"], shown["own_loader"]) == (11, "")
+        verified = document(mini, "verify", "demo", "--upto", "files")
+        assert (verified["env"], verified["level"]) == ("demo", "files")
+        assert [(rung["rung"], rung["status"]) for rung in verified["rungs"]] == [("files", "passed")]
+        assert document(mini, "list")["envs"][0]["verified"] == "files"
+        assert document(mini, "repair", "demo") == {"env": "demo", "repaired": []}
+        assert document(mini, "gc") == {"freed": False, "size_bytes": 0, "packages": []}
+        kept = document(mini, "cache")
+        assert [part["name"] for part in kept["cache"]] == ["artifacts", "indices", "wheels"]
+        assert kept["size_bytes"] == sum(part["size_bytes"] for part in kept["cache"]) > 1000
+        locked = json.loads(mini.run("lock", "demo").stdout)
+        assert locked["schema"] == 1
+        assert all(
+            each.keys() >= {"url", "sha256", "size_bytes"} for each in locked["components"][0]["artifacts"]
+        )
+
+    @pytest.mark.parametrize(
+        ("argv", "code", "error"),
+        [
+            (("show", "nosuch"), 1, "env-missing"),
+            (("create", "../x"), 1, "env-name"),
+            (("create", "demo", "--rocm", "9"), 1, "resolution-impossible"),
+            (("resolve", "--rocm", "x"), 2, "usage"),
+            (("resolve", "--frob"), 2, "usage"),
+            (("create", "demo", "--target", "rtx4090"), 1, "target-unknown"),
+            (("create", "demo", "--rocm", "5.7", "--offline"), 1, "offline"),
+            (("create", "demo", "--from", "no.lock"), 1, "data-invalid"),
+        ],
+    )
+    def test_of_an_error(self, mini: Mini, argv: tuple[str, ...], code: int, error: str) -> None:
+        told = document(mini, *argv, code=code)
+        assert told["error"] == error
+        assert told["message"]
+        assert isinstance(told["hints"], list)
+        if error == "resolution-impossible":
+            assert [sorted(each) for each in told["conflict"]] == [
+                ["component", "found", "requirement", "source"]
+            ] * 2
+            (suggestion, *_) = told["suggestions"]
+            assert suggestion["components"] == [{"kind": "rocm", "version": "6.4.3"}]
+            done = mini.run(*shlex.split(suggestion["command"])[1:])
+            assert done.returncode == 0, "what is suggested works"
+
+    def test_no_gpu_and_no_target(self, mini: Mini) -> None:
+        done = mini.run("create", "demo", "--rocm", "5.7", "--json", ROCENV_TARGET="")
+        assert (done.returncode, json.loads(done.stdout)["error"]) == (1, "no-gpu")
+        assert "--target gfx1100" in done.stderr
+
+    def test_where_the_target_comes_from_is_said(self, mini: Mini) -> None:
+        assert "target gfx1100: named by ROCENV_TARGET" in mini.run("resolve", "--rocm", "5.7").stderr
+
+
+class TestDefects:
+    def test_an_unexpected_error_becomes_a_report(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        def broken(_prefix: object) -> None:
+            raise ZeroDivisionError("the cause")
+
+        envs = tmp_path / "envs" / "demo" / ".rocenv"
+        envs.mkdir(parents=True)
+        monkeypatch.setenv("ROCENV_HOME", str(tmp_path))
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+        monkeypatch.setattr(list_envs, "summary", broken)
+        with pytest.raises(SystemExit) as ended:
+            cli.main(["list"])
+        assert ended.value.code == 3
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert "ZeroDivisionError: the cause" in err
+        assert "Traceback" not in err, "that is in the report"
+        match = re.search(r"send `(.+)` to its makers", err)
+        assert match is not None
+        report = Path(match[1]).read_text()
+        for part in ("`rocenv list`", "Traceback", "in broken", f"rocenv {rocenv.__version__}", "Python 3"):
+            assert part in report
+
+    @pytest.mark.parametrize(
+        "argv",
+        [("list",), ("lock", "demo"), ("show", "demo", "--json"), ("--help",)],
+    )
+    def test_whoever_reads_has_gone(self, mini: Mini, argv: tuple[str, ...]) -> None:
+        mini.create()
+        reader, writer = os.pipe()
+        os.close(reader)
+        done = subprocess.run(
+            mini.command(*argv), env=mini.env, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=30
+        )
+        os.close(writer)
+        assert done.returncode in (0, 1), done.stderr
+        for word in ("Traceback", "Exception", "Broken", "unexpected"):
+            assert word not in done.stderr
+
+
+class TestCreate:
+    def test_the_way_of_a_newcomer(self, mini: Mini) -> None:
+        done = mini.run("create", "demo", "--rocm", "5.7", "--no-verify")
+        assert (done.returncode, done.stdout) == (0, "")
+        assert "rocm 5.7.1" in done.stderr
+        match = re.search(r"activate with:  (.+)", done.stderr)
+        assert match is not None
+        shell = subprocess.run(
+            ["sh", "-c", f"{match[1]} && hipconfig"], env=mini.env, capture_output=True, text=True, timeout=20
+        )
+        assert shell.stdout == "hipconfig of the env\n", shell.stderr
+        match = re.search(r"run one command:  rocenv (.+) COMMAND", done.stderr)
+        assert match is not None
+        assert mini.run(*shlex.split(match[1]), "hipconfig").stdout == "hipconfig of the env\n"
+
+    def test_the_same_name_again(self, mini: Mini) -> None:
+        mini.create()
+        before = tree(mini.home / "envs")
+        requests = len(mini.server.requests)
+        done = mini.run("create", "demo", "--rocm", "6.4", "--json")
+        assert (done.returncode, json.loads(done.stdout)["error"]) == (1, "env-exists")
+        assert "hint: rocenv remove demo" in done.stderr
+        assert tree(mini.home / "envs") == before
+        assert len(mini.server.requests) == requests
+
+    def test_a_second_env_fetches_nothing_and_shares_every_file(self, mini: Mini) -> None:
+        mini.create()
+        requests = len(mini.server.requests)
+        mini.create("second", ROCENV_OFFLINE="1")
+        assert len(mini.server.requests) == requests
+        for name in (f"{LIBRARIES}/libamdhip64.so.5.7.1", "usr/bin/hipconfig"):
+            assert os.path.samefile(*(mini.prefix(env) / "rocm" / name for env in ("demo", "second")))
+
+    def test_a_page_instead_of_a_package(self, mini: Mini) -> None:
+        path = pool_path(mini, "mini5-blas")
+        mini.server.always(path, Fault(body=HTML))
+        done = mini.run("create", "demo", "--rocm", "5.7", "--json")
+        assert (done.returncode, json.loads(done.stdout)["error"]) == (1, "hash-mismatch")
+        assert "mini5-blas" in done.stderr
+        assert "web page" in done.stderr
+        assert not mini.prefix("demo").exists()
+        mini.server.always(path, Fault())
+        mini.create()
+
+    def test_a_hostile_package_is_refused_by_name(self, mini: Mini) -> None:
+        mini.repo.remove("mini5-blas")
+        mini.repo.add("mini5-blas", "5.7.1-1", [file("./../../evil", "x")])
+        mini.repo.publish()
+        done = mini.run("create", "demo", "--rocm", "5.7", "--json")
+        assert (done.returncode, json.loads(done.stdout)["error"]) == (1, "archive-refused")
+        assert "mini5-blas 5.7.1-1: `./../../evil` climbs out" in done.stderr
+        assert not any(mini.root.rglob("evil"))
+        assert not mini.prefix("demo").exists()
+
+    def test_packages_that_contradict_each_other(self, mini: Mini) -> None:
+        mini.repo.remove("mini5-blas")
+        mini.repo.add("mini5-blas", "5.7.1-1", [file("./usr/bin", "a file where the other has a folder")])
+        mini.repo.publish()
+        done = mini.run("create", "demo", "--rocm", "5.7", "--json")
+        assert (done.returncode, json.loads(done.stdout)["error"]) == (1, "package-conflict")
+        assert "`usr/bin`" in done.stderr
+        assert mini.run("list").stdout.count("complete") == mini.run("list").stdout.count("incomplete")
+
+    def test_a_file_that_was_damaged_in_the_cache_is_fetched_anew(self, mini: Mini) -> None:
+        mini.create()
+        assert mini.run("remove", "demo").returncode == 0
+        assert mini.run("gc", "-y").returncode == 0
+        for path in (mini.home / "cache" / "artifacts").iterdir():
+            if not path.suffix:
+                path.write_bytes(path.read_bytes()[:-1] + b"\xff")
+        done = mini.create()
+        assert "was damaged in the cache" in done.stderr
+        assert [len(mini.server.seen(pool_path(mini, name))) for name in ("mini5-hip", "mini5-blas")] == [
+            2,
+            2,
+        ]
+        assert mini.run("verify", "demo", "--upto", "files").returncode == 0
+
+    @pytest.mark.parametrize("change", ["gone", "replaced"])
+    def test_a_mirror_that_moved_on_is_asked_once_more(self, mini: Mini, change: str) -> None:
+        assert mini.run("resolve", "--rocm", "5.7").returncode == 0  # and keeps the index for some hours
+        replace_in_pool(mini, "mini5-blas", "5.7.1-9" if change == "gone" else "5.7.1-1")
+        done = mini.create()
+        assert done.stderr.count("the mirror has moved on") == 1
+        library = mini.prefix("demo") / "rocm" / LIBRARIES / "librocblas.so.5"
+        assert library.read_text() == ("of 5.7.1-9" if change == "gone" else "of 5.7.1-1")
+
+    def test_a_mirror_that_goes_on_contradicting_itself_is_an_error(self, mini: Mini) -> None:
+        mini.server.always(pool_path(mini, "mini5-blas"), Fault(body=b"other bytes"))
+        done = mini.run("create", "demo", "--rocm", "5.7")
+        assert done.returncode == 1
+        assert "sha256" in done.stderr
+        assert "moved on" not in done.stderr
+        assert len(mini.server.seen(pool_path(mini, "mini5-blas"))) <= 2
+
+
+class TestLocks:
+    def test_an_env_from_a_lock_is_identical(self, mini: Mini) -> None:
+        mini.create("demo", "--rocm", "6.4")
+        lock = mini.root / "my demo.lock"
+        done = mini.run("lock", "demo", "-o", str(lock))
+        assert (done.returncode, done.stdout) == (0, "")
+        assert shlex.quote(str(lock)) in done.stderr
+        assert mini.run("lock", "demo").stdout == lock.read_text()
+        before = tree(mini.prefix("demo") / "rocm")
+        shutil.rmtree(mini.home)
+        mini.repo.add("mini6-hip", "6.4.3-2", [])  # a newer one makes no difference
+        mini.repo.publish()
+        done = mini.run("create", "demo", "--from", str(lock), "--no-verify")
+        assert done.returncode == 0, done.stderr
+        assert tree(mini.prefix("demo") / "rocm") == before
+        assert (mini.prefix("demo") / "rocenv.lock").read_text() == lock.read_text()
+
+    def test_a_package_that_left_the_mirror(self, mini: Mini) -> None:
+        mini.create()
+        lock = mini.root / "demo.lock"
+        assert mini.run("lock", "demo", "-o", str(lock)).returncode == 0
+        shutil.rmtree(mini.home)
+        replace_in_pool(mini, "mini5-blas", "5.7.1-9")
+        done = mini.run("create", "new", "--from", str(lock), "--json")
+        told = json.loads(done.stdout)
+        assert (done.returncode, told["error"]) == (1, "left-the-mirror")
+        assert "mini5-blas" in told["message"]
+        assert "the nearest set there is now: ROCm 5.7.1 from mini" in told["hints"][0]
+        command = shlex.split(told["hints"][0].split("`")[1])
+        assert command[:3] == ["rocenv", "create", "new"]
+        assert mini.run(*command[1:], "--no-verify").returncode == 0
+
+    def test_that_left_the_mirror_and_lies_in_the_cache_is_no_matter(self, mini: Mini) -> None:
+        mini.create()
+        lock = mini.prefix("demo") / "rocenv.lock"
+        replace_in_pool(mini, "mini5-blas", "5.7.1-9")
+        assert mini.run("create", "new", "--from", str(lock), "--no-verify").returncode == 0
+        assert mini.run("clone", "demo", "third").returncode == 0
+
+    @pytest.mark.parametrize("where", ["pipe", "link", "folder"])
+    def test_where_a_lock_can_be_written(self, mini: Mini, where: str) -> None:
+        mini.create()
+        text = mini.run("lock", "demo").stdout
+        place = mini.root / "place"
+        if where == "pipe":
+            done = mini.run("lock", "demo", "-o", "/dev/stdout")
+            assert (done.returncode, done.stdout) == (0, text)
+        elif where == "link":
+            (mini.root / "real").write_text("old")
+            place.symlink_to("real")
+            assert mini.run("lock", "demo", "-o", str(place)).returncode == 0
+            assert place.is_symlink()
+            assert (mini.root / "real").read_text() == text
+        else:
+            place.mkdir()
+            done = mini.run("lock", "demo", "-o", str(place))
+            assert done.returncode == 1
+            assert f"cannot write `{place}`" in done.stderr
+
+
+@pytest.fixture
+def demo(mini: Mini) -> Mini:
+    mini.create()
+    return mini
+
+
+PRINT_ARGUMENTS = "import sys; print(sys.argv[1:])"
+
+
+class TestRun:
+    @pytest.mark.parametrize("code", [0, 1, 2, 3, 7, 126, 255])
+    def test_passes_exit_codes_on(self, demo: Mini, code: int) -> None:
+        assert demo.run("run", "demo", "--", "sh", "-c", f"exit {code}").returncode == code
+
+    @pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGKILL, signal.SIGTERM])
+    def test_passes_signals_on(self, demo: Mini, number: signal.Signals) -> None:
+        assert demo.run("run", "demo", "--", "sh", "-c", f"kill -{number.value} $$").returncode == -number
+
+    @pytest.mark.parametrize("set_", ["5.7", "6.4"])
+    def test_passes_arguments_on_as_they_are(self, mini: Mini, set_: str) -> None:
+        mini.create("demo", "--rocm", set_)
+        argv = [
+            "",
+            "a b",
+            "it's",
+            '"$HOME" `x` \\n',
+            "line\nbreak",
+            "--json",
+            "--help",
+            "--",
+            "-x",
+            "日本語",
+            "*",
+        ]
+        for separator in (["--"], []):
+            done = mini.run("run", "demo", *separator, sys.executable, "-c", PRINT_ARGUMENTS, *argv)
+            assert (done.returncode, done.stdout) == (0, f"{argv}\n"), done.stderr
+
+    def test_passes_the_streams_on(self, demo: Mini) -> None:
+        data = bytes(range(256)) * 1000
+        script = "cat; echo to stderr >&2"
+        command = demo.command("run", "demo", "--", "sh", "-c", script)
+        done = subprocess.run(command, env=demo.env, input=data, capture_output=True, timeout=30)
+        assert (done.stdout, done.stderr) == (data, b"to stderr\n")
+
+    def test_ignores_no_signal_that_the_caller_did_not_ignore(self, demo: Mini) -> None:
+        # Python ignores SIGPIPE, and what is ignored stays so in the program that takes its place.
+        mask = ["grep", "SigIgn", "/proc/self/status"]
+        plain = subprocess.run(mask, capture_output=True, text=True, check=True, timeout=20).stdout
+        assert demo.run("run", "demo", "--", *mask).stdout == plain
+
+    @pytest.mark.parametrize("set_", ["5.7", "6.4"])
+    def test_its_environment_is_that_of_an_activated_shell(self, mini: Mini, set_: str) -> None:
+        mini.create("demo", "--rocm", set_)
+        before = {**mini.env, "LD_LIBRARY_PATH": "/l:/m", "ROCM_PATH": "/opt/rocm", "ODD": "line\nbreak"}
+        command = mini.command("run", "demo", "--", "env", "-0")
+        run = subprocess.run(command, env=before, cwd="/", capture_output=True, text=True, timeout=30)
+        script = f". {shlex.quote(str(mini.prefix('demo') / 'activate'))} && env -0"
+        shell = subprocess.run(
+            ["sh", "-c", script], env=before, cwd="/", capture_output=True, text=True, timeout=30
+        )
+
+        def told(text: str) -> set[str]:
+            own = ("PWD=", "OLDPWD=", "SHLVL=", "_=")  # of any shell
+            return {each for each in text.split("\0") if not each.startswith(own)}
+
+        assert told(run.stdout) == told(shell.stdout)
+        assert f"ROCM_PATH={mini.prefix('demo')}/rocm/usr" in told(run.stdout)
+
+    def test_programs_that_cannot_be_started(self, demo: Mini) -> None:
+        (demo.root / "plain").write_text("echo hello")
+        (demo.root / "odd").write_text("#!/no/such/interpreter\n")
+        (demo.root / "odd").chmod(0o755)
+        for program, code in (
+            ("nosuch", 127),
+            ("./nosuch", 127),
+            ("./plain", 126),
+            ("/", 126),
+            ("./odd", 126),
+        ):
+            done = demo.run("run", "demo", "--", program)
+            assert (done.returncode, done.stdout) == (code, ""), done.stderr
+            assert done.stderr.startswith("error: "), done.stderr
+            assert program in done.stderr
+
+    def test_a_script_that_names_no_interpreter_is_run_by_sh(self, demo: Mini) -> None:
+        (demo.root / "script").write_text('echo "$# $1 $ROCM_PATH"\n')
+        (demo.root / "script").chmod(0o755)
+        done = demo.run("run", "demo", "--", "./script", "a b")
+        assert done.stdout == f"1 a b {demo.prefix('demo')}/rocm/usr\n", done.stderr
+
+    def test_an_env_that_is_not_whole(self, demo: Mini) -> None:
+        (demo.prefix("demo") / ".rocenv" / "record.json").unlink()
+        done = demo.run("run", "demo", "--", "true")
+        assert done.returncode == 1
+        assert "is incomplete" in done.stderr
+        assert "hint: rocenv remove demo" in done.stderr
+
+
+class TestActivate:
+    def test_bare_it_says_what_to_type(self, demo: Mini) -> None:
+        done = demo.run("activate", "demo")
+        assert done.returncode == 1
+        script = f"{done.stdout}\nhipconfig && deactivate && ! command -v hipconfig"
+        shell = subprocess.run(["sh", "-c", script], env=demo.env, capture_output=True, text=True, timeout=20)
+        assert (shell.returncode, shell.stdout) == (0, "hipconfig of the env\n"), shell.stderr
+
+    def test_with_a_shell_it_prints_the_script(self, demo: Mini) -> None:
+        done = demo.run("activate", "demo", "--shell", "sh")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout == (demo.prefix("demo") / "activate").read_text()
+
+
+class TestHousekeeping:
+    def test_gc_frees_what_no_env_needs_and_only_that(self, demo: Mini) -> None:
+        demo.create("other", "--rocm", "6.4")
+        assert demo.run("remove", "demo").returncode == 0
+        told = document(demo, "gc")
+        assert (told["freed"], len(told["packages"])) == (False, 2)
+        freed = document(demo, "gc", "-y")
+        assert freed == {**told, "freed": True}
+        assert document(demo, "gc") == {"freed": False, "size_bytes": 0, "packages": []}
+        assert demo.run("verify", "other", "--upto", "files").returncode == 0
+        demo.create(ROCENV_OFFLINE="1")
+
+    def test_gc_keeps_what_a_moved_env_needs(self, demo: Mini) -> None:
+        demo.prefix("demo").rename(demo.prefix("moved"))
+        assert document(demo, "gc", "-y")["packages"] == []
+
+    def test_cache_is_freed_by_parts(self, demo: Mini) -> None:
+        assert demo.run("cache", "clear", "indices").returncode == 0
+        sizes = {part["name"]: part["size_bytes"] for part in document(demo, "cache")["cache"]}
+        assert sizes["indices"] == 0 < sizes["artifacts"]
+        assert demo.run("cache", "clear").returncode == 0
+        assert document(demo, "cache")["size_bytes"] == 0
+        assert demo.run("verify", "demo", "--upto", "files").returncode == 0
+
+    def test_clone_is_the_set_and_not_what_was_added(self, demo: Mini) -> None:
+        (demo.prefix("demo") / "mine.txt").write_text("x")
+        assert demo.run("clone", "demo", "copy").returncode == 0
+        assert not (demo.prefix("copy") / "mine.txt").exists()
+        assert demo.run("verify", "copy", "--upto", "files").returncode == 0
+        done = demo.run("clone", "nosuch", "third")
+        assert done.returncode == 1
+        assert "`nosuch`" in done.stderr
+
+    def test_defaults_are_taken_and_can_be_overruled(self, mini: Mini) -> None:
+        for key, value in (("rocm", "5.7"), ("torch", "*")):
+            assert mini.run("config", "set", f"defaults.{key}", value).returncode == 0
+        plan = document(mini, "resolve", "--no-torch")
+        assert plan["components"][0]["version"] == "5.7.1"
+        assert "torch" not in plan["request"]
+        assert document(mini, "resolve", "--no-torch", "--rocm", "6.4")["components"][0]["version"] == "6.4.3"
+        assert document(mini, "resolve", code=1)["error"] == "resolution-impossible"
+
+    def test_config_round_trip(self, mini: Mini) -> None:
+        assert mini.run("config", "get", "defaults.rocm").returncode == 1
+        assert mini.run("config", "set", "defaults.rocm", ">=6.1,<6.3").returncode == 0
+        assert mini.run("config", "get", "defaults.rocm").stdout == ">=6.1,<6.3\n"
+        assert mini.run("config", "path").stdout == f"{mini.home / 'config.toml'}\n"
+        assert mini.run("config", "unset", "defaults.rocm").returncode == 0
+        assert mini.run("config", "get", "defaults.rocm").returncode == 1
+
+    def test_list_shows_every_state(self, demo: Mini) -> None:
+        (demo.prefix("half") / ".rocenv").mkdir(parents=True)
+        (demo.prefix("theirs")).mkdir()
+        (demo.prefix("theirs") / "x").write_text("x")
+        demo.create("odd")
+        (demo.prefix("odd") / ".rocenv" / "record.json").write_text("{}")
+        states = {env["name"]: env["state"] for env in document(demo, "list")["envs"]}
+        assert states == {"demo": "complete", "half": "incomplete", "odd": "damaged"}
+        text = demo.run("list").stdout
+        assert "(incomplete)" in text
+        assert "(damaged)" in text
+
+    def test_verify_without_a_right_to_keep_the_result(self, demo: Mini) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            (demo.prefix("demo") / ".rocenv" / "verified.json").unlink()
+        (demo.prefix("demo") / ".rocenv" / "verified.json").mkdir()
+        done = demo.run("verify", "demo", "--upto", "files")
+        assert done.returncode == 0
+        assert "could not be kept" in done.stderr

@@ -1,0 +1,444 @@
+"""Which channel a plan takes, what it says about those it could not take, and locks."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rocenv.errors import DataError, FetchError, ResolutionImpossible
+from rocenv.home import Home
+from rocenv.matrix.load import load
+from rocenv.model import Artifact, Component, EnvChange, Layout, Lock, Request
+from rocenv.net import Network
+from rocenv.outage import REMEMBERED_FOR_S
+from rocenv.plan import Work, artifacts_of, lock_text, make_plan, read_lock, relocated
+from tests.loopback import Fault, Loopback
+from tests.mini import FUTURE_GLIBC, LIBRARIES, LOADER
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.mini import Mini
+
+_ROW = 'source = "tests"\nchecked = "2026-11-20"\n'
+# A channel that is preferred, since a maker's comes before a distribution's; the same packages behind it.
+_MAKER = """schema = 1
+[[repo]]
+name = "maker"
+base = "{url}/maker"
+suite = "mini"
+keyrings = ["/usr/share/keyrings/mini.gpg"]
+{row}
+[[channel]]
+name = "maker"
+title = "The maker's archive"
+by = "maker"
+repos = ["maker"]
+{row}
+"""
+_SET = """[[rocm]]
+version = "{version}"
+channel = "maker"
+packages = ["mini5-hip"]
+compiles = ["gfx1100"]
+blas = ["gfx1100"]
+official = ["gfx1100"]
+status = "maker"
+{row}[rocm.layout]
+root = "usr"
+library_dirs = ["usr/lib/x86_64-linux-gnu"]
+libraries = {{ hip = "libamdhip64.so.5" }}
+"""
+IN_RELEASE = "/maker/dists/mini/InRelease"
+UNREACHABLE = Fault(body=b"x", cut_after=0)
+
+
+class Planner:
+    """Plans in the mini world."""
+
+    def __init__(self, mini: Mini) -> None:
+        self.mini = mini
+        self.network = Network(pause_s=0.001)
+
+    def plan(self, max_age_s: float = 3600, **wishes: str) -> Lock:
+        request = Request(**{"target": "gfx1100", "rocm": "5.7", **wishes})
+        return make_plan(request, self.work(max_age_s))
+
+    def work(self, max_age_s: float = 3600) -> Work:
+        return Work(
+            matrix=load(),
+            home=Home(self.mini.home),
+            network=self.network,
+            tell=lambda _line: None,
+            max_age_s=max_age_s,
+        )
+
+    def add_maker(self, *versions: str) -> None:
+        text = _MAKER.format(url=self.mini.server.url, row=_ROW)
+        text += "".join(_SET.format(version=version, row=_ROW) for version in versions)
+        (self.mini.root / "profiles/maker.toml").write_text(text)
+
+    def serve_maker(self) -> None:
+        (self.mini.root / "www/maker").symlink_to("debian")
+
+    def break_maker(self) -> None:
+        self.mini.server.always(IN_RELEASE, UNREACHABLE)
+
+    def asked_maker(self) -> int:
+        return len(self.mini.server.seen(IN_RELEASE))
+
+
+@pytest.fixture
+def planner(mini: Mini, monkeypatch: pytest.MonkeyPatch) -> Planner:
+    for name, value in mini.env.items():
+        monkeypatch.setenv(name, value)
+    return Planner(mini)
+
+
+def channels(lock: Lock) -> list[str]:
+    return [component.channel for component in lock.components]
+
+
+# ---------------------------------------------------------------- a plan
+
+
+def test_a_plan_names_every_file(planner: Planner) -> None:
+    lock = planner.plan()
+    (rocm,) = lock.components
+    assert (rocm.kind, rocm.version, rocm.channel) == ("rocm", "5.7.1", "mini")
+    assert [artifact.name for artifact in rocm.artifacts] == ["mini5-blas", "mini5-hip"]
+    assert all(len(artifact.sha256) == 64 and artifact.size_bytes for artifact in rocm.artifacts)
+    assert (rocm.loader, rocm.glibc) == ("", "2.17")
+    assert lock.target == "gfx1100"
+    assert lock.environment == (
+        EnvChange(action="set", name="ROCM_PATH", value="{prefix}/rocm/usr"),
+        EnvChange(action="prepend", name="PATH", value="{prefix}/rocm/usr/bin"),
+        EnvChange(action="prepend", name="LD_LIBRARY_PATH", value=f"{{prefix}}/rocm/{LIBRARIES}"),
+    )
+    assert lock.notes == ()
+
+
+def test_a_set_with_a_c_library_of_its_own_puts_nothing_on_the_search_path(planner: Planner) -> None:
+    lock = planner.plan(rocm="6.4")
+    assert lock.components[0].loader == LOADER
+    assert lock.components[0].glibc == FUTURE_GLIBC
+    assert "LD_LIBRARY_PATH" not in {change.name for change in lock.environment}
+    assert any(FUTURE_GLIBC in note and "its own" in note for note in lock.notes)
+
+
+def test_the_same_world_gives_the_same_plan(planner: Planner) -> None:
+    assert lock_text(planner.plan()) == lock_text(planner.plan(max_age_s=0))
+
+
+# ---------------------------------------------------------------- a channel that cannot be had
+
+
+def test_the_preferred_channel_is_taken_without_a_word(planner: Planner) -> None:
+    planner.add_maker("5.7.1")
+    planner.serve_maker()
+    lock = planner.plan()
+    assert channels(lock) == ["maker"]
+    assert lock.notes == ()
+
+
+def test_the_second_channel_is_taken_with_a_word(planner: Planner) -> None:
+    planner.add_maker("5.7.1")
+    lock = planner.plan()
+    assert channels(lock) == ["mini"]
+    (note,) = lock.notes
+    url = f"{planner.mini.server.url}{IN_RELEASE}"
+    assert (
+        note == f"preferred, but not to be had: ROCm 5.7.1 of channel maker: `{url}` answers 404 (Not Found)"
+    )
+
+
+def test_several_sets_of_a_channel_that_is_down_are_one_note_and_one_question(planner: Planner) -> None:
+    planner.add_maker("5.7.0", "5.7.1", "5.7.2", "5.7.3", "5.7.4")
+    planner.break_maker()
+    lock = planner.plan()
+    (note,) = lock.notes
+    assert "ROCm 5.7.4 and 4 more of channel maker: the connection to `127.0.0.1` broke" in note
+    assert note.count(IN_RELEASE) == 1
+    assert planner.asked_maker() == 4, "the tries of one question"
+
+
+def test_a_set_that_is_not_whole_in_its_channel_is_passed_over_with_a_word(planner: Planner) -> None:
+    planner.add_maker("5.7.1")
+    planner.serve_maker()
+    path = planner.mini.root / "profiles/maker.toml"
+    path.write_text(path.read_text().replace("mini5-hip", "hip-runtime-amd"))
+    lock = planner.plan()
+    assert channels(lock) == ["mini"]
+    assert "`hip-runtime-amd`, needed by the set itself, cannot be met" in lock.notes[0]
+
+
+def test_a_series_that_has_moved_out_of_what_was_asked_for(planner: Planner) -> None:
+    path = planner.mini.root / "profiles/mini.toml"
+    path.write_text(
+        path.read_text().replace(
+            'version = "5.7.1"\n', 'version = "5.7"\nfloating = true\nversion_package = "mini5-hip"\n'
+        )
+    )
+    assert planner.plan(rocm="5.7.1").components[0].version == "5.7.1"
+    with pytest.raises(ResolutionImpossible, match=r"channel mini is at 5\.7\.1 now"):
+        planner.plan(rocm="5.7.9")
+
+
+def test_where_no_channel_can_be_had_every_reason_is_told(planner: Planner) -> None:
+    planner.add_maker("5.7.1")
+    planner.break_maker()
+    planner.mini.repo.publish(key=None, fields={"SHA256": ""})
+    with pytest.raises(FetchError) as caught:
+        planner.plan()
+    message = caught.value.message
+    assert message.startswith(
+        "sets fit ROCm 5.7 for gfx1100, but none can be had: ROCm 5.7.1 of channel maker: "
+    )
+    assert "; ROCm 5.7.1 of channel mini: the index of `mini` in `debian:` lists no" in message
+    assert caught.value.code == "fetch-failed"
+    assert any("mirrors." in hint for hint in caught.value.hints)
+
+
+def test_only_the_asked_channel_is_tried(planner: Planner) -> None:
+    planner.add_maker("5.7.1")
+    planner.break_maker()
+    assert channels(planner.plan(channel="mini")) == ["mini"]
+    assert planner.asked_maker() == 0
+    with pytest.raises(FetchError) as caught:
+        planner.plan(channel="maker")
+    assert caught.value.code == "unreachable"
+
+
+# ---------------------------------------------------------------- a channel that did not answer
+
+
+def test_a_channel_that_did_not_answer_is_not_asked_again_for_some_minutes(planner: Planner) -> None:
+    planner.add_maker("5.7.1")
+    planner.break_maker()
+    planner.plan()
+    asked = planner.asked_maker()
+    lock = planner.plan()
+    assert planner.asked_maker() == asked
+    assert lock.notes[0].endswith("(tried 0 min ago)")
+
+
+@pytest.mark.parametrize("way", ["channel", "max_age", "mirrors", "time", "clock set back", "damage"])
+def test_but_it_is_asked(planner: Planner, way: str) -> None:
+    """Where the user names it, wants fresh news or has set a mirror; and once it is long ago."""
+    planner.add_maker("5.7.1")
+    planner.break_maker()
+    planner.plan()
+    planner.serve_maker()
+    planner.mini.server.always(IN_RELEASE, Fault())
+    note = planner.mini.home / "cache/indices/unreachable-maker.json"
+    plain = json.loads(note.read_text())
+    if way == "mirrors":
+        planner.network = replace(planner.network, mirrors=(("https://example.org/", ("https://other/",)),))
+    elif way == "time":
+        note.write_text(json.dumps(plain | {"at_s": time.time() - REMEMBERED_FOR_S - 1}))
+    elif way == "clock set back":
+        note.write_text(json.dumps(plain | {"at_s": time.time() + 3600}))
+    elif way == "damage":
+        note.write_text("[]")
+    lock = planner.plan(
+        channel="maker" if way == "channel" else "", max_age_s=0 if way == "max_age" else 3600
+    )
+    assert channels(lock) == ["maker"]
+
+
+def test_once_it_answers_the_outage_is_forgotten(planner: Planner) -> None:
+    planner.add_maker("5.7.1")
+    planner.break_maker()
+    planner.plan()
+    planner.serve_maker()
+    planner.mini.server.always(IN_RELEASE, Fault())
+    planner.plan(channel="maker")
+    assert channels(planner.plan()) == ["maker"]
+
+
+def test_a_refusal_is_not_an_outage(planner: Planner) -> None:
+    """What a server answers may be put right at any moment; asking again costs no timeout."""
+    planner.add_maker("5.7.1")
+    assert channels(planner.plan()) == ["mini"]
+    planner.serve_maker()
+    assert channels(planner.plan()) == ["maker"]
+
+
+# ---------------------------------------------------------------- locks
+
+
+def test_a_lock_is_read_as_it_was_written(planner: Planner, tmp_path: Path) -> None:
+    lock = planner.plan(rocm="6.4")
+    path = tmp_path / "a lock"
+    path.write_text(lock_text(lock))
+    assert read_lock(path) == lock
+    assert lock_text(read_lock(path)) == path.read_text()
+
+
+def test_every_field_of_a_lock_survives(tmp_path: Path) -> None:
+    wheel = Artifact(
+        kind="wheel",
+        name="torch",
+        version="2.5.1+rocm6.2",
+        url="https://download.pytorch.org/whl/rocm6.2/torch-2.5.1%2Brocm6.2-cp311-cp311-linux_x86_64.whl",
+        sha256="ab" * 32,
+        size_bytes=1,
+        installed_bytes=2,
+        repo="amd",
+        path="pool/x",
+    )
+    layout = Layout(
+        root="opt/rocm",
+        library_dirs=("opt/rocm/lib", "usr/lib"),
+        libraries={"hip": "libamdhip64.so.6"},
+        bin="opt/rocm/bin",
+        device_libs="opt/rocm/amdgcn/bitcode",
+        runtime={"hip": "6.2"},
+    )
+    component = Component(
+        kind="torch",
+        name="torch",
+        version="2.5.1",
+        channel="https://download.pytorch.org/whl/rocm6.2",
+        why="because of “quotes” and ümlauts",
+        artifacts=(wheel,),
+        glibc="2.38",
+        loader=LOADER,
+        layout=layout,
+        python="3.11.7",
+    )
+    lock = Lock(
+        request=Request(rocm="6.2", torch="*", python="3.11", target="gfx1100", channel="amd"),
+        platform="linux",
+        target="gfx1100",
+        components=(component,),
+        environment=(EnvChange(action="unset", name="HIP_VISIBLE_DEVICES"),),
+        notes=("one", "two"),
+    )
+    path = tmp_path / "x.lock"
+    path.write_text(lock_text(lock))
+    assert read_lock(path) == lock
+    assert lock_text(read_lock(path)) == path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "is not valid JSON"),
+        ("not json", "is not valid JSON"),
+        ("[]", "is no lock"),
+        ('"lock"', "is no lock"),
+        ("{}", "is no lock"),
+        ('{"schema": "1"}', "is no lock"),
+        ('{"schema": 1}', "key `request` is missing"),
+        ('{"schema": 2, "future": true}', "is of a newer rocenv"),
+    ],
+)
+def test_what_is_no_lock(tmp_path: Path, content: str, said: str) -> None:
+    path = tmp_path / "x.lock"
+    path.write_text(content)
+    with pytest.raises(DataError, match=said) as caught:
+        read_lock(path)
+    assert str(path) in caught.value.message
+    if "newer" in said:
+        assert "--upgrade" in caught.value.hints[0]
+
+
+@pytest.mark.parametrize("name", ["missing", "."])
+def test_a_lock_that_cannot_be_read(tmp_path: Path, name: str) -> None:
+    with pytest.raises(DataError, match="cannot read the lock"):
+        read_lock(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("keys", "value", "said"),
+    [
+        (("target",), 1100, "`target` in .* is a int, not a str"),
+        (
+            ("components", 0, "artifacts", 0, "size_bytes"),
+            "1",
+            r"`components\[0\]\.artifacts\[0\]\.size_bytes`",
+        ),
+        (("components", 0, "kind"), "cuda", r"`components\[0\]\.kind` in .* is 'cuda'"),
+        (("components", 0, "surprise"), 1, r"unknown key `components\[0\]\.surprise`"),
+        (("components", 0, "artifacts", 0, "sha256"), "../../../../tmp/x", "the sha256 of `mini5-blas`"),
+        (("components", 0, "artifacts", 0, "sha256"), "AB" * 32, "the sha256 of `mini5-blas`"),
+        (("components", 0, "layout", "root"), "../..", r"`\.\./\.\.` in .* leads out of the env"),
+        (
+            ("components", 0, "layout", "library_dirs"),
+            ["usr/lib", "/opt/rocm/lib"],
+            "`/opt/rocm/lib` in .* leads out",
+        ),
+        (("components", 0, "layout", "libraries"), {"hip": "/usr/lib/x.so"}, "leads out of the env"),
+        (("components", 0, "loader"), "../../evil", "leads out of the env"),
+    ],
+)
+def test_a_lock_that_must_not_be_built(
+    planner: Planner, tmp_path: Path, keys: tuple[Any, ...], value: object, said: str
+) -> None:
+    plain = json.loads(lock_text(planner.plan()))
+    place = plain
+    for key in keys[:-1]:
+        place = place[key]
+    place[keys[-1]] = value
+    path = tmp_path / "x.lock"
+    path.write_text(json.dumps(plain))
+    with pytest.raises(DataError, match=said):
+        read_lock(path)
+
+
+def test_a_lock_made_elsewhere_uses_this_machines_mirror(planner: Planner) -> None:
+    here = planner.plan()
+    elsewhere = _with_urls(here, "http://mirror.example.org/debian")
+    assert relocated(elsewhere, planner.work()) == here
+
+
+def test_an_address_that_is_one_of_this_machines_stays(planner: Planner) -> None:
+    lock = planner.plan()
+    with Loopback() as other:
+        planner.network = replace(planner.network, mirrors=(("debian:", (f"{other.url}/debian",)),))
+        assert relocated(lock, planner.work()) == lock
+
+
+def test_on_a_machine_without_a_mirror_a_lock_keeps_its_addresses(planner: Planner) -> None:
+    elsewhere = _with_urls(planner.plan(), "http://mirror.example.org/debian")
+    (planner.mini.sysroot / "etc/apt/sources.list.d/mini.sources").unlink()
+    assert relocated(elsewhere, planner.work()) == elsewhere
+
+
+def test_a_lock_of_a_repository_that_is_not_known_keeps_its_addresses(planner: Planner) -> None:
+    lock = _with_urls(planner.plan(), "http://mirror.example.org/debian", repo="gone")
+    assert relocated(lock, planner.work()) == lock
+
+
+def test_the_files_of_a_set_are_counted_once(planner: Planner) -> None:
+    lock = planner.plan()
+    twice = replace(lock, components=lock.components * 2)
+    assert artifacts_of(twice) == lock.components[0].artifacts
+
+
+def test_an_env_from_a_lock_is_the_same_env(mini: Mini) -> None:
+    mini.create("one")
+    lock = mini.root / "one.lock"
+    lock.write_text(mini.run("lock", "one").stdout)
+    done = mini.run("create", "two", "--from", str(lock), "--no-verify")
+    assert done.returncode == 0, done.stderr
+    assert mini.run("lock", "two").stdout == lock.read_text()
+
+
+def _with_urls(lock: Lock, base: str, *, repo: str = "mini") -> Lock:
+    components = [
+        replace(
+            component,
+            artifacts=tuple(
+                replace(artifact, url=f"{base}/{artifact.path}", repo=repo)
+                for artifact in component.artifacts
+            ),
+        )
+        for component in lock.components
+    ]
+    return replace(lock, components=tuple(components))

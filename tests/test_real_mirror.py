@@ -1,0 +1,77 @@
+"""The real indices of the distribution, from the mirror that this machine's apt is set up with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rocenv import config
+from rocenv.errors import FetchError
+from rocenv.home import Home
+from rocenv.matrix.load import load
+from rocenv.model import Lock, Request
+from rocenv.net import Network
+from rocenv.plan import Work, make_plan
+from rocenv.sources import apt
+from rocenv.sources.apt.version import compare
+from rocenv.system import glibc_version
+from tests.network import require_network
+
+NO_NETWORK = ("unreachable", "offline", "server-error", "certificate", "no-mirror")
+
+
+def plan(request: Request, home: Home, *, repo: str) -> Lock:
+    network = Network(mirrors=config.load(Home.default().config_file).mirrors)
+    matrix = load(Path(__file__).parents[1] / "profiles")
+    if not apt.addresses(matrix.repos[repo], "", network):
+        require_network("neither this machine's apt nor `[mirrors]` knows a mirror of Debian")
+    work = Work(matrix=matrix, home=home, network=network, tell=lambda _line: None)
+    try:
+        return make_plan(request, work)
+    except FetchError as error:
+        if error.code in NO_NETWORK:
+            require_network(error.message)
+        raise
+
+
+@pytest.mark.network
+@pytest.mark.parametrize(
+    ("channel", "rocm", "target", "libraries"),
+    [
+        (
+            "debian-trixie",
+            "5.7",
+            "gfx1100",
+            {"libamdhip64-5", "libhsa-runtime64-1", "librocblas0", "libnuma1"},
+        ),
+        (
+            "debian-forky",
+            "6.4",
+            "gfx1201",
+            {"libamdhip64-6", "libhsa-runtime64-1", "librocblas4", "libnuma1"},
+        ),
+    ],
+)
+def test_a_real_set(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    channel: str,
+    rocm: str,
+    target: str,
+    libraries: set[str],
+) -> None:
+    monkeypatch.delenv("ROCENV_SYSROOT", raising=False)
+    request = Request(rocm=rocm, target=target, channel=channel)
+    lock = plan(request, Home(tmp_path / "home"), repo=channel)
+    (component,) = lock.components
+    names = {artifact.name for artifact in component.artifacts}
+    assert libraries <= names
+    assert component.version.startswith(rocm)
+    assert not any(name.startswith(("perl", "dpkg", "debconf", "python3")) for name in names)
+    machine = glibc_version()
+    is_older = machine is None or compare(f"{machine[0]}.{machine[1]}", component.glibc) < 0
+    assert ("libc6" in names) is is_older
+    assert bool(component.loader) is is_older
+    assert 10 < len(names) < 60
+    assert sum(artifact.size_bytes for artifact in component.artifacts) > 100_000_000
