@@ -227,7 +227,7 @@ class TestDefects:
 
     @pytest.mark.parametrize(
         "argv",
-        [("list",), ("lock", "demo"), ("show", "demo", "--json"), ("--help",)],
+        [("list",), ("lock", "demo"), ("show", "demo", "--json"), ("show", "none", "--json"), ("--help",)],
     )
     def test_whoever_reads_has_gone(self, mini: Mini, argv: tuple[str, ...]) -> None:
         mini.create()

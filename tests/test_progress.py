@@ -166,7 +166,9 @@ def on_terminal(seconds: float, *more: str, **environ: str) -> tuple[str, str]:
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
     base = {
-        name: value for name, value in os.environ.items() if name not in ("CI", "NO_COLOR", "FORCE_COLOR")
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("CI", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES")
     }
     child = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(PROGRAM), str(seconds), *more],

@@ -15,7 +15,7 @@ from rocenv.net import Network
 from rocenv.plan import Work, make_plan
 from rocenv.sources import apt
 from rocenv.sources.apt.version import compare
-from rocenv.system import glibc_version
+from rocenv.system.machine import glibc_version
 from tests.network import require_network
 
 NO_NETWORK = ("unreachable", "offline", "server-error", "certificate", "no-mirror")

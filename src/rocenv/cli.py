@@ -80,7 +80,12 @@ def main(argv: list[str] | None = None) -> NoReturn:
     """Run the command line and exit with its code."""
     argv = sys.argv[1:] if argv is None else argv
     wants_json = "--json" in (argv[: argv.index("--")] if "--" in argv else argv)
-    sys.exit(_run(argv, wants_json=wants_json))
+    code = _run(argv, wants_json=wants_json)
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _forget_stdout()
+    sys.exit(code)
 
 
 def _run(argv: list[str], *, wants_json: bool) -> int:
@@ -98,15 +103,21 @@ def _run(argv: list[str], *, wants_json: bool) -> int:
         sys.stderr.write("\ninterrupted\n")
         return 130
     except BrokenPipeError:
-        # Whoever read our output has gone; nothing more can be said there, not even at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        _forget_stdout()
         return 1
     except Exception as error:
         from rocenv.commands.report import write_report
 
         sys.stderr.write(write_report(error, argv))
+        if wants_json:
+            _print_json({"error": "internal", "message": f"{type(error).__name__}: {error}", "hints": []})
         return 3
     return result if isinstance(result, int) else 0
+
+
+def _forget_stdout() -> None:
+    """Let what is still to be printed go nowhere: its reader has gone, and Python would complain at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def _show(error: RocenvError, *, wants_json: bool) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rocenv.errors import DataError
-from rocenv.system import write_atomic
+from rocenv.system.files import write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

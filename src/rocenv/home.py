@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rocenv.errors import PrefixError
-from rocenv.system import NETWORK_FILESYSTEMS, mount_of
+from rocenv.system.machine import NETWORK_FILESYSTEMS, mount_of
 
 # Folders only: whoever needs one makes it.
 #   envs/NAME/            a prefix

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from rocenv.system import list_folder, read_text
+from rocenv.system.machine import list_folder, read_text
 
 _NODES = "/sys/class/kfd/kfd/topology/nodes"
 

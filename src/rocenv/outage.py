@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rocenv.codec import load_json
 from rocenv.errors import DataError, FetchError
-from rocenv.system import write_atomic
+from rocenv.system.files import write_atomic
 
 if TYPE_CHECKING:
     from pathlib import Path

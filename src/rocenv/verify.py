@@ -21,7 +21,7 @@ from rocenv.model import RungResult
 from rocenv.probe.ladder import RUNGS, Probe, run_ladder
 from rocenv.probe.wire import Task
 from rocenv.progress import size_text
-from rocenv.system import write_atomic
+from rocenv.system.files import write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,7 +13,7 @@ from rocenv.errors import FetchError
 from rocenv.net import Network
 from rocenv.sources.apt.closure import NoClosure
 from rocenv.sources.apt.setup import Settings
-from rocenv.system import glibc_version
+from rocenv.system.machine import glibc_version
 from tests.aptrepo import Key, archive_key, http_date
 from tests.loopback import HTML, Fault, Loopback
 from tests.mini import FUTURE_GLIBC

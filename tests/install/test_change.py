@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rocenv.system import break_link, clone_file, remove_tree
+from rocenv.system.files import break_link, clone_file, remove_tree
 from tests.mini import LIBRARIES
 from tests.users import missing, unprivileged
 
@@ -363,7 +363,7 @@ class TestRemovingTrees:
             (place / "link").symlink_to(outside)
         (env / "locked" / "deeper").chmod(0)
         (env / "locked").chmod(0o500)
-        code = "import sys, pathlib, rocenv.system as system; system.remove_tree(pathlib.Path(sys.argv[1]))"
+        code = "import sys, pathlib, rocenv.system.files as f; f.remove_tree(pathlib.Path(sys.argv[1]))"
         command = [*unprivileged(), sys.executable, "-c", code, str(env)]
         subprocess.run(command, check=True, timeout=30)
         assert not env.exists()

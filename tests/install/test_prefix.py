@@ -13,7 +13,7 @@ from rocenv.errors import DataError, PrefixError
 from rocenv.home import Home
 from rocenv.install.prefix import Prefix, all_prefixes, files_sha256, prefix_of
 from rocenv.model import FileEntry, Lock, Record, Request
-from rocenv.system import locked
+from rocenv.system.locks import locked
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -30,7 +30,7 @@ def test_rocenvs_own_python_is_taken_where_it_fits(uv: Uv, spec: str) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="the other Python is a shell script")
 def test_a_python_given_by_path_is_taken(uv: Uv, tmp_path: Path) -> None:
     other = tmp_path / "my python"
-    other.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    other.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
     other.chmod(0o755)
     assert find_python(str(other), uv).series == OWN
 

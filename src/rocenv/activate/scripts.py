@@ -21,7 +21,7 @@ from rocenv.activate.changes import (
 )
 from rocenv.activate.shells import SHELLS, Parts
 from rocenv.errors import PrefixError
-from rocenv.system import write_atomic
+from rocenv.system.files import write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

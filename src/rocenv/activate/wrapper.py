@@ -11,7 +11,7 @@ import os
 from typing import TYPE_CHECKING
 
 from rocenv.activate.shells.posix import quote
-from rocenv.system import write_atomic
+from rocenv.system.files import write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

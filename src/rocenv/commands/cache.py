@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from rocenv.commands.world import World, columns, json_option, note, print_json
-from rocenv.system import locked, remove_tree, storage_errors
+from rocenv.system.files import remove_tree, storage_errors
+from rocenv.system.locks import locked
 
 if TYPE_CHECKING:
     from pathlib import Path

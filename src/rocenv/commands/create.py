@@ -14,7 +14,7 @@ from rocenv.commands.resolve import completed, plan_json, plan_text, request_opt
 from rocenv.commands.verify import print_ladder, verdict_text
 from rocenv.commands.world import World, json_option, note, print_json
 from rocenv.errors import FetchError, RocenvError
-from rocenv.system import storage_errors
+from rocenv.system.files import storage_errors
 
 if TYPE_CHECKING:
     from rocenv.install.prefix import Prefix

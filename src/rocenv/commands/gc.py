@@ -8,7 +8,8 @@ import click
 
 from rocenv.commands.world import World, columns, json_option, note, print_json
 from rocenv.errors import RocenvError
-from rocenv.system import locked, storage_errors
+from rocenv.system.files import storage_errors
+from rocenv.system.locks import locked
 
 
 @click.command()

@@ -9,7 +9,7 @@ import click
 
 from rocenv.commands.world import World, note
 from rocenv.errors import RocenvError
-from rocenv.system import write_atomic
+from rocenv.system.files import write_atomic
 
 
 @click.command()

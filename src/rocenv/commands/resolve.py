@@ -14,7 +14,7 @@ import click
 from rocenv.commands.world import World, json_option, note, print_json
 from rocenv.errors import DataError, RocenvError
 from rocenv.model import Request
-from rocenv.system import storage_errors
+from rocenv.system.files import storage_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,7 @@ from rocenv.activate.changes import apply, expand
 from rocenv.activate.loader import CommandNotExecutable, find_program, loader_argv
 from rocenv.commands.world import World
 from rocenv.install.prefix import library_folders
-from rocenv.system import replace_process
+from rocenv.system.processes import replace_process
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})

@@ -14,7 +14,8 @@ from rocenv.install.place import own_loader, place_all, write_own_files
 from rocenv.install.prefix import Prefix, files_sha256
 from rocenv.install.provide import provide, require_room
 from rocenv.model import Record
-from rocenv.system import locked, storage_errors
+from rocenv.system.files import storage_errors
+from rocenv.system.locks import locked
 
 if TYPE_CHECKING:
     from rocenv.install.provide import Workshop

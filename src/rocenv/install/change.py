@@ -18,7 +18,8 @@ from rocenv.install.place import file_entry, place_file, write_own_files
 from rocenv.install.prefix import files_sha256, prefix_of
 from rocenv.install.provide import provide, python_tools
 from rocenv.plan import artifacts_of
-from rocenv.system import locked, remove_path, remove_tree, storage_errors
+from rocenv.system.files import remove_path, remove_tree, storage_errors
+from rocenv.system.locks import locked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

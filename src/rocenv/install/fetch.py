@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 from rocenv.errors import FetchError
 from rocenv.install.part import Part
 from rocenv.net import CHUNK_BYTES, TRIES
-from rocenv.system import locked, storage_errors
+from rocenv.system.files import storage_errors
+from rocenv.system.locks import locked
 from rocenv.trouble import TransientError, all_failed, mirror_hint, shown
 
 if TYPE_CHECKING:

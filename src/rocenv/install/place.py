@@ -17,7 +17,7 @@ from rocenv.install.prefix import library_folders
 from rocenv.install.provide import python_tools
 from rocenv.model import FileEntry
 from rocenv.plan import lock_text
-from rocenv.system import clone_file, write_atomic
+from rocenv.system.files import clone_file, write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,6 +72,9 @@ def _require_folders(
     name: str, placed: Mapping[str, FileEntry], within: set[str], artifact: Artifact
 ) -> None:
     """Raise PrefixError where a folder of one package is no folder in another; `within` grows."""
+    folder = name.rpartition("/")[0]
+    if folder in within and name not in within:
+        return
     above = [str(folder) for folder in PurePosixPath(name).parents][:-1]
     wrong = name if name in within else next((folder for folder in above if folder in placed), "")
     if wrong:

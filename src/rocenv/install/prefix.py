@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from rocenv.codec import from_plain, load_json, to_plain
 from rocenv.errors import DataError, PrefixError
 from rocenv.model import FileEntry, Record
-from rocenv.system import remove_path, remove_tree, write_atomic
+from rocenv.system.files import remove_path, remove_tree, write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

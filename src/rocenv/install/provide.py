@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import os
-import threading
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rocenv.errors import PrefixError
 from rocenv.install import store
-from rocenv.install.fetch import fetch_all
 from rocenv.plan import artifacts_of
 from rocenv.progress import size_text
-from rocenv.system import free_bytes
+from rocenv.system.machine import free_bytes
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
     from pathlib import Path
 
     from rocenv.home import Home
@@ -67,58 +63,19 @@ def provide(lock: Lock, work: Workshop) -> dict[str, Path]:
     Unpacking begins as soon as the first package is there, while the others are still being fetched. One that
     was damaged in the cache is fetched anew.
     """
-    for _attempt in range(_TRIES - 1):
+    for attempt in range(_TRIES):
+        missing = [part for part in artifacts_of(lock) if not store.holds(work.home, part)]
+        if not missing:
+            break
+        from rocenv.install.gather import gather
+
         try:
-            return _provide(lock, work)
+            return gather(missing, work)
         except store.DamagedPackage as error:
+            if attempt + 1 == _TRIES:
+                raise
             work.progress.note(f"{error.message}; fetching it anew")
-    return _provide(lock, work)
-
-
-def _provide(lock: Lock, work: Workshop) -> dict[str, Path]:
-    artifacts = [part for part in artifacts_of(lock) if not store.holds(work.home, part)]
-    if not artifacts:
-        return {}
-    wheels: dict[str, Path] = {}
-    unpacked_bytes = sum(part.installed_bytes for part in artifacts if part.kind == "deb")
-    # The largest first: it decides when the work ends.
-    artifacts.sort(key=lambda part: -part.size_bytes)
-    cores = os.cpu_count() or 1
-    stop = threading.Event()
-
-    def advance(size_bytes: int) -> None:
-        if stop.is_set():
-            raise _Stopped
-        stage.advance(size_bytes)
-
-    with (
-        ThreadPoolExecutor(min(cores, store.BLOCKS_AHEAD), thread_name_prefix="decode") as decoders,
-        ThreadPoolExecutor(min(cores, 2), thread_name_prefix="unpack") as unpackers,
-        work.progress.stage("Unpacking", unpacked_bytes) as stage,
-    ):
-        waiting: list[Future[None]] = []
-        fetched = fetch_all(artifacts, work.home.artifacts, work.network, work.progress)
-        try:
-            for artifact, path in fetched:
-                for future in waiting:
-                    if future.done():
-                        future.result()  # nothing more is fetched once one cannot be unpacked
-                if artifact.kind == "deb":
-                    waiting.append(unpackers.submit(store.add, work.home, artifact, path, decoders, advance))
-                else:
-                    wheels[artifact.sha256] = path
-            for future in as_completed(waiting):
-                future.result()
-        finally:
-            stop.set()
-            fetched.close()
-            for future in waiting:
-                future.cancel()
-    return wheels
-
-
-class _Stopped(Exception):
-    """The caller is not interested any more."""
+    return {}
 
 
 def python_tools(component: Component, work: Workshop) -> tuple[Uv, Interpreter]:

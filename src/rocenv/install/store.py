@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 
 from rocenv.codec import from_plain, load_json, to_plain
 from rocenv.errors import ArchiveError, DataError, FetchError
-from rocenv.install.deb import data_chunks
-from rocenv.install.unpack import unpack
 from rocenv.model import FileEntry
-from rocenv.system import locked, remove_tree, storage_errors
+from rocenv.system.files import remove_tree, storage_errors
+from rocenv.system.locks import locked
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,6 +77,9 @@ def add(
         DamagedPackage: The file is not the one that was promised; it is removed, so that it is fetched again.
         PrefixError: There is no room for it, or the store cannot be written.
     """
+    from rocenv.install.deb import data_chunks  # late: most envs are made of what is in the store already
+    from rocenv.install.unpack import unpack
+
     final = home.store / artifact.sha256
     with locked(home.lock("store", artifact.sha256)), storage_errors(home.path):
         if holds(home, artifact):

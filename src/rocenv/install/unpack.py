@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from rocenv.errors import ArchiveError
 from rocenv.install.xz import CHUNK_BYTES
 from rocenv.model import FileEntry
-from rocenv.system import write_uncached
+from rocenv.system.files import write_uncached
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

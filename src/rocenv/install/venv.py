@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING
 from rocenv.errors import ArchiveError, FetchError, PrefixError, RocenvError
 from rocenv.model import FileEntry
 from rocenv.sources.wheels import wheel_file_name
-from rocenv.system import WINDOWS, break_link, clone_file, storage_errors
+from rocenv.system import WINDOWS
+from rocenv.system.files import break_link, clone_file, storage_errors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rocenv import system
 from rocenv.model import RungResult
 from rocenv.probe.wire import CALLING, NO_GPU, STANDIN, Answer, Task
+from rocenv.system import processes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -105,7 +105,7 @@ def run_rung(probe: Probe, rung: str) -> RungResult:
                 stderr=err,
                 env=dict(probe.environ),
                 cwd=probe.task.work_dir,
-                **system.group_options(),
+                **processes.group_options(),
             )
         except OSError as error:
             return RungResult(
@@ -130,10 +130,10 @@ def _feed(child: subprocess.Popen[bytes], text: bytes, timeout_s: float) -> int 
     try:
         child.communicate(text, timeout=timeout_s)
     except subprocess.TimeoutExpired:
-        system.kill_group(child)
+        processes.kill_group(child)
         return None
     except BaseException:
-        system.kill_group(child)
+        processes.kill_group(child)
         raise
     return child.returncode
 
@@ -147,8 +147,8 @@ def _classify(rung: str, exit_code: int | None, output: str, stderr: str, timeou
             result, status="timeout", detail=f"no answer within {timeout_s:g} s{_last_call(stderr)}"
         )
     if exit_code != 0:
-        how = "crashed" if system.is_crash(exit_code) else "ended without an answer"
-        return replace(result, detail=f"{how}: {system.describe_exit(exit_code)}{_last_call(stderr)}")
+        how = "crashed" if processes.is_crash(exit_code) else "ended without an answer"
+        return replace(result, detail=f"{how}: {processes.describe_exit(exit_code)}{_last_call(stderr)}")
     try:
         answer = Answer.from_json(output)
     except ValueError as error:

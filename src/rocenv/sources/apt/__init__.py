@@ -19,7 +19,8 @@ from rocenv.sources.apt.index import FRESH_S, Place, State, day_of, join, refres
 from rocenv.sources.apt.lists import Lists
 from rocenv.sources.apt.signature import fingerprints_in
 from rocenv.sources.apt.version import compare, upstream, version_key
-from rocenv.system import glibc_version, read_text, write_atomic
+from rocenv.system.files import write_atomic
+from rocenv.system.machine import glibc_version, read_text
 from rocenv.trouble import shown
 
 if TYPE_CHECKING:

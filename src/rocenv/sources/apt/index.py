@@ -10,7 +10,6 @@ import hashlib
 import json
 import time
 from dataclasses import dataclass, replace
-from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 
 from rocenv.codec import from_plain, load_json, to_plain
@@ -19,7 +18,7 @@ from rocenv.net import NotModified
 from rocenv.sources.apt.control import parse_fields
 from rocenv.sources.apt.lists import UNPACKERS
 from rocenv.sources.apt.signature import verified_text
-from rocenv.system import write_atomic
+from rocenv.system.files import write_atomic
 from rocenv.trouble import shown
 
 if TYPE_CHECKING:
@@ -152,6 +151,8 @@ def _new_state(place: Place, folder: Path, network: Network, settings: Settings,
 
 
 def _valid_until_s(place: Place, fields: dict[str, str]) -> float:
+    from email.utils import parsedate_to_datetime  # late: most commands read no index anew
+
     until = fields.get("valid-until", "")
     try:
         return parsedate_to_datetime(until).timestamp() if until else 0

@@ -16,7 +16,7 @@ import tempfile
 from dataclasses import dataclass
 
 from rocenv.sources.apt.control import parse_fields
-from rocenv.system import list_folder, machine_path, read_text, sysroot
+from rocenv.system.machine import list_folder, machine_path, read_text, sysroot
 
 SOURCES = "/etc/apt/sources.list"
 SOURCES_FOLDER = "/etc/apt/sources.list.d"

@@ -1,0 +1,69 @@
+"""Fetch what a lock names and unpack it, both at once; a module of its own since most envs need neither."""
+
+from __future__ import annotations
+
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import TYPE_CHECKING
+
+from rocenv.install import store
+from rocenv.install.fetch import fetch_all
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+    from pathlib import Path
+
+    from rocenv.install.provide import Workshop
+    from rocenv.model import Artifact
+
+
+def gather(artifacts: list[Artifact], work: Workshop) -> dict[str, Path]:
+    """Fetch the artifacts, unpack packages into the store as they arrive, and return the wheels by hash.
+
+    Raises:
+        DamagedPackage: One was damaged in the cache; it was removed from there.
+        FetchError: One cannot be had, or is not the one that was promised.
+        ArchiveError: A package is damaged or unsafe.
+        PrefixError: There is no room.
+    """
+    wheels: dict[str, Path] = {}
+    unpacked_bytes = sum(part.installed_bytes for part in artifacts if part.kind == "deb")
+    # The largest first: it decides when the work ends.
+    artifacts.sort(key=lambda part: -part.size_bytes)
+    cores = os.cpu_count() or 1
+    stop = threading.Event()
+
+    def advance(size_bytes: int) -> None:
+        if stop.is_set():
+            raise _Stopped
+        stage.advance(size_bytes)
+
+    with (
+        ThreadPoolExecutor(min(cores, store.BLOCKS_AHEAD), thread_name_prefix="decode") as decoders,
+        ThreadPoolExecutor(min(cores, 2), thread_name_prefix="unpack") as unpackers,
+        work.progress.stage("Unpacking", unpacked_bytes) as stage,
+    ):
+        waiting: list[Future[None]] = []
+        fetched = fetch_all(artifacts, work.home.artifacts, work.network, work.progress)
+        try:
+            for artifact, path in fetched:
+                for future in waiting:
+                    if future.done():
+                        future.result()  # nothing more is fetched once one cannot be unpacked
+                if artifact.kind == "deb":
+                    waiting.append(unpackers.submit(store.add, work.home, artifact, path, decoders, advance))
+                else:
+                    wheels[artifact.sha256] = path
+            for future in as_completed(waiting):
+                future.result()
+        finally:
+            stop.set()
+            fetched.close()
+            for future in waiting:
+                future.cancel()
+    return wheels
+
+
+class _Stopped(Exception):
+    """The caller is not interested any more."""

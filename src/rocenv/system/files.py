@@ -1,0 +1,164 @@
+"""Links, removal, whole writes, and what a full or read-only disk answers."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rocenv.errors import PrefixError
+from rocenv.system import WINDOWS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def clone_file(source: Path, destination: Path) -> str:
+    """Make `destination`, which must not exist, the same file as `source` without new data where possible.
+
+    Returns the way that worked: `hardlink`, `reflink` or `copy`. A file system without hard links
+    (some cloud folders, exFAT), another device, or one with too many links falls through to the next way.
+    """
+    try:
+        os.link(source, destination)
+        return "hardlink"
+    except OSError as error:
+        if error.errno in (errno.EEXIST, errno.ENOENT, errno.ENOSPC, errno.EDQUOT, errno.EROFS):
+            raise
+    if _reflink(source, destination):
+        return "reflink"
+    shutil.copy2(source, destination)
+    return "copy"
+
+
+def _reflink(source: Path, destination: Path) -> bool:
+    if WINDOWS:
+        return False
+    import fcntl
+
+    ficlone = 0x40049409  # Source: linux/fs.h, FICLONE
+    with source.open("rb") as old, destination.open("xb") as new:
+        try:
+            fcntl.ioctl(new.fileno(), ficlone, old.fileno())
+        except OSError:
+            pass
+        else:
+            shutil.copystat(source, destination)
+            return True
+    destination.unlink()
+    return False
+
+
+def break_link(path: Path) -> None:
+    """Give `path` data of its own, writable, so that changing it cannot reach the store or another env.
+
+    A file with one name only is merely made writable.
+    """
+    info = path.lstat()
+    if not stat.S_ISREG(info.st_mode):
+        return
+    if info.st_nlink > 1:
+        fresh = path.with_name(f".{path.name}.{os.getpid()}.own")
+        shutil.copy2(path, fresh)
+        os.replace(fresh, path)
+    path.chmod(stat.S_IMODE(info.st_mode) | stat.S_IWUSR)
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a folder that rocenv made, locked folders in it included; absent is fine.
+
+    On POSIX no file's mode is touched on the way: the store and other envs may share it.
+    """
+    if path.is_symlink() or not path.exists():
+        return
+    try:
+        shutil.rmtree(path)
+    except PermissionError:
+        _make_removable(path)
+        shutil.rmtree(path)
+
+
+def _make_removable(path: Path) -> None:
+    # Removing needs writable folders on POSIX and writable files on Windows.
+    path.chmod(0o700)
+    for folder, subfolders, names in os.walk(path):
+        for name in (*subfolders, *(names if WINDOWS else ())):
+            inner = Path(folder, name)
+            if not inner.is_symlink():
+                inner.chmod(0o700)
+
+
+def remove_path(path: Path) -> None:
+    """Remove a file, a link (not what it leads to) or a folder that rocenv made; absent is fine."""
+    if path.is_dir() and not path.is_symlink():
+        remove_tree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def write_atomic(path: Path, data: bytes) -> None:
+    """Write `data` to `path` so that a reader sees the old content or all of the new, never a part."""
+    staging = path.with_name(f".{path.name}.{os.getpid()}.new")
+    try:
+        with staging.open("wb") as out:
+            out.write(data)
+            out.flush()
+            os.fsync(out.fileno())
+        os.replace(staging, path)
+    except BaseException:
+        staging.unlink(missing_ok=True)
+        raise
+
+
+# Source: include/uapi/linux/fs.h, RWF_DONTCACHE, since Linux 6.14
+_DONTCACHE = 0x80
+_uncached_writes = [hasattr(os, "pwritev")]
+
+
+def write_uncached(descriptor: int, data: memoryview, offset: int) -> None:
+    """Write all of `data` at `offset`, and let the kernel drop it from memory once it is on the disk.
+
+    For gigabytes that nobody reads soon: they would push everything else out of the page cache, and finding
+    pages for them costs more than writing them. Kernels and file systems without that ability write as ever.
+    """
+    while data and _uncached_writes[0]:
+        try:
+            written = os.pwritev(descriptor, [data], offset, _DONTCACHE)
+        except OSError as error:
+            if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
+                raise
+            _uncached_writes[0] = False
+        else:
+            data, offset = data[written:], offset + written
+    if data:
+        os.lseek(descriptor, offset, os.SEEK_SET)
+    while data:
+        data = data[os.write(descriptor, data) :]
+
+
+@contextlib.contextmanager
+def storage_errors(place: Path) -> Iterator[None]:
+    """Turn what the disk answers into a PrefixError that says what to do; other errors pass."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise PrefixError(
+                f"no space left for `{error.filename or place}`",
+                hints=(
+                    "free some: `rocenv gc` shows what no env needs",
+                    "or set ROCENV_HOME to a folder on a larger disk",
+                ),
+                code="no-space",
+            ) from error
+        if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR):
+            raise PrefixError(
+                f"cannot write `{error.filename or place}`: {error.strerror}",
+                hints=("check who owns the folder, or set ROCENV_HOME to one of your own",),
+                code="home-unwritable",
+            ) from error
+        raise
