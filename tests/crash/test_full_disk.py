@@ -16,6 +16,8 @@ from tests.users import missing
 if TYPE_CHECKING:
     from tests.mini import Mini
 
+pytestmark = pytest.mark.slow
+
 
 @cache
 def namespace() -> tuple[str, ...]:

@@ -30,7 +30,7 @@ def kill_create(lab: Lab, points: int, share: int = 0, shares: int = 1) -> None:
     assert len(changes) > 100, "the killer does not see what the program does"
     expected = lab.envs()
     killed = 0
-    for number in spread(len(changes), points, share, shares):
+    for number in spread(len(changes), POINTS, share, shares):
         lab.put_back()
         killed += lab.killed_at(number, *CREATE)
         told = f"killed at {number} of {len(changes)}: {changes[number - 1]}"
@@ -58,16 +58,16 @@ def test_create(lab: Lab, share: int) -> None:
     kill_create(lab, 72, share, 6)
 
 
-POINTS = [pytest.param(4, id="quick"), pytest.param(14, id="many", marks=pytest.mark.slow)]
+POINTS = 14
 
 
-@pytest.mark.parametrize("points", POINTS)
-def test_remove(lab: Lab, points: int) -> None:
+@pytest.mark.slow
+def test_remove(lab: Lab) -> None:
     lab.mini.create("demo", "--rocm", "6.4")
     lab.mini.create("other", "--rocm", "6.4")
     lab.keep()
     changes = lab.changes("remove", "demo")
-    for number in spread(len(changes), points, 0, 1):
+    for number in spread(len(changes), POINTS, 0, 1):
         lab.put_back()
         assert lab.killed_at(number, "remove", "demo")
         told = f"killed at {number} of {len(changes)}: {changes[number - 1]}"
@@ -83,14 +83,14 @@ def test_remove(lab: Lab, points: int) -> None:
         lab.require_whole_store()
 
 
-@pytest.mark.parametrize("points", POINTS)
-def test_rename(lab: Lab, points: int) -> None:
+@pytest.mark.slow
+def test_rename(lab: Lab) -> None:
     lab.mini.create("old", "--rocm", "6.4")
     (lab.mini.prefix("old") / "mine.txt").write_text("added by hand")
     lab.keep()
     changes = lab.changes("rename", "old", "new")
     expected = lab.envs()
-    for number in spread(len(changes), points, 0, 1):
+    for number in spread(len(changes), POINTS, 0, 1):
         lab.put_back()
         assert lab.killed_at(number, "rename", "old", "new")
         told = f"killed at {number} of {len(changes)}: {changes[number - 1]}"
@@ -105,8 +105,8 @@ def test_rename(lab: Lab, points: int) -> None:
         lab.require_whole("new")
 
 
-@pytest.mark.parametrize("points", POINTS)
-def test_repair(lab: Lab, points: int) -> None:
+@pytest.mark.slow
+def test_repair(lab: Lab) -> None:
     lab.mini.create("demo", "--rocm", "6.4")
     expected = lab.envs()
     root = lab.mini.prefix("demo")
@@ -116,7 +116,7 @@ def test_repair(lab: Lab, points: int) -> None:
     (root / "rocm" / "usr" / "bin" / "hipconfig").unlink()
     lab.keep()
     changes = lab.changes("repair", "demo")
-    for number in spread(len(changes), points, 0, 1):
+    for number in spread(len(changes), POINTS, 0, 1):
         lab.put_back()
         assert lab.killed_at(number, "repair", "demo")
         told = f"killed at {number} of {len(changes)}: {changes[number - 1]}"
@@ -127,15 +127,15 @@ def test_repair(lab: Lab, points: int) -> None:
         lab.require_whole_store()
 
 
-@pytest.mark.parametrize("points", POINTS)
-def test_gc(lab: Lab, points: int) -> None:
+@pytest.mark.slow
+def test_gc(lab: Lab) -> None:
     lab.mini.create("kept", "--rocm", "6.4")
     lab.mini.create("gone", "--rocm", "5.7")
     assert lab.run("remove", "gone").returncode == 0
     lab.keep()
     changes = lab.changes("gc", "-y")
     left = sorted(path.name for path in (lab.mini.home / "store").iterdir() if path.name != ".staging")
-    for number in spread(len(changes), points, 0, 1):
+    for number in spread(len(changes), POINTS, 0, 1):
         lab.put_back()
         assert lab.killed_at(number, "gc", "-y")
         told = f"killed at {number} of {len(changes)}: {changes[number - 1]}"
