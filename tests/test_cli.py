@@ -77,6 +77,7 @@ class TestWords:
             (("create", "x", "--platform", "amiga"), "--platform"),
             (("verify", "x", "--upto", "moon"), "'moon' is not one of 'files'"),
             (("verify", "x", "--timeout", "0"), "--timeout"),
+            (("verify", "x", "--timeout", "inf"), "--timeout"),
             (("run", "x"), "Missing argument"),
             (("run", "x", "--"), "no command to run"),
             (("cache", "clear", "everything"), "everything"),
@@ -158,7 +159,10 @@ class TestDocuments:
         kept = document(mini, "cache")
         assert [part["name"] for part in kept["cache"]] == ["artifacts", "indices", "wheels"]
         assert kept["size_bytes"] == sum(part["size_bytes"] for part in kept["cache"]) > 1000
-        locked = json.loads(mini.run("lock", "demo").stdout)
+        mini.run("config", "set", "defaults.rocm", "6.4")
+        assert document(mini, "config", "get", "defaults.rocm") == {"key": "defaults.rocm", "value": "6.4"}
+        locked = document(mini, "lock", "demo")
+        assert locked == json.loads(mini.run("lock", "demo").stdout)
         assert locked["schema"] == 1
         assert all(
             each.keys() >= {"url", "sha256", "size_bytes"} for each in locked["components"][0]["artifacts"]
@@ -168,11 +172,14 @@ class TestDocuments:
         ("argv", "code", "error"),
         [
             (("show", "nosuch"), 1, "env-missing"),
+            (("lock", "nosuch"), 1, "env-missing"),
+            (("config", "get", "defaults.rocm"), 1, "config-unset"),
             (("create", "../x"), 1, "env-name"),
             (("create", "demo", "--rocm", "9"), 1, "resolution-impossible"),
             (("resolve", "--rocm", "x"), 2, "usage"),
             (("resolve", "--frob"), 2, "usage"),
             (("create", "demo", "--target", "rtx4090"), 1, "target-unknown"),
+            (("create", "demo", "--target", "gfx90a:xnack-"), 1, "target-unknown"),
             (("create", "demo", "--rocm", "5.7", "--offline"), 1, "offline"),
             (("create", "demo", "--from", "no.lock"), 1, "data-invalid"),
         ],
@@ -190,6 +197,24 @@ class TestDocuments:
             assert suggestion["components"] == [{"kind": "rocm", "version": "6.4.3"}]
             done = mini.run(*shlex.split(suggestion["command"])[1:])
             assert done.returncode == 0, "what is suggested works"
+
+    def test_every_code_of_an_error_is_documented(self) -> None:
+        root = Path(__file__).parents[1]
+        documented = set(re.findall(r"`([a-z-]+)`", (root / "docs" / "json.md").read_text()))
+        source = "".join(path.read_text() for path in (root / "src").rglob("*.py"))
+        codes = set(re.findall(r'\bcode ?= ?"([a-z-]+)"', source))
+        of_run = {"command-not-found", "command-not-executable"}  # `run` passes an exit code on, no document
+        assert len(codes) > 30
+        assert codes - of_run <= documented
+
+    def test_why_nothing_fits_is_told_in_a_few_lines(self, mini: Mini) -> None:
+        other = mini.run("resolve", "--rocm", "9").stderr
+        assert "\n  asked for ROCm 9; known: 5.7.1, 6.4.3\n" in other
+        unknown = mini.run("resolve", "--target", "gfx9999").stderr
+        assert (
+            "\n  asked for target gfx9999:\n"
+            "    ROCm 5.7.1 of channel mini, ROCm 6.4.3 of channel mini: made for gfx1030, gfx1100\n"
+        ) in unknown
 
     def test_no_gpu_and_no_target(self, mini: Mini) -> None:
         done = mini.run("create", "demo", "--rocm", "5.7", "--json", ROCENV_TARGET="")

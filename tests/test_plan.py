@@ -226,6 +226,18 @@ def test_a_channel_that_did_not_answer_is_not_asked_again_for_some_minutes(plann
     assert lock.notes[0].endswith("(tried 0 min ago)")
 
 
+def test_offline_it_counts_what_is_kept(planner: Planner) -> None:
+    planner.add_maker("5.7.1")
+    planner.serve_maker()
+    planner.plan()
+    planner.break_maker()
+    (state,) = (planner.mini.home / "cache/indices").glob("maker-*/state.json")
+    state.write_text(json.dumps(json.loads(state.read_text()) | {"checked_s": 1}))
+    assert channels(planner.plan()) == ["mini"]
+    planner.network = replace(planner.network, offline=True)
+    assert channels(planner.plan()) == ["maker"]
+
+
 @pytest.mark.parametrize("way", ["channel", "max_age", "mirrors", "time", "clock set back", "damage"])
 def test_but_it_is_asked(planner: Planner, way: str) -> None:
     """Where the user names it, wants fresh news or has set a mirror; and once it is long ago."""
@@ -330,6 +342,7 @@ def test_every_field_of_a_lock_survives(tmp_path: Path) -> None:
     [
         ("", "is not valid JSON"),
         ("not json", "is not valid JSON"),
+        pytest.param("[" * 100_000, "is not valid JSON", id="deep"),
         ("[]", "is no lock"),
         ('"lock"', "is no lock"),
         ("{}", "is no lock"),
@@ -375,6 +388,10 @@ def test_a_lock_that_cannot_be_read(tmp_path: Path, name: str) -> None:
         ),
         (("components", 0, "layout", "libraries"), {"hip": "/usr/lib/x.so"}, "leads out of the env"),
         (("components", 0, "loader"), "../../evil", "leads out of the env"),
+        (("environment", 0, "name"), "X; touch evil; Y", "cannot be the name of a variable"),
+        (("watched",), ["X$(touch evil)"], "cannot be the name of a variable"),
+        (("components", 0, "artifacts", 0, "name"), "x\n--index-url=http://evil/", "no name or version"),
+        (("components", 0, "artifacts", 0, "version"), "1 --index-url=http://evil/", "no name or version"),
     ],
 )
 def test_a_lock_that_must_not_be_built(

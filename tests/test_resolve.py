@@ -156,6 +156,7 @@ def test_a_bad_spec_on_the_command_line_is_a_usage_error(mini: Mini, option: str
         (request("6.2", torch="*"), "6.2.4", "2.7"),
         (request("6.2", torch="2.5"), "6.2.4", "2.5"),
         (request("6.2", torch="2.5.1"), "6.2.4", "2.5"),
+        (request("6.2", torch="==2.5.1+rocm6.2"), "6.2.4", "2.5"),
         (request(torch="2.5", python="3.11"), "6.2.4", "2.5"),
         (request("5.7", torch="*", python="3.12"), "5.7.1", "2.3"),
         (request("5.7", torch="<2.3"), "5.7.1", "2.2"),

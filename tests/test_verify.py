@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,7 +14,6 @@ from tests.mini import Mini
 from tests.probe.conftest import SOURCES, compile_library
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Iterator
     from pathlib import Path
 
@@ -29,7 +29,13 @@ def standin_libraries(tmp_path_factory: pytest.TempPathFactory) -> dict[str, byt
         "hiprtc": folder / "libhiprtc.so.6",
         "rocblas": folder / "librocblas.so.6",
     }
-    compile_library(built["hip"], "-DSTANDIN_HIP_VERSION=60443484", SOURCES / "hip.c")
+    # As HSA does with its profiler: it is used where there is one.
+    optional = folder / "optional.c"
+    optional.write_text(
+        "#include <dlfcn.h>\n"
+        '__attribute__((constructor)) static void ask(void) { dlopen("liboptional.so", RTLD_NOW); }\n'
+    )
+    compile_library(built["hip"], "-DSTANDIN_HIP_VERSION=60443484", SOURCES / "hip.c", optional)
     compile_library(built["hiprtc"], SOURCES / "hiprtc.c")
     compile_library(built["rocblas"], SOURCES / "rocblas.c", built["hip"])
     return {role: path.read_bytes() for role, path in built.items()}
@@ -87,7 +93,7 @@ def test_fault_is_a_result_of_its_rung_and_of_no_other(
     world: Mini, fault: str, rung: str, status: str, exit_code: int
 ) -> None:
     world.create("demo", "--rocm", "6.4")
-    options = ("--timeout", "1.5") if status == "timeout" else ()
+    options = ("--timeout", "2") if status == "timeout" else ()
     done = world.run("verify", "demo", "--json", *options, ROCENV_STANDIN_FAIL=fault)
     assert done.returncode == exit_code
     found = rungs(done)
@@ -113,6 +119,44 @@ def test_upto_stops_there(world: Mini) -> None:
     assert list(rungs(done)) == LADDER[:3]
 
 
+@pytest.mark.parametrize("target", ["nonsense", "gfx90a:xnack-", "../gfx1100"])
+def test_what_is_no_target_is_told_before_anything_runs(world: Mini, target: str) -> None:
+    world.create("demo", "--rocm", "6.4")
+    done = world.run("verify", "demo", "--target", target, "--json")
+    assert (done.returncode, json.loads(done.stdout)["error"]) == (1, "target-unknown")
+    assert f"`{target}` is no target" in done.stderr
+
+
+def test_another_target_is_named_and_says_nothing_about_the_set(world: Mini) -> None:
+    world.create("demo", "--rocm", "6.4")
+    assert world.run("verify", "demo", "--upto", "load").returncode == 0
+    done = world.run("verify", "demo", "--upto", "compile", "--target", "gfx1030")
+    assert "proved up to `compile` for gfx1030" in done.stderr
+    assert json.loads(world.run("list", "--json").stdout)["envs"][0]["verified"] == "load"
+
+
+def test_what_a_child_was_told_to_trace_is_nothing_to_read(world: Mini) -> None:
+    world.create("two words", "--rocm", "6.4")
+    done = world.run("verify", "two words", "--upto", "compile", ROCENV_STANDIN_FAIL="compile=abort")
+    assert "SIGABRT in hiprtcCompileProgram" in done.stdout
+    assert "rocenv: calling" not in done.stdout
+    assert "does not work here for gfx1100: `compile` crashed" in done.stderr
+    assert "`rocenv verify 'two words' --save-artifacts DIR` keeps the logs" in done.stderr
+
+
+def test_a_folder_without_room_is_not_the_fault_of_the_env(world: Mini, tmp_path: Path) -> None:
+    world.create("demo", "--rocm", "6.4")
+    done = world.run("verify", "demo", "--upto", "load", "--save-artifacts", "/proc")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "error: cannot write to the folder `/proc`" in done.stderr
+    # No file may grow beyond 512 bytes: as on a full disk.
+    command = ["sh", "-c", 'ulimit -f 1; exec "$@"', "sh", *world.command("verify", "demo", "--upto", "load")]
+    full = subprocess.run(command, env=world.env, capture_output=True, text=True, timeout=30, check=False)
+    assert (full.returncode, full.stdout) == (1, "")
+    assert "cannot write to the folder" in full.stderr
+    assert "TMPDIR" in full.stderr
+
+
 def test_libraries_of_the_machine_do_not_leak_in(
     world: Mini, tmp_path: Path, standin_libraries: dict[str, bytes]
 ) -> None:
@@ -129,6 +173,20 @@ def test_libraries_of_the_machine_do_not_leak_in(
     load = rungs(preloaded)["load"]
     assert load["status"] == "failed"
     assert str(foreign) in load["detail"], "the leak must be named"
+
+
+@pytest.mark.parametrize("set_", ["5.7", "6.4"])
+def test_an_optional_library_of_the_machine_is_a_leak(world: Mini, tmp_path: Path, set_: str) -> None:
+    """`rocenv run` would use it, whether the set has a C library of its own or not."""
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    (foreign / "optional.c").write_text("int optional(void) { return 1; }\n")
+    compile_library(foreign / "liboptional.so", foreign / "optional.c")
+    world.create("demo", "--rocm", set_)
+    done = world.run("verify", "demo", "--upto", "load", "--json", LD_LIBRARY_PATH=str(foreign))
+    load = rungs(done)["load"]
+    assert load["status"] == "failed"
+    assert f"from outside the prefix: {foreign / 'liboptional.so'}" in load["detail"]
 
 
 def test_changed_file_is_found_and_put_back(world: Mini) -> None:

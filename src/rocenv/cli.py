@@ -9,12 +9,18 @@ import importlib
 import json
 import os
 import sys
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from rocenv import __version__
 from rocenv.errors import ResolutionImpossible, RocenvError
+
+if TYPE_CHECKING:
+    from rocenv.model import Rejection
+
+_SHOWN = 3  # reasons of a kind; more are no help to somebody who reads
+_SHORT = 20  # characters of a reason that goes on a line with others
 
 # In the order of the help text: verb -> its module in `rocenv.commands` and one line about it.
 COMMANDS = {
@@ -123,15 +129,30 @@ def _forget_stdout() -> None:
 def _show(error: RocenvError, *, wants_json: bool) -> None:
     lines = [f"error: {error.message}"]
     if isinstance(error, ResolutionImpossible):
-        lines += [
-            f"  {each.component}: asked for {each.requirement}; it is {each.found} ({each.source})"
-            for each in error.rejections
-        ]
+        lines += _reasons(error.rejections)
     if error.hints:
         lines += ["", *(f"hint: {hint}" for hint in error.hints)]
     sys.stderr.write("\n".join(lines) + "\n")
     if wants_json:
         _print_json(error_json(error))
+
+
+def _reasons(rejections: tuple[Rejection, ...]) -> list[str]:
+    """Return why each candidate was dropped, in a few lines; `--json` has every one with its source."""
+    requirements: dict[str, dict[str, list[str]]] = {}
+    for each in rejections:
+        requirements.setdefault(each.requirement, {}).setdefault(each.found, []).append(each.component)
+    lines = []
+    for requirement, found in requirements.items():
+        if all(len(text) <= _SHORT for text in found):
+            lines.append(f"  asked for {requirement}; known: {', '.join(found)}")
+            continue
+        lines.append(f"  asked for {requirement}:")
+        several = [f"    {', '.join(components)}: {text}" for text, components in found.items()]
+        lines += several[:_SHOWN]
+        if len(several) > _SHOWN:
+            lines.append(f"    and {len(several) - _SHOWN} more, which `--json` shows")
+    return lines
 
 
 def error_json(error: RocenvError) -> dict[str, Any]:

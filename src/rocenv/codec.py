@@ -55,7 +55,7 @@ def load_json(path: Path) -> Any:
     """Return the content of a JSON file; raise DataError where it is none, and OSError where it is absent."""
     try:
         return json.loads(path.read_bytes())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"`{path}` is not valid JSON: {error}") from error
 
 

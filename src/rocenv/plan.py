@@ -64,7 +64,6 @@ def make_plan(request: Request, work: Work) -> Lock:
                 error = RocenvError(str(why), code="set-incomplete")
             except FetchError as failure:
                 error = failure
-                outage.remember(candidate.rocm.channel, failure, work.home, work.network.mirrors)
         missed.append((candidate, error))
     raise _nothing_to_be_had(request, missed)
 
@@ -91,18 +90,27 @@ def read_lock(path: Path) -> Lock:
 
 
 def _check_names(lock: Lock, path: Path) -> None:
-    """Raise DataError for names that would become paths outside the home: a lock may come from anywhere."""
+    """Raise DataError for names that would be more than names: a lock may come from anywhere."""
+    for variable in (*(change.name for change in lock.environment), *lock.watched):
+        if re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", variable) is None:
+            raise DataError(f"`{variable}` in `{path}` cannot be the name of a variable")
     for artifact in artifacts_of(lock):
         if re.fullmatch("[0-9a-f]{64}", artifact.sha256) is None:
             raise DataError(f"the sha256 of `{artifact.name}` in `{path}` is `{artifact.sha256}`")
-    for component in lock.components:
-        names = [component.loader]
-        if (layout := component.layout) is not None:
-            names += [layout.root, layout.bin, layout.device_libs]
-            names += [*layout.library_dirs, *layout.libraries.values()]
-        for name in names:
-            if name.startswith("/") or ".." in name.split("/"):
-                raise DataError(f"`{name}` in `{path}` leads out of the env")
+        for text in (artifact.name, artifact.version):
+            if re.fullmatch("[A-Za-z0-9.+:~!_-]+", text) is None:
+                raise DataError(f"`{text}` in `{path}` is no name or version of a package")
+    for place in [place for component in lock.components for place in _places(component)]:
+        if place.startswith("/") or ".." in place.split("/"):
+            raise DataError(f"`{place}` in `{path}` leads out of the env")
+
+
+def _places(component: Component) -> list[str]:
+    layout = component.layout
+    if layout is None:
+        return [component.loader]
+    named = [component.loader, layout.root, layout.bin, layout.device_libs]
+    return [*named, *layout.library_dirs, *layout.libraries.values()]
 
 
 def lock_text(lock: Lock) -> str:
@@ -136,7 +144,11 @@ def _lock(
     candidate: Candidate, request: Request, work: Work, missed: tuple[tuple[Candidate, RocenvError], ...]
 ) -> Lock:
     row = candidate.rocm
-    found = apt.find(row, work.matrix, work.home, work.network, max_age_s=work.max_age_s)
+    try:
+        found = apt.find(row, work.matrix, work.home, work.network, max_age_s=work.max_age_s)
+    except FetchError as failure:
+        outage.remember(row.channel, failure, work.home, work.network.mirrors)
+        raise
     outage.forget(row.channel, work.home)
     if row.floating and not specifier(request.rocm or "*", "--rocm").contains(found.version):
         raise NoClosure(f"channel {row.channel} is at {found.version} now")
@@ -255,8 +267,8 @@ def _nothing_to_be_had(request: Request, missed: list[tuple[Candidate, RocenvErr
 
 
 def _known_outage(candidate: Candidate, request: Request, work: Work) -> FetchError | None:
-    """Return the failure of some minutes ago, unless just this channel, or fresh news, is asked for."""
-    if request.channel or work.max_age_s == 0:
+    """Return the failure of some minutes ago, unless this very channel, fresh news or none is asked for."""
+    if request.channel or work.max_age_s == 0 or work.network.is_offline:
         return None
     return outage.recall(candidate.rocm.channel, work.home, work.network.mirrors)
 

@@ -106,7 +106,7 @@ def describe(request: Request) -> str:
     return " ".join(parts)
 
 
-def version_fits(wanted: SpecifierSet, version: str, *, floating: bool) -> bool:
+def version_fits(wanted: SpecifierSet, version: str, *, floating: bool, local: str = "") -> bool:
     """Tell whether a set's version is one that was asked for.
 
     The version of a floating set is only its series: it fits if any release of the series could, which `plan`
@@ -114,7 +114,7 @@ def version_fits(wanted: SpecifierSet, version: str, *, floating: bool) -> bool:
     """
     if wanted.contains(version):
         return True
-    return floating and any(wanted.contains(f"{version}.{patch}") for patch in range(100))
+    return floating and any(wanted.contains(f"{version}.{patch}{local}") for patch in range(100))
 
 
 def _against(row: RocmSet, request: Request, matrix: Matrix) -> Rejection | None:
@@ -168,7 +168,10 @@ def _torch_for(row: RocmSet, request: Request, matrix: Matrix) -> tuple[TorchSet
 
 
 def _torch_fits(torch: TorchSet, wanted: SpecifierSet, request: Request) -> bool:
-    if not version_fits(wanted, torch.version, floating=True) or request.target not in torch.targets:
+    local = f"+rocm{torch.rocm}"  # a wish may name the build: `==2.5.1+rocm6.2`
+    if not version_fits(wanted, torch.version, floating=True, local=local):
+        return False
+    if request.target not in torch.targets:
         return False
     pythons = specifier(request.python or "*", "--python")
     return any(version_fits(pythons, python, floating=True) for python in torch.python)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import os
+import shlex
 import sys
 import tempfile
 import time
@@ -14,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rocenv.activate.changes import apply, expand
+from rocenv.activate.loader import loader_argv
 from rocenv.errors import RocenvError
-from rocenv.install.change import differences
 from rocenv.install.prefix import library_folders
 from rocenv.model import RungResult
 from rocenv.probe.ladder import RUNGS, Probe, run_ladder
@@ -24,7 +25,7 @@ from rocenv.progress import size_text
 from rocenv.system.files import write_atomic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from rocenv.install.prefix import Prefix
     from rocenv.matrix.rows import CLibrary
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 120.0  # of one rung: the first use of a GPU may compile for long
 _SHOWN = 3
+_ROOM_BYTES = 1 << 20  # logs, code objects and answers of the children are far smaller
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +99,7 @@ def verify(
 
     Raises:
         PrefixError: The env is missing or incomplete.
-        RocenvError: `save_dir` cannot be made.
+        RocenvError: `save_dir` cannot be made or written to, or there is no room for temporary files.
     """
     record = prefix.record()
     with ExitStack() as stack:
@@ -108,7 +110,9 @@ def verify(
             probe, wanted, files=lambda: _files_rung(prefix, record, progress), report=report
         )
     verdict = Verdict(env=prefix.name, target=probe.task.target, results=results)
-    _keep(prefix, verdict, save_dir, progress)
+    # What another target gets says nothing about the set that the env was made of.
+    own = prefix.own if verdict.target == record.lock.target else None
+    _keep(verdict, own, save_dir, progress)
     return verdict
 
 
@@ -130,22 +134,32 @@ def as_json(verdict: Verdict) -> dict[str, object]:
 
 
 def _work_dir(save_dir: Path | None, stack: ExitStack) -> Path:
+    _require_room(Path(tempfile.gettempdir()), "set TMPDIR to a folder with room: `export TMPDIR=/var/tmp`")
     if save_dir is None:
         return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rocenv-verify-")))
-    try:
-        save_dir.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RocenvError(f"cannot make the folder `{save_dir}`: {error.strerror}") from error
+    _require_room(save_dir, "name another folder with `--save-artifacts DIR`")
     return save_dir.resolve()
 
 
-def child_python(prefix: Prefix, record: Record) -> tuple[str, ...]:
-    """Return the start of a command line that runs rocenv's own Python with the libraries of an env."""
+def _require_room(folder: Path, hint: str) -> None:
+    """Make the folder if need be; raise RocenvError unless a rung can write to it, or it would be blamed."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(bytes(_ROOM_BYTES))
+    except OSError as error:
+        raise RocenvError(
+            f"cannot write to the folder `{folder}`: {error.strerror}", hints=(hint,)
+        ) from error
+
+
+def child_python(prefix: Prefix, record: Record, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the start of a command line that runs rocenv's own Python as `rocenv run` runs programs."""
     if not record.loader:
         return (sys.executable,)
-    folders = ":".join(map(str, library_folders(prefix, record.lock)))
-    loader = str(prefix.path / record.loader)
-    return (loader, "--library-path", folders, "--argv0", sys.executable, sys.executable)
+    folders = library_folders(prefix, record.lock)
+    loader = prefix.path / record.loader
+    return tuple(loader_argv([sys.executable], environ, loader=loader, library_dirs=folders))
 
 
 def _probe(
@@ -160,6 +174,7 @@ def _probe(
     }
     known = {path.rpartition("/")[2] for path in files if path.startswith("rocm/") and ".so" in path}
     has_torch = any(component.kind == "torch" for component in record.lock.components)
+    environ = apply(expand(record.lock.environment, str(prefix.path)), os.environ)
     return Probe(
         task=Task(
             target=target,
@@ -171,8 +186,8 @@ def _probe(
             allowed_outside=() if record.loader else c_library.files,
             seed=int.from_bytes(os.urandom(4), "big"),
         ),
-        python=child_python(prefix, record),
-        environ=apply(expand(record.lock.environment, str(prefix.path)), os.environ),
+        python=child_python(prefix, record, environ),
+        environ=environ,
         timeout_s=timeout_s,
         torch_python=(str(prefix.venv / "bin" / "python"),) if has_torch else (),
     )
@@ -188,6 +203,8 @@ def _find(prefix: Prefix, record: Record, files: dict[str, FileEntry], name: str
 
 
 def _files_rung(prefix: Prefix, record: Record, progress: Progress) -> RungResult:
+    from rocenv.install.change import differences
+
     start = time.monotonic()
     files = prefix.files(record)
     size_bytes = sum(entry.size_bytes for entry in files.values())
@@ -199,14 +216,14 @@ def _files_rung(prefix: Prefix, record: Record, progress: Progress) -> RungResul
         return RungResult(rung="files", status="passed", elapsed_s=elapsed_s, detail=detail)
     shown = ", ".join(f"`{each.path}` is {each.what}" for each in found[:_SHOWN])
     more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-    detail = f"{shown}{more}; `rocenv repair {prefix.name}` puts them back"
+    detail = f"{shown}{more}; `rocenv repair {shlex.quote(prefix.name)}` puts them back"
     return RungResult(rung="files", status="failed", elapsed_s=elapsed_s, detail=detail)
 
 
-def _keep(prefix: Prefix, verdict: Verdict, save_dir: Path | None, progress: Progress) -> None:
+def _keep(verdict: Verdict, own: Path | None, save_dir: Path | None, progress: Progress) -> None:
     when = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
     text = json.dumps({"schema": 1, "when": when, **as_json(verdict)}, indent=1).encode()
-    for folder, name in ((prefix.own, "verified.json"), (save_dir, "verify.json")):
+    for folder, name in ((own, "verified.json"), (save_dir, "verify.json")):
         try:
             if folder is not None:
                 write_atomic(folder / name, text)

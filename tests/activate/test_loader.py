@@ -16,6 +16,8 @@ from rocenv.activate.wrapper import NAMES, write_wrappers
 from rocenv.errors import RocenvError
 from tests.activate.conftest import program
 
+# The checkout, and so its venv, may lie at a path with spaces, which no `#!` line can name.
+PYTHON = Path(sys.executable).resolve()
 LOADER = Path("/lib64/ld-linux-x86-64.so.2")
 pytestmark = pytest.mark.skipif(not LOADER.exists(), reason="no x86-64 GNU system")
 
@@ -97,7 +99,7 @@ def test_a_script_runs_by_its_interpreter(tree: Path, tmp_path: Path, first: str
 
 
 def test_a_script_of_a_script(tree: Path, tmp_path: Path) -> None:
-    inner = script(tmp_path / "inner", f"#!{sys.executable} -I\n{ASK}\nprint(sys.argv[1:])\n")
+    inner = script(tmp_path / "inner", f"#!{PYTHON} -I\n{ASK}\nprint(sys.argv[1:])\n")
     outer = script(tmp_path / "outer", f"#!{inner} -z\n")
     assert output(arguments(tree, str(outer), "x")).splitlines()[1:] == [f"['-z', '{outer}', 'x']"]
 
@@ -193,7 +195,7 @@ def test_rocm_exec_runs_programs_and_scripts(tree: Path, wrapped: dict[str, str]
     run = ["/usr/bin/env", "rocm-exec"]
     assert output([*run, f"{tree}/use", "a b *"], wrapped) == f"ours {tree}/use a b *"
     text = f"{ASK}\nprint(sys.argv[1:])\n"
-    for first in ("#!/usr/bin/env python3", "#! /usr/bin/env -S python3 -I", f"#!{sys.executable} -I"):
+    for first in ("#!/usr/bin/env python3", "#! /usr/bin/env -S python3 -I", f"#!{PYTHON} -I"):
         app = script(tmp_path / "my app", f"{first}\n{text}")
         assert output([*run, str(app), "x  y", "*"], wrapped).splitlines()[-1] == "['x  y', '*']"
     assert output([*run, str(script(tmp_path / "hello", "#!/bin/sh\necho hello\n"))], wrapped) == "hello"

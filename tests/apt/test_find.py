@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from rocenv.system.machine import glibc_version
 from tests.aptrepo import Key, archive_key, http_date
 from tests.loopback import HTML, Fault, Loopback
 from tests.mini import FUTURE_GLIBC
+from tests.network import cannot_run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -177,6 +179,15 @@ def test_a_machine_without_the_distributions_keyring(inside: Inside) -> None:
     assert "install the keyring: /usr/share/keyrings/mini.gpg" in error.hints
 
 
+def test_on_another_distribution_a_vendors_stable_is_no_mirror(inside: Inside) -> None:
+    """Browsers and editors come from archives with a suite `stable`, often without a key of their own."""
+    (inside.mini.sysroot / "usr/share/keyrings/mini.gpg").unlink()
+    url = inside.mini.server.url
+    inside.write_sources(f"Types: deb\nURIs: {url}/vendor\nSuites: mini\nComponents: main\n")
+    assert refused(inside).code == "no-mirror"
+    assert inside.mini.server.seen("/vendor/dists/mini/InRelease") == []
+
+
 def test_an_index_that_has_run_out_is_used_with_a_note_where_apt_is_set_so(
     inside: Inside, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -235,8 +246,27 @@ def test_a_mirror_of_amds_archive(amd: Amd) -> None:
     url = amd.inside.mini.server.url
     with Loopback(folder=amd.inside.mini.root / "www") as other:
         amd.inside.network = replace(amd.inside.network, mirrors=((f"{url}/rocm", (f"{other.url}/rocm",)),))
-        assert amd.find().artifacts[0].url.startswith(f"{other.url}/rocm/apt/5.7.1/")
-        assert len(other.seen(amd.key_path)) == 1
+        found = amd.find()
+        assert len(other.seen(amd.key_path)) == len(other.seen("/rocm/apt/5.7.1/dists/jammy/InRelease")) == 1
+        assert found.artifacts[0].url.startswith(f"{url}/rocm/apt/5.7.1/"), "a lock is good on any machine"
+
+
+def test_a_machine_whose_apt_follows_stable(amd: Amd) -> None:
+    profile = amd.inside.mini.root / "profiles/amd.toml"
+    host = 'base = "host:"\n'
+    profile.write_text(profile.read_text().replace(host, f'{host}suites_known = ["stable"]\n'))
+    amd.inside.write_sources(
+        f"Types: deb\nURIs: {amd.inside.mini.server.url}/debian\nSuites: stable\nComponents: main\n"
+    )
+    assert [artifact.name for artifact in amd.find().artifacts] == ["hip-runtime-amd", "libdrm2"]
+
+
+def test_amds_packages_on_a_machine_that_is_no_debian(amd: Amd) -> None:
+    (amd.inside.mini.sysroot / "etc/os-release").write_text('ID=fedora\nVERSION_CODENAME=""\n')
+    error = refused(amd.inside, "amd")
+    assert error.code == "no-mirror"
+    assert "Debian or Ubuntu release" in error.message
+    assert error.hints == (), "no mirror would help"
 
 
 # ---------------------------------------------------------------- seen from the command line
@@ -271,3 +301,18 @@ def test_a_package_that_the_mirror_has_replaced_since(inside: Inside) -> None:
     done = mini.create("demo")
     assert "the mirror has moved on" in done.stderr
     assert "mini5-blas_5.7.1-2" in (mini.prefix("demo") / "rocenv.lock").read_text()
+
+
+def test_indices_and_packages_come_through_apts_proxy(inside: Inside) -> None:
+    """Where apt's settings alone know the way out."""
+    if shutil.which("apt-config") is None:
+        cannot_run("apt-config is not installed")
+    mini = inside.mini
+    folder = mini.sysroot / "etc/apt/apt.conf.d"
+    folder.mkdir()
+    (folder / "proxy").write_text(f'Acquire::http::Proxy "{mini.server.url}";\n')
+    inside.write_sources("Types: deb\nURIs: http://mirror.invalid/debian\nSuites: mini\nComponents: main\n")
+    mini.create("demo")
+    packages = [seen for seen in mini.server.requests if seen.path.endswith(".deb")]
+    assert len(packages) == 2
+    assert all(seen.proxied for seen in packages)

@@ -60,6 +60,24 @@ def test_the_one_line_form(machine: Path, line: str, expected: list[Entry]) -> N
 
 
 @pytest.mark.parametrize(
+    "uri", ["mirror+file:/etc/apt/mirrors/debian.list", "mirror+file:///etc/apt/mirrors/debian.list"]
+)
+def test_a_list_of_mirrors_in_a_file(machine: Path, uri: str) -> None:
+    """So Debian's cloud images are set up."""
+    (machine / "mirrors").mkdir()
+    (machine / "mirrors/debian.list").write_text(
+        f"# ours\n{MIRROR}/\n\nhttps://b.example.org/d\tpriority:1\n"
+    )
+    (machine / "sources.list.d/debian.sources").write_text(
+        f"Types: deb\nURIs: {uri}\nSuites: trixie\nComponents: main\nSigned-By: /k.gpg\n"
+    )
+    assert list(entries()) == [
+        entry(signed_by=("/k.gpg",)),
+        entry("https://b.example.org/d", signed_by=("/k.gpg",)),
+    ]
+
+
+@pytest.mark.parametrize(
     ("text", "expected"),
     [
         (

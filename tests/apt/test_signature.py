@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import re
+import shutil
 from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING
 
 import pysequoia
 import pytest
@@ -12,6 +14,10 @@ import pytest
 from rocenv.errors import FetchError
 from rocenv.sources.apt.signature import fingerprints_in, verified_text
 from tests.aptrepo import Key, archive_key
+from tests.network import cannot_run
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 TEXT = "Suite: trixie\nSHA256:\n abc 1 main/binary-amd64/Packages\n- dashed\n"
 REMEDY = "install the keyring"
@@ -161,6 +167,101 @@ def test_a_pinned_key_is_the_only_one(other: Key) -> None:
     refused(other.clear_sign(TEXT), key.keyring + other.keyring, fingerprints=pin)
     error = refused(other.clear_sign(TEXT), other.keyring, fingerprints=pin)
     assert "no key" in error.message
+
+
+# ---------------------------------------------------------------- a key that vouches for itself by SHA-1
+
+# gpg --cert-digest-algo SHA1 --quick-gen-key 'maker <maker@example.org>' ed25519 sign 0
+SHA1_FINGERPRINT = "B7A760C8AA2B4D77CCDEAA55EA4D016D8E5189FF"
+SHA1_KEY = b"""-----BEGIN PGP PUBLIC KEY BLOCK-----
+
+mDMEawA7GhYJKwYBBAHaRw8BAQdAMp+aLXIkpoWTgh0MmDs0hkIeU2EHE/ygYBqH
+CbKXfua0GW1ha2VyIDxtYWtlckBleGFtcGxlLm9yZz6IkAQTFgIAOBYhBLenYMiq
+K013zN6qVepNAW2OUYn/BQJrADsaAhsDBQsJCAcCBhUKCQgLAgQWAgMBAh4BAheA
+AAoJEOpNAW2OUYn/zuQA/iDKGVm5EdH7Y94Cm6JS+TfBg0Brc0XxkIChlMbYghCP
+AP426kPtrB4CRjpGBdO3JGwv1uruz/tGONCdeHp8fruEAg==
+=qTPJ
+-----END PGP PUBLIC KEY BLOCK-----
+"""
+SHA1_KEY_SIGNED = b"""-----BEGIN PGP SIGNED MESSAGE-----
+Hash: SHA512
+
+Suite: jammy
+SHA256:
+ abc 1 main/binary-amd64/Packages
+-----BEGIN PGP SIGNATURE-----
+
+iIgEARYKADAWIQS3p2DIqitNd8zeqlXqTQFtjlGJ/wUCawA7GhIcbWFrZXJAZXhh
+bXBsZS5vcmcACgkQ6k0BbY5Rif8sbwD/R4A9GLXbpMINUqHxCwqOfrAsYdmZKFj9
+f15Ks7hyAsEA/0huqPkh79jZW/LUSJAxek9RcFiORoqkfa4uBTE2rC0N
+=hGyB
+-----END PGP SIGNATURE-----
+"""
+SHA1_KEY_SIGNED_BY_SHA1 = b"""-----BEGIN PGP SIGNED MESSAGE-----
+Hash: SHA1
+
+Suite: jammy
+SHA256:
+ abc 1 main/binary-amd64/Packages
+-----BEGIN PGP SIGNATURE-----
+
+iIgEARYCADAWIQS3p2DIqitNd8zeqlXqTQFtjlGJ/wUCawA7GhIcbWFrZXJAZXhh
+bXBsZS5vcmcACgkQ6k0BbY5Rif8vLwEA3LyxC1ENlOjDoiSApTM1eS+2S0YixEAh
+0n4VKyjajToA/1owgWRJNlpBiHR55hMlSb3H6L/ieq2pAzh82qR6qr4H
+=Adal
+-----END PGP SIGNATURE-----
+"""
+
+
+def test_it_is_used_where_it_is_pinned() -> None:
+    """AMD's key is one of these."""
+    if shutil.which("gpgv") is None:
+        cannot_run("gpgv is not installed")
+    text = checked(SHA1_KEY_SIGNED, SHA1_KEY, fingerprints=(SHA1_FINGERPRINT,))
+    assert text == "Suite: jammy\nSHA256:\n abc 1 main/binary-amd64/Packages\n"
+    surrounded = b"Suite: evil\n\n" + SHA1_KEY_SIGNED + b"\nSuite: evil\n"
+    assert "evil" not in checked(surrounded, SHA1_KEY, fingerprints=(SHA1_FINGERPRINT,))
+
+
+def test_it_is_not_used_where_it_is_not() -> None:
+    refused(SHA1_KEY_SIGNED, SHA1_KEY)
+
+
+@pytest.mark.parametrize(
+    "signed",
+    [
+        SHA1_KEY_SIGNED.replace(b"jammy", b"noble"),
+        SHA1_KEY_SIGNED_BY_SHA1,
+        SHA1_KEY_SIGNED * 2,
+        SHA1_KEY_SIGNED[:300],
+        b"Suite: jammy\n",
+        b"",
+    ],
+    ids=["changed", "signed by SHA-1", "twice", "cut off", "not signed", "empty"],
+)
+def test_gpgv_believes_no_more_than_that(signed: bytes) -> None:
+    refused(signed, SHA1_KEY, fingerprints=(SHA1_FINGERPRINT,))
+
+
+def test_a_stranger_and_gpgv(other: Key) -> None:
+    for signed in (other.clear_sign(TEXT), other.clear_sign(TEXT) + SHA1_KEY_SIGNED):
+        refused(signed, SHA1_KEY + other.keyring, fingerprints=(SHA1_FINGERPRINT,))
+
+
+def test_a_pinned_key_that_has_expired() -> None:
+    key = Key.new("old")
+    past = datetime.now(timezone.utc) - timedelta(seconds=30)
+    expired = bytes(key.secret.extract_certificate().set_expiration(past, key.secret.certifier()))
+    refused(key.clear_sign(TEXT), expired, fingerprints=(key.fingerprint,))
+
+
+def test_without_gpgv_the_remedy_is_gpgv(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    error = refused(SHA1_KEY_SIGNED, SHA1_KEY, fingerprints=(SHA1_FINGERPRINT,))
+    assert "install `gpgv`" in error.hints[0]
+
+
+# ---------------------------------------------------------------- keyrings
 
 
 def test_the_fingerprints_of_a_keyring(other: Key) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 from functools import cache
@@ -35,7 +36,7 @@ def on_small_disk(mini: Mini, options: str, script: str) -> subprocess.Completed
     if not namespace():
         missing("no small disk can be made here: neither root nor user namespaces")
     mini.home.mkdir(exist_ok=True)
-    program = " ".join(mini.command())
+    program = shlex.join(mini.command())
     head = f"""
         rocenv() {{ {program} "$@"; }}
         resize() {{ mount -o "remount,$1" "$ROCENV_HOME"; }}

@@ -35,14 +35,15 @@ def test_a_library_path_to_another_rocm_is_a_leak(rig: Rig, opt_rocm: Path, hip5
     assert "libamdhip64" not in result.detail
 
 
-def test_a_preloaded_function_of_the_runtime_is_a_leak_under_any_name(rig: Rig) -> None:
+@pytest.mark.parametrize("function", ["hipInit", "hipMalloc", "rocblas_sgemm"])
+def test_a_preloaded_function_of_the_runtime_is_a_leak_under_any_name(rig: Rig, function: str) -> None:
     source = rig.work / "trace.c"
-    source.write_text("int hipInit(unsigned flags) { (void)flags; return 0; }\n")
+    source.write_text(f"int {function}(void) {{ return 0; }}\n")
     preload = rig.work / "libtrace.so"
     compile_library(preload, source)
     result = rig.rung("load", LD_PRELOAD=str(preload))
     assert result.status == "failed"
-    assert "`hipInit` was there before its library was loaded" in result.detail
+    assert f"there before its library was loaded (LD_PRELOAD?): `{function}`" in result.detail
 
 
 def test_a_library_outside_the_prefix_is_a_leak_unless_it_is_the_machines(rig: Rig, opt_rocm: Path) -> None:

@@ -25,12 +25,17 @@ def venv(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(rig: Rig, venv: Path, torch: str) -> RungResult:
-    """Run the rung with this text as the venv's torch; "" = no torch."""
+def install(venv: Path, torch: str) -> None:
+    """Make this text the venv's torch; "" = no torch."""
     module = next(venv.glob("lib/python*/site-packages")) / "torch.py"
     module.unlink(missing_ok=True)
     if torch:
         module.write_text(torch)
+
+
+def run(rig: Rig, venv: Path, torch: str) -> RungResult:
+    """Run the rung with this text as the venv's torch."""
+    install(venv, torch)
     return ladder.run_rung(replace(rig.probe(), torch_python=(str(venv / "bin" / "python"),)), "torch")
 
 
@@ -67,7 +72,21 @@ def test_torch_that_cannot_compute_says_why(
     assert result.no_device == (status == "skipped")
 
 
+@pytest.mark.parametrize(("devices", "status"), [("1", "failed"), ("0", "skipped")])
+def test_torch_that_misses_a_gpu_which_is_there_has_failed(
+    rig: Rig, venv: Path, devices: str, status: str
+) -> None:
+    install(venv, HEAD + "version = N(hip='6.2')\ncuda = N(is_available=lambda: False)")
+    probe = replace(rig.probe(ROCENV_STANDIN_DEVICES=devices), torch_python=(str(venv / "bin" / "python"),))
+    passed = RungResult(rung="files", status="passed", elapsed_s=0.0, detail="")
+    results = ladder.run_ladder(probe, ("load", "device", "torch"), files=lambda: passed)
+    assert results[-1].status == status
+    assert results[-1].no_device == (status == "skipped"), "a GPU is there: its want is no excuse"
+    assert ("but `device` saw one" in results[-1].detail) == (status == "failed")
+
+
 def test_torch_is_not_skipped_for_what_ails_the_sets_own_runtime(rig: Rig, venv: Path) -> None:
+    install(venv, "")
     probe = replace(
         rig.probe(ROCENV_STANDIN_FAIL="load.hip=segv"), torch_python=(str(venv / "bin" / "python"),)
     )

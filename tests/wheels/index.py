@@ -80,6 +80,7 @@ class Index:
     wheels: dict[str, list[Wheel]] = field(default_factory=dict)  # folder of an index -> its wheels
     html: bool = False  # answer every page with something that is no index
     hashed: bool = True  # name the hash of each file
+    headless: bool = False  # break the connection when asked for the size of a file
     asked: list[str] = field(default_factory=list)  # every path that was asked for
 
     def url(self, folder: str) -> str:
@@ -122,7 +123,10 @@ def serve() -> Iterator[Index]:
         protocol_version = "HTTP/1.1"
 
         def do_HEAD(self) -> None:
-            self.do_GET()
+            if index.headless:
+                self.close_connection = True
+            else:
+                self.do_GET()
 
         def do_GET(self) -> None:
             status, kind, body = index.answer(self.path)

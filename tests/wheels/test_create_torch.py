@@ -79,6 +79,7 @@ def test_env_with_torch_is_locked_proved_shared_and_rebuilt(torch_world: tuple[M
     assert torch["version"] == "2.8.0+rocm6.4"
     assert {wheel["name"] for wheel in torch["artifacts"]} == {"filelock", "torch"}
     assert all(len(wheel["sha256"]) == 64 for wheel in torch["artifacts"])
+    assert all(wheel["url"].startswith(f"{ORIGINAL}/") for wheel in torch["artifacts"]), "not the mirror's"
 
     seen = mini.run(
         "run", "sd", "--", "python", "-c", "import torch; print(torch.__version__, torch.__file__)"
@@ -121,3 +122,15 @@ def test_torch_that_is_not_built_for_the_target_is_refused_with_what_is(
     assert told["error"] == "resolution-impossible"
     assert any("2.8" in each["found"] for each in told["conflict"])
     assert not mini.prefix("sd").exists()
+
+
+def test_an_index_that_breaks_off_says_nothing_about_the_channel_of_rocm(
+    torch_world: tuple[Mini, Index],
+) -> None:
+    mini, index = torch_world
+    index.headless = True
+    done = mini.run("resolve", "--rocm", "6.4", "--torch", NO_PROXY="127.0.0.1", UV_HTTP_RETRIES="0")
+    assert done.returncode == 1
+    assert "broke" in done.stderr
+    done = mini.run("resolve", "--rocm", "6.4")
+    assert done.returncode == 0, done.stderr

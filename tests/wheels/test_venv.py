@@ -212,6 +212,16 @@ def test_a_file_that_is_not_the_promised_wheel_is_refused(bench: Bench) -> None:
     assert caught.value.code == "hash-mismatch"
     assert f"expected sha256 {promised.sha256}, got {other.sha256}" in caught.value.message
     assert "numpy==1.26.4" in caught.value.message
+    assert caught.value.hints[0] == "rocenv cache clear artifacts wheels"
+
+
+def test_a_file_name_with_hidden_slashes_leads_nowhere_else(bench: Bench) -> None:
+    """A lock may come from anywhere."""
+    wheel = build_wheel("numpy", "1.26.4")
+    artifact = replace(bench.fetch(wheel), url=f"http://127.0.0.1:9/..%2f..%2f..%2f{wheel.filename}")
+    bench.create("a", artifact)
+    (link,) = bench.folder.rglob(wheel.filename)
+    assert link.parent == bench.uv.cache / "rocenv-wheels" / wheel.sha256
 
 
 @pytest.mark.parametrize("data", [b"<!doctype html>", b"", None], ids=["html", "empty", "truncated"])

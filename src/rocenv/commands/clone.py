@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import click
 
 from rocenv.commands.world import World, note
@@ -17,4 +19,4 @@ def command(old: str, new: str) -> None:
     world = World()
     lock = world.prefix(old).record().lock
     build(world.prefix(new).name, lock, world.building())
-    note(f"env `{new}` has the set of `{old}`; prove it with `rocenv verify {new}`")
+    note(f"env `{new}` has the set of `{old}`; prove it with `rocenv verify {shlex.quote(new)}`")

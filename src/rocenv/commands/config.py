@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import click
 
-from rocenv.commands.world import World, note
+from rocenv.commands.world import World, json_option, note, print_json
 from rocenv.errors import RocenvError
 
 
@@ -18,7 +20,8 @@ def command() -> None:
 
 @command.command()
 @click.argument("key")
-def get(key: str) -> None:
+@json_option
+def get(key: str, as_json: bool) -> None:
     """Print the value of KEY."""
     from rocenv.config import lookup
 
@@ -27,10 +30,13 @@ def get(key: str) -> None:
         raise RocenvError(
             f"`{key}` is not set", hints=(f"rocenv config set {key} VALUE",), code="config-unset"
         )
-    click.echo(value if isinstance(value, str) else _as_toml(value))
+    if as_json:
+        print_json({"key": key, "value": value})
+        return
+    click.echo(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
-@command.command(name="set")
+@command.command(name="set", short_help="Set KEY to VALUE.")
 @click.argument("key")
 @click.argument("value")
 def set_(key: str, value: str) -> None:
@@ -56,9 +62,3 @@ def unset(key: str) -> None:
 def path() -> None:
     """Print the path of the settings file, which need not exist."""
     click.echo(World().home.config_file)
-
-
-def _as_toml(value: object) -> str:
-    import json
-
-    return json.dumps(value, ensure_ascii=False)

@@ -15,6 +15,7 @@ from rocenv.system.files import write_atomic
 @click.command()
 @click.argument("name")
 @click.option("-o", "output", metavar="FILE", type=click.Path(path_type=Path), help="Write it there.")
+@click.option("--json", is_flag=True, expose_value=False, help="Print errors as JSON too; the lock is JSON.")
 def command(name: str, output: Path | None) -> None:
     """Print the lock of the env NAME: every file with its address, sha256 and size."""
     from rocenv.plan import lock_text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import shutil
 import textwrap
 from dataclasses import replace
@@ -51,7 +52,11 @@ def request_options(function: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--target", metavar="GFX", help="GPU target, say gfx1100. Default: this machine's."),
             click.option("--channel", metavar="CH", help="Take the set from this channel only."),
             click.option(
-                "--platform", type=click.Choice(["linux", "windows"]), default="linux", show_default=True
+                "--platform",
+                type=click.Choice(["linux", "windows"]),
+                default="linux",
+                show_default=True,
+                help="The system that the set is for.",
             ),
         )
     ):
@@ -61,6 +66,7 @@ def request_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 NO_TORCH = "none"  # asked for, where the default may be another
 DEFAULTS = ("rocm", "torch", "python", "target", "channel")
+_TARGET = re.compile(r"gfx[0-9a-f]+")
 
 
 def completed(request: Request, world: World) -> Request:
@@ -84,16 +90,21 @@ def completed(request: Request, world: World) -> Request:
     return _with_target(request)
 
 
+def require_target(target: str) -> None:
+    """Raise RocenvError for what is no name of a target; features like `:xnack-` are no part of it."""
+    if not _TARGET.fullmatch(target):
+        raise RocenvError(
+            f"`{target}` is no target",
+            hints=("a target is called gfx and a number, like gfx1100 (RX 7900) or gfx1030 (RX 6800)",),
+            code="target-unknown",
+        )
+
+
 def _with_target(request: Request) -> Request:
     from rocenv.host import chosen_gpu, detect_gpus
 
     if request.target:
-        if not request.target.startswith("gfx"):
-            raise RocenvError(
-                f"`{request.target}` is no target",
-                hints=("a target is called gfx and a number, like gfx1100 (RX 7900) or gfx1030 (RX 6800)",),
-                code="target-unknown",
-            )
+        require_target(request.target)
         return request
     gpus = detect_gpus()
     gpu = chosen_gpu(gpus)
@@ -106,6 +117,7 @@ def _with_target(request: Request) -> Request:
             ),
             code="no-gpu",
         )
+    require_target(gpu.target)
     if "ROCENV_TARGET" in os.environ:
         note(f"target {gpu.target}: named by ROCENV_TARGET")
     else:

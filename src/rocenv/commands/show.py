@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import click
@@ -52,7 +53,7 @@ def command(name: str, as_json: bool) -> None:
         ),
         ("C library", "its own, through its own loader" if record.loader else "the machine's"),
         ("created", f"{record.created} by rocenv {record.rocenv_version}"),
-        ("verified", told["verified"] or f"not yet: `rocenv verify {name}`"),
+        ("verified", told["verified"] or f"not yet: `rocenv verify {shlex.quote(name)}`"),
     ]
     rows += [("note", text) for text in record.lock.notes]
     click.echo(columns(rows))

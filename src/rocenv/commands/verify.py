@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
 import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from rocenv.commands.resolve import require_target
 from rocenv.commands.world import World, colour, json_option, note, print_json
 from rocenv.probe.ladder import RUNGS
+from rocenv.probe.wire import CALLING
 
 if TYPE_CHECKING:
     from rocenv.model import RungResult
@@ -24,16 +27,24 @@ def print_ladder(result: RungResult, *, err: bool = False) -> None:
     shown = colour(f"{status:8}", _COLOURS[result.status], err=err)
     detail = textwrap.shorten(result.detail, 400, placeholder=" …")
     click.echo(f"  {result.rung:8} {shown} {result.elapsed_s:7.2f} s  {detail}", err=err)
-    if result.status in ("failed", "crashed", "timeout") and result.stderr_tail:
-        click.echo(textwrap.indent(result.stderr_tail.rstrip(), "    | "), err=err)
+    if result.status in ("failed", "crashed", "timeout"):
+        # The call that did not return stands in the detail.
+        said = [line for line in result.stderr_tail.splitlines() if not line.startswith(CALLING)]
+        for line in said:
+            click.echo(f"    | {line}", err=err)
 
 
 def verdict_text(verdict: Verdict) -> str:
     """Return the ladder's meaning in a sentence or two."""
     if verdict.broken:
         worst = verdict.broken[0]
-        return f"env `{verdict.env}` does not work here: `{worst.rung}` {worst.status}"
+        status = "did not end in time" if worst.status == "timeout" else worst.status
+        text = f"env `{verdict.env}` does not work here for {verdict.target}: `{worst.rung}` {status}"
+        if worst.rung == "files":
+            return text
+        return f"{text}; `rocenv verify {shlex.quote(verdict.env)} --save-artifacts DIR` keeps the logs"
     proved = f"proved up to `{verdict.level}`" if verdict.level else "nothing could be proved"
+    proved += f" for {verdict.target}"
     if verdict.no_device:
         return (
             f"nothing is wrong with env `{verdict.env}`, {proved}; only the rungs that need a GPU could not "
@@ -52,10 +63,12 @@ def verdict_text(verdict: Verdict) -> str:
     type=click.Path(file_okay=False, path_type=Path),
     help="Keep the GEMM source, the code objects and the logs.",
 )
-@click.option("--timeout", "timeout_s", metavar="S", type=click.FloatRange(min=0.1), help="For each rung.")
+@click.option(
+    "--timeout", "timeout_s", metavar="S", type=click.IntRange(1, 86_400), help="Seconds for each rung."
+)
 @json_option
 def command(
-    name: str, upto: str, target: str, save_artifacts: Path | None, timeout_s: float | None, as_json: bool
+    name: str, upto: str, target: str, save_artifacts: Path | None, timeout_s: int | None, as_json: bool
 ) -> int:
     """Prove the env NAME: each rung of the ladder in a process of its own, so that a crash is a result.
 
@@ -64,6 +77,8 @@ def command(
     from rocenv.verify import TIMEOUT_S, verify
     from rocenv.verify import as_json as verdict_json
 
+    if target:
+        require_target(target)
     world = World()
     verdict = verify(
         world.prefix(name),

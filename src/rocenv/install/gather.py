@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rocenv.install import store
 from rocenv.install.fetch import fetch_all
+from rocenv.sources.apt.setup import settings
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -45,7 +47,9 @@ def gather(artifacts: list[Artifact], work: Workshop) -> dict[str, Path]:
         work.progress.stage("Unpacking", unpacked_bytes) as stage,
     ):
         waiting: list[Future[None]] = []
-        fetched = fetch_all(artifacts, work.home.artifacts, work.network, work.progress)
+        # As the index came: apt's settings alone may know the way out.
+        network = replace(work.network, proxy=work.network.proxy or settings().http_proxy)
+        fetched = fetch_all(artifacts, work.home.artifacts, network, work.progress)
         try:
             for artifact, path in fetched:
                 for future in waiting:

@@ -48,7 +48,7 @@ def unpack(chunks: Iterator[bytes], folder: Path, advance: Callable[[int], None]
         ) as tar:
             for member in tar:
                 unpacker.take(tar, member)
-    except tarfile.TarError as error:
+    except (tarfile.TarError, ValueError) as error:  # ValueError: a number in a header that is none
         raise ArchiveError(f"damaged tar stream: {error}") from error
     # What is behind the end marker is padding, but damage there shows only when it is decoded.
     for _padding in chunks:

@@ -173,7 +173,11 @@ def _succeed(outcome: Outcome) -> None:
     if "(os error 28)" in outcome.stderr:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     if "Hash mismatch" in outcome.stderr:
-        raise FetchError(f"a fetched wheel is not the promised one: {outcome.reason}", code="hash-mismatch")
+        raise FetchError(
+            f"a fetched wheel is not the promised one: {outcome.reason}",
+            hints=("rocenv cache clear artifacts wheels", "and repeat the command: it fetches them anew"),
+            code="hash-mismatch",
+        )
     if "Failed to extract" in outcome.stderr:
         raise ArchiveError(f"a wheel is damaged: {outcome.reason}")
     project, pythons = outcome.fitting_pythons

@@ -34,7 +34,7 @@ class Repo:
     keyrings: tuple[str, ...] = ()  # paths on the machine; those that are there count
     key_url: str = ""  # where the key is fetched where there is no keyring; needs fingerprints
     fingerprints: tuple[str, ...] = ()  # of the only keys to trust, in capitals; () = all of the keyrings
-    suites_known: tuple[str, ...] = ()  # releases by which a mirror of this distribution is recognised
+    suites_known: tuple[str, ...] = ()  # releases, or names for one, by which a mirror is recognised
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

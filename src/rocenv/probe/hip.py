@@ -78,13 +78,12 @@ PROTOTYPES: dict[str, list[Any]] = {
     "rocblas_sgemm": _sgemm,
     "rocblas_gemm_ex": _gemm_ex,
 }
-# role -> the function of its library that names a status, and one that tells whether it is loaded at all
+# role -> the function of its library that names a status
 STATUS_NAMES = {
     "hip": "hipGetErrorName",
     "hiprtc": "hiprtcGetErrorString",
     "rocblas": "rocblas_status_to_string",
 }
-LANDMARKS = {"hip": "hipInit", "hiprtc": "hiprtcCompileProgram", "rocblas": "rocblas_create_handle"}
 
 
 class DevicePropertiesR0000(ctypes.Structure):
@@ -217,7 +216,7 @@ def interposers() -> list[str]:
     if sys.platform == "win32":
         return []
     everything = ctypes.CDLL(None)
-    return [name for name in LANDMARKS.values() if hasattr(everything, name)]
+    return [name for name in PROTOTYPES if hasattr(everything, name)]
 
 
 def flush_c_streams() -> None:

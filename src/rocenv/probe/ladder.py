@@ -83,6 +83,7 @@ def run_ladder(
     results: dict[str, RungResult] = {}
     for rung in (rung for rung in RUNGS if rung in rungs):
         result = _unmet(rung, results) or (files() if rung == "files" else run_rung(probe, rung))
+        result = _contradicted(result, results.get("device"))
         result = _naming_standin(result, results.get("load"))
         results[rung] = result
         report(result)
@@ -192,6 +193,13 @@ def _unmet(rung: str, results: Mapping[str, RungResult]) -> RungResult | None:
     needed = ", ".join(f"`{need}`" for need in missing if not results[need].no_device)
     detail = NO_GPU if no_device else f"needs {needed}"
     return RungResult(rung=rung, status="skipped", elapsed_s=0.0, detail=detail, no_device=no_device)
+
+
+def _contradicted(result: RungResult, device: RungResult | None) -> RungResult:
+    """Return a failure where a rung sees no GPU and `device` saw one: then the GPU is not what is missing."""
+    if not result.no_device or device is None or device.status != "passed":
+        return result
+    return replace(result, status="failed", no_device=False, detail=f"{result.detail}, but `device` saw one")
 
 
 def _naming_standin(result: RungResult, load: RungResult | None) -> RungResult:

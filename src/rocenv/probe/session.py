@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 OVERRIDE = "HSA_OVERRIDE_GFX_VERSION"
+_SHOWN = 3
 
 
 class Failure(Exception):
@@ -84,9 +85,11 @@ class Session:
 
     def leaks(self) -> list[str]:
         """Return what is wrong with where the loaded libraries came from."""
-        found = [
-            f"`{name}` was there before its library was loaded (LD_PRELOAD?)" for name in self.interposers
-        ]
+        found = []
+        if self.interposers:
+            names = ", ".join(f"`{name}`" for name in self.interposers[:_SHOWN])
+            more = f" and {len(self.interposers) - _SHOWN} more" if len(self.interposers) > _SHOWN else ""
+            found.append(f"there before its library was loaded (LD_PRELOAD?): {names}{more}")
         now = maps.mapped_libraries()
         if self.before is not None and now is not None:
             found += [

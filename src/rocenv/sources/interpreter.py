@@ -19,7 +19,7 @@ from rocenv.errors import RocenvError
 if TYPE_CHECKING:
     from rocenv.sources.uv import Uv
 
-_HINTS = ("give one that is there, as a version or a path: `--python /path/to/python3`",)
+_HINTS = ("ask for one that is there, e.g. `--python 3.12`",)
 
 # ensurepip carries the wheel of pip; Debian and Fedora keep it in WHEEL_PKG_DIR or in a folder of their own.
 _QUESTIONS = """

@@ -7,6 +7,7 @@ build of the same name cannot win.
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -65,7 +66,9 @@ def resolve_wheels(
             errors.append(error)
             continue
         rank = _ranks(python)
-        artifacts = tuple(_artifact(package, rank) for package in pylock["packages"])  # uv sorts by name
+        found = (_artifact(package, rank) for package in pylock["packages"])  # uv sorts by name
+        originals = [route[-1] for route in routes]
+        artifacts = tuple(replace(wheel, url=_original(wheel.url, urls, originals)) for wheel in found)
         _require_local(artifacts, local, urls[0])
         return artifacts
     # Mirrors that cannot be reached say less than an index that answered.
@@ -133,9 +136,18 @@ def _artifact(package: dict[str, Any], rank: Callable[[str], int]) -> Artifact:
     )
 
 
+def _original(url: str, mirrors: Sequence[str], originals: Sequence[str]) -> str:
+    """Return an address below a mirror as it is below what is mirrored: a lock is good on any machine."""
+    for mirror, original in zip(mirrors, originals, strict=True):
+        base = mirror.rstrip("/") + "/"
+        if url.startswith(base):
+            return f"{original.rstrip('/')}/{url.removeprefix(base)}"
+    return url
+
+
 def wheel_file_name(url: str) -> str:
-    """Return the file name of the wheel at `url`."""
-    return unquote(url.partition("#")[0].rpartition("/")[2])
+    """Return the file name of the wheel at `url`, a plain one even where the address hides slashes in it."""
+    return unquote(url.partition("#")[0]).rpartition("/")[2]
 
 
 def _ranks(python: Interpreter) -> Callable[[str], int]:

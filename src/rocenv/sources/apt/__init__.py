@@ -81,7 +81,10 @@ def find(row: RocmSet, matrix: Matrix, home: Home, network: Network, *, max_age_
             Lists(repo.name, [(folder / file.sha256, file.path) for file in state.files])
             for repo, (folder, state) in zip(repos, opened, strict=True)
         ]
-        bases = {repo.name: state.base for repo, (_, state) in zip(repos, opened, strict=True)}
+        bases = {
+            repo.name: state.base if repo.base in (DEBIAN, HOST) else repo.base.format(apt_dir=row.apt_dir)
+            for repo, (_, state) in zip(repos, opened, strict=True)
+        }  # the address that holds everywhere, not that of a mirror, where there is one
         found = _resolve(row, matrix, lists, bases)
         answer.parent.mkdir(exist_ok=True)
         write_atomic(answer, json.dumps(to_plain(found)).encode())
@@ -100,6 +103,12 @@ def _open(
     network = _with_mirrors(repo, mirrors, network)
     base = repo.base.format(apt_dir=row.apt_dir)
     suite = repo.suite or (_own_release() if base == HOST else row.suite)
+    if not suite:
+        raise FetchError(
+            f"the packages of `{row.channel}` stand on those of a Debian or Ubuntu release, and "
+            "`/etc/os-release` of this machine names none",
+            code="no-mirror",
+        )
     bases = network.candidates(join(base, "dists/"))
     if not bases:
         raise FetchError(
@@ -133,21 +142,25 @@ def _mirrors(repo: Repo) -> tuple[Entry, ...]:
     """
     if repo.base not in (DEBIAN, HOST):
         return ()
-    suites = frozenset((_own_release(),)) if repo.base == HOST else frozenset(repo.suites_known)
-    return tuple(entry for entry in setup.mirrors_of(suites) if _has_key_of(repo, entry))
+    found = setup.mirrors_of(frozenset((_own_release(),))) if repo.base == HOST else ()
+    # Who follows `stable` names no release, and the mirror has it all the same.
+    found = found or setup.mirrors_of(frozenset(repo.suites_known))
+    return tuple(entry for entry in found if _has_key_of(repo, entry))
 
 
 def _has_key_of(repo: Repo, entry: Entry) -> bool:
-    if not entry.signed_by or set(entry.signed_by) & set(repo.keyrings):
+    if set(entry.signed_by) & set(repo.keyrings):
         return True
     known = frozenset[str]().union(*map(fingerprints_in, _rings(repo)))
+    if not entry.signed_by:
+        return bool(known)  # on a machine of another distribution, `stable` is somebody else's
     named = set[str]()
     for word in entry.signed_by:
         if word.startswith("/"):
             named |= fingerprints_in(setup.keyring_bytes(word) or b"")
         else:
             named |= {word.upper().rstrip("!")} | fingerprints_in(word.encode())
-    return not known or bool(known & named)
+    return bool(known & named)
 
 
 def _with_mirrors(repo: Repo, entries: Sequence[Entry], network: Network) -> Network:

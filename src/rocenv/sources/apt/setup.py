@@ -3,7 +3,7 @@
 A distribution's mirror is taken from here and nowhere else, so that what works for the machine's owner works
 for rocenv. Both forms of source lists are read: one-line `*.list` and deb822 `*.sources`.
 
-Source: sources.list(5), apt.conf(5)
+Source: sources.list(5), apt.conf(5), apt-transport-mirror(1)
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rocenv.sources.apt.control import parse_fields
 from rocenv.system.machine import list_folder, machine_path, read_text, sysroot
@@ -55,7 +55,22 @@ def entries() -> tuple[Entry, ...]:
             found += _one_line_entries(text)
         elif name.endswith(".sources"):
             found += _deb822_entries(text)
-    return tuple(entry for entry in found if entry.uri.startswith(("http://", "https://")))
+    return tuple(
+        replace(entry, uri=uri.rstrip("/"))
+        for entry in found
+        for uri in _addresses(entry.uri)
+        if uri.startswith(("http://", "https://"))
+    )
+
+
+def _addresses(uri: str) -> list[str]:
+    """Return what a URI stands for: Debian's cloud images name a file that holds the mirrors."""
+    kind, _, path = uri.partition(":")
+    if kind != "mirror+file":
+        return [uri]
+    # http://mirror.example.org/debian<TAB>priority:1
+    lines = (read_text("/" + path.lstrip("/")) or "").splitlines()
+    return [line.split()[0] for line in lines if line.strip()]
 
 
 def mirrors_of(suites: frozenset[str]) -> tuple[Entry, ...]:

@@ -1,7 +1,18 @@
-"""Whether a repository's `InRelease` was signed by whom it must be: an error where that cannot be shown."""
+"""Whether a repository's `InRelease` was signed by whom it must be: an error where that cannot be shown.
+
+Sequoia decides. It refuses a key that vouches for itself by SHA-1, as AMD's does. Where such a key is pinned
+by its fingerprint, no vouching is needed, and `gpgv` decides if it is installed.
+
+Source: https://github.com/ROCm/legacy-rocm-build/issues/5619
+"""
 
 from __future__ import annotations
 
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rocenv.errors import FetchError
@@ -9,6 +20,8 @@ from rocenv.errors import FetchError
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
+
+_SOUND_HASHES = {b"8", b"9", b"10"}  # SHA-256, SHA-384, SHA-512. Source: RFC 4880 9.4
 
 
 def verified_text(
@@ -46,14 +59,45 @@ def verified_text(
     try:
         result = pysequoia.verify(bytes=signed, store=lambda _ids: trusted)
     except Exception as error:  # it has kinds of its own, for damage and bad signatures alike
+        text = _text_by_gpgv(signed, trusted) if fingerprints else None
+        if text is not None:
+            return text
+        hints = ["a mirror or proxy may have changed the file; try again, or another mirror", remedy]
+        if fingerprints and shutil.which("gpgv") is None:
+            hints.insert(
+                0, "install `gpgv`: it can check by keys that are refused for their own SHA-1 signature"
+            )
         raise FetchError(
             f"the signature of {what} does not hold: {_first_line(error)}",
-            hints=("a mirror or proxy may have changed the file; try again, or another mirror", remedy),
+            hints=tuple(hints),
             code="signature",
         ) from error
     if not result.valid_sigs or result.bytes is None:
         raise FetchError(f"{what} is not signed", hints=(remedy,), code="signature")
     return bytes(result.bytes).decode("utf-8", "replace")
+
+
+def _text_by_gpgv(signed: bytes, trusted: Sequence[Any]) -> str | None:
+    """Return what one of the trusted keys has signed; None where gpgv cannot show that, or is not there."""
+    program = shutil.which("gpgv")
+    if program is None:
+        return None
+    with tempfile.TemporaryDirectory(prefix="rocenv-") as folder:
+        keyring, file, text = (f"{folder}/{name}" for name in ("keyring", "signed", "text"))
+        Path(keyring).write_bytes(b"".join(map(bytes, trusted)))
+        Path(file).write_bytes(signed)
+        options = ("--homedir", folder, "--keyring", keyring, "--status-fd", "1", "--output", text)
+        try:
+            done = subprocess.run([program, *options, file], capture_output=True, check=True, timeout=60)
+        except (OSError, subprocess.SubprocessError):
+            return None
+        # Good also means that the key has neither expired nor been revoked. Source: GnuPG, doc/DETAILS
+        good = re.findall(rb"^\[GNUPG:\] GOODSIG ", done.stdout, re.MULTILINE)
+        # [GNUPG:] VALIDSIG CA8B... 2026-11-20 1795177117 0 4 0 1 10 01 CA8B...: the eighth word is the hash
+        hashes = re.findall(rb"^\[GNUPG:\] VALIDSIG (?:\S+ ){7}(\d+) ", done.stdout, re.MULTILINE)
+        if not good or len(good) != len(hashes) or not set(hashes) <= _SOUND_HASHES:
+            return None
+        return Path(text).read_text(encoding="utf-8", errors="replace")
 
 
 def fingerprints_in(keyring: bytes) -> frozenset[str]:
