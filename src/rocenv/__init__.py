@@ -1,3 +1,3 @@
-"""Matched ROCm, ZLUDA and PyTorch sets for AMD GPUs, in isolated prefixes."""
+"""Matched ROCm and PyTorch sets for AMD GPUs, in isolated prefixes."""
 
 __version__ = "0.1.0"

@@ -73,7 +73,10 @@ def read_lock(path: Path) -> Lock:
     try:
         plain = load_json(path)
     except OSError as error:
-        raise DataError(f"cannot read the lock `{path}`: {error.strerror}") from error
+        raise DataError(
+            f"cannot read the lock `{path}`: {error.strerror}",
+            hints=("make one: `rocenv lock NAME -o FILE`",),
+        ) from error
     schema = plain.pop("schema", None) if isinstance(plain, dict) else None
     if isinstance(schema, int) and schema > LOCK_SCHEMA:
         raise DataError(

@@ -47,10 +47,11 @@ def specifier(text: str, option: str) -> SpecifierSet:
     """
     text = text.strip()
     try:
-        return SpecifierSet(
-            f"=={text.removesuffix('.*')}.*" if text[:1].isdigit() else "" if text == "*" else text,
-            prereleases=True,
-        )
+        if "+" in text and text[:1].isdigit():
+            text = f"=={text}"  # with a local version it is one release
+        elif text[:1].isdigit():
+            text = f"=={text.removesuffix('.*')}.*"
+        return SpecifierSet("" if text == "*" else text, prereleases=True)
     except InvalidSpecifier:
         error = RocenvError(
             f"`{text}` is no version for {option}",
@@ -69,13 +70,12 @@ def resolve(request: Request, matrix: Matrix) -> tuple[Candidate, ...]:
         ResolutionImpossible: None does; carries why each candidate was dropped.
     """
     for name in ("rocm", "torch", "python"):
-        specifier(
-            getattr(request, name) or "*", f"--{name}"
-        )  # a slip is told even where nothing depends on it
+        # A slip is told even where nothing depends on it.
+        specifier(getattr(request, name) or "*", f"--{name}")
     rejections: list[Rejection] = []
     fitting: list[Candidate] = []
     for row in matrix.rocm:
-        reason = _against(row, request, matrix)
+        reason = _against(row, request)
         if reason is not None:
             rejections.append(reason)
             continue
@@ -101,6 +101,8 @@ def describe(request: Request) -> str:
     if request.torch:
         parts.append(f"with torch{'' if request.torch == '*' else ' ' + request.torch}")
     parts.append(f"for {request.target}")
+    if request.platform != "linux":
+        parts.append(f"on {request.platform}")
     if request.channel:
         parts.append(f"from channel {request.channel}")
     return " ".join(parts)
@@ -117,7 +119,7 @@ def version_fits(wanted: SpecifierSet, version: str, *, floating: bool, local: s
     return floating and any(wanted.contains(f"{version}.{patch}{local}") for patch in range(100))
 
 
-def _against(row: RocmSet, request: Request, matrix: Matrix) -> Rejection | None:
+def _against(row: RocmSet, request: Request) -> Rejection | None:
     """Return the first reason against a set, or None."""
     name = title(row)
     wanted = specifier(request.rocm or "*", "--rocm")
@@ -181,10 +183,9 @@ def _candidate(row: RocmSet, torch: TorchSet | None, request: Request, matrix: M
     notes = []
     if request.target not in row.blas:
         notes.append(
-            f"rocBLAS of this set has no kernels for {request.target}: `verify` can pass `gemm`, but not "
-            f"`blas` ({row.source})"
+            f"this set's rocBLAS has no kernels for {request.target}: `verify` can pass `gemm`, but not `blas`"
         )
-    elif request.target not in row.official:
+    elif row.official and request.target not in row.official:
         notes.append(
             f"{request.target} is in this set's libraries, but not among the targets that its maker supports"
         )
@@ -192,8 +193,11 @@ def _candidate(row: RocmSet, torch: TorchSet | None, request: Request, matrix: M
         notes.append(f"{title(row)}: {row.note}")
     channel = matrix.channels[row.channel]
     why = f"{channel.title}, {'the maker' if channel.by == 'maker' else 'a distribution'}; "
+    has_kernels = request.target in row.blas
     why += (
-        f"kernels for {request.target} in rocBLAS" if request.target in row.blas else "compiles for it only"
+        f"its rocBLAS has kernels for {request.target}"
+        if has_kernels
+        else "only its compiler knows the target"
     )
     return Candidate(rocm=row, torch=torch, why=why, notes=tuple(notes))
 
@@ -240,8 +244,7 @@ def _suggestion(request: Request, given_up: tuple[str, ...], matrix: Matrix) -> 
 
 def _any_fits(request: Request, matrix: Matrix) -> bool:
     return any(
-        _against(row, request, matrix) is None and _torch_for(row, request, matrix)[1] is None
-        for row in matrix.rocm
+        _against(row, request) is None and _torch_for(row, request, matrix)[1] is None for row in matrix.rocm
     )
 
 

@@ -41,8 +41,16 @@ def get(key: str, as_json: bool) -> None:
 @click.argument("value")
 def set_(key: str, value: str) -> None:
     """Set KEY to VALUE: true, false, a number, a list like '["a", "b"]', or else text."""
-    from rocenv.config import assign
+    from rocenv.commands.resolve import DEFAULTS
+    from rocenv.config import assign, parse_key
 
+    first, *rest = parse_key(key)
+    if first == "defaults" and rest and rest[0] not in DEFAULTS:
+        raise RocenvError(
+            f"`{key}` stands for no option",
+            hints=tuple(f"rocenv config set defaults.{name} VALUE" for name in DEFAULTS),
+            code="usage",
+        )
     path = World().home.config_file
     assign(path, key, value)
     note(f"set in {path}")

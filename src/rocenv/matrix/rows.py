@@ -64,6 +64,7 @@ class RocmSet:
     checked: str
     official: tuple[str, ...] = ()  # targets that its maker supports
     floating: bool = False  # the channel moves on: the exact version is read from its index
+    glibc: str = ""  # the oldest C library it runs with, where its packages do not say it; "2.35"
     version_package: str = ""  # the package whose version is the set's, where it floats
     apt_dir: str = ""
     suite: str = ""

@@ -106,6 +106,8 @@ class Uv:
         environ = {k: v for k, v in self.environ.items() if k in _KEPT or not _DROPPED.fullmatch(k)}
         environ |= {"UV_PYTHON_DOWNLOADS": "manual", "UV_PYTHON_INSTALL_DIR": str(self.pythons)}
         environ["UV_NO_WRAP"] = "1"  # `Outcome` reads lines
+        if bundle := environ.get("REQUESTS_CA_BUNDLE"):
+            environ.setdefault("SSL_CERT_FILE", bundle)  # what rocenv's own connections trust
         lines = []
         with (
             tempfile.TemporaryFile() as stdout,

@@ -211,7 +211,7 @@ def _question(row: RocmSet, matrix: Matrix, states: Sequence[State]) -> str:
         "version": [row.version, row.floating, row.version_package],
         "keep_out": matrix.keep_out_patterns,
         "c_library": [library.package for library in matrix.c_libraries],
-        "glibc": glibc_version(),
+        "glibc": [glibc_version(), row.glibc],
     }
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32]
 
@@ -221,7 +221,7 @@ def _resolve(row: RocmSet, matrix: Matrix, lists: Sequence[Lists], bases: Mappin
     patterns = matrix.keep_out_patterns
     c_library = matrix.c_libraries[0]
     packages = closure(roots, lists, (*patterns, c_library.package))
-    glibc = _oldest_glibc(packages, c_library)
+    glibc = _oldest_glibc(row, packages, c_library)
     machine = glibc_version()
     own = machine is None or compare(f"{machine[0]}.{machine[1]}", glibc) < 0
     if own:
@@ -237,9 +237,9 @@ def _resolve(row: RocmSet, matrix: Matrix, lists: Sequence[Lists], bases: Mappin
     )
 
 
-def _oldest_glibc(packages: Sequence[Package], c_library: CLibrary) -> str:
-    demands = demands_on(packages, c_library.package)
-    return upstream(max(demands, key=version_key)) if demands else "0"
+def _oldest_glibc(row: RocmSet, packages: Sequence[Package], c_library: CLibrary) -> str:
+    demands = (*demands_on(packages, c_library.package), row.glibc or "0")
+    return upstream(max(demands, key=version_key))
 
 
 def _artifact(package: Package, bases: Mapping[str, str]) -> Artifact:
