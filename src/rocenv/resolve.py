@@ -183,7 +183,7 @@ def _candidate(row: RocmSet, torch: TorchSet | None, request: Request, matrix: M
     notes = []
     if request.target not in row.blas:
         notes.append(
-            f"this set's rocBLAS has no kernels for {request.target}: `verify` can pass `gemm`, but not `blas`"
+            f"its rocBLAS has no kernels for {request.target}: `verify` can pass `gemm`, but not `blas`"
         )
     elif row.official and request.target not in row.official:
         notes.append(

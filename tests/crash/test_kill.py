@@ -30,7 +30,7 @@ def kill_create(lab: Lab, points: int, share: int = 0, shares: int = 1) -> None:
     assert len(changes) > 100, "the killer does not see what the program does"
     expected = lab.envs()
     killed = 0
-    for number in spread(len(changes), POINTS, share, shares):
+    for number in spread(len(changes), points, share, shares):
         lab.put_back()
         killed += lab.killed_at(number, *CREATE)
         told = f"killed at {number} of {len(changes)}: {changes[number - 1]}"
