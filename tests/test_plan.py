@@ -15,7 +15,8 @@ from rocenv.matrix.load import load
 from rocenv.model import Artifact, Component, EnvChange, Layout, Lock, Request
 from rocenv.net import Network
 from rocenv.outage import REMEMBERED_FOR_S
-from rocenv.plan import Work, artifacts_of, lock_text, make_plan, read_lock, relocated
+from rocenv.plan import artifacts_of, lock_text, make_plan, read_lock, relocated
+from rocenv.sources import Work
 from tests.loopback import Fault, Loopback
 from tests.mini import FUTURE_GLIBC, LIBRARIES, LOADER
 

@@ -12,8 +12,8 @@ from rocenv.home import Home
 from rocenv.matrix.load import load
 from rocenv.model import Lock, Request
 from rocenv.net import Network
-from rocenv.plan import Work, make_plan
-from rocenv.sources import apt
+from rocenv.plan import make_plan
+from rocenv.sources import Work, apt
 from rocenv.sources.apt.version import compare
 from rocenv.system.machine import glibc_version
 from tests.network import require_network

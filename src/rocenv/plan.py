@@ -7,44 +7,33 @@ the plan's notes, with the reason: nothing is replaced silently.
 from __future__ import annotations
 
 import json
-import os
 import re
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rocenv import outage
 from rocenv.codec import from_plain, load_json, to_plain
 from rocenv.errors import DataError, FetchError, ResolutionImpossible, RocenvError
 from rocenv.matrix.environment import changes_for
-from rocenv.model import Component, Lock
-from rocenv.resolve import describe, resolve, specifier
-from rocenv.sources import apt
+from rocenv.model import Lock
+from rocenv.resolve import describe, resolve
+from rocenv.sources import apt, wheels
 from rocenv.sources.apt.closure import NoClosure
-from rocenv.sources.apt.index import FRESH_S, join
+from rocenv.sources.apt.index import join
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from rocenv.home import Home
-    from rocenv.matrix.rows import Matrix
-    from rocenv.model import Artifact, Request
-    from rocenv.net import Network
+    from rocenv.model import Artifact, Component, ComponentKind, Request
     from rocenv.resolve import Candidate
+    from rocenv.sources import Source, Work
 
 LOCK_SCHEMA = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
-    """What planning works with."""
-
-    matrix: Matrix
-    home: Home
-    network: Network
-    tell: Callable[[str], None]  # takes a line for the user
-    max_age_s: float = FRESH_S  # of package indices
+# Which source a part of a set comes from, in the order in which the parts are found and installed.
+SOURCES: Mapping[ComponentKind, Source] = {"rocm": apt, "torch": wheels}
 
 
 def make_plan(request: Request, work: Work) -> Lock:
@@ -147,39 +136,21 @@ def _lock(
     candidate: Candidate, request: Request, work: Work, missed: tuple[tuple[Candidate, RocenvError], ...]
 ) -> Lock:
     row = candidate.rocm
-    try:
-        found = apt.find(row, work.matrix, work.home, work.network, max_age_s=work.max_age_s)
-    except FetchError as failure:
-        outage.remember(row.channel, failure, work.home, work.network.mirrors)
-        raise
-    outage.forget(row.channel, work.home)
-    if row.floating and not specifier(request.rocm or "*", "--rocm").contains(found.version):
-        raise NoClosure(f"channel {row.channel} is at {found.version} now")
-    notes = (
-        [f"preferred, but not to be had: {reason}" for reason in _reasons(missed)]
-        + list(candidate.notes)
-        + list(found.notes)
-    )
-    if found.own_glibc:
-        notes.append(
-            f"the set needs glibc {found.glibc}, newer than this machine's: it brings its own, and programs "
-            "that use it are started through its loader (`rocenv run`, or `rocm-exec` once activated)"
-        )
-    components = [
-        Component(
-            kind="rocm",
-            name=row.channel,
-            version=found.version,
-            channel=row.channel,
-            why=candidate.why,
-            artifacts=found.artifacts,
-            glibc=found.glibc,
-            loader=work.matrix.c_libraries[0].loader if found.own_glibc else "",
-            layout=row.layout,
-        )
-    ]
-    if candidate.torch is not None:
-        components.append(_torch_component(candidate, request, work))
+    notes = [f"preferred, but not to be had: {reason}" for reason in _reasons(missed)] + list(candidate.notes)
+    components = []
+    for kind, source in SOURCES.items():
+        if kind == "torch" and candidate.torch is None:
+            continue
+        try:
+            component, said = source.component(candidate, request, work)
+        except FetchError as failure:
+            if kind == "rocm":
+                outage.remember(row.channel, failure, work.home, work.network.mirrors)
+            raise
+        components.append(component)
+        notes += said
+        if kind == "rocm":
+            outage.forget(row.channel, work.home)
     return Lock(
         request=request,
         platform=request.platform,
@@ -189,60 +160,6 @@ def _lock(
         watched=tuple(row.name for row in work.matrix.watched),
         notes=tuple(notes),
     )
-
-
-def _torch_component(candidate: Candidate, request: Request, work: Work) -> Component:
-    from rocenv.sources.interpreter import find_python
-    from rocenv.sources.uv import Uv
-    from rocenv.sources.wheels import resolve_wheels
-
-    row = candidate.torch
-    assert row is not None
-    uv = Uv(
-        cache=work.home.uv_cache,
-        pythons=work.home.pythons,
-        environ=os.environ,
-        offline=work.network.is_offline,
-        tell=work.tell,
-    )
-    python = find_python(request.python or _python_for(row.python), uv)
-    wanted = specifier(request.torch, "--torch")
-    wheels = resolve_wheels(
-        [f"torch=={row.version}.*" + (f",{wanted}" if str(wanted) else "")],
-        index_url=row.index,
-        local=f"rocm{row.rocm}",
-        python=python,
-        uv=uv,
-        candidates=work.network.candidates,
-    )
-    version = next(wheel.version for wheel in wheels if wheel.name == "torch")
-    return Component(
-        kind="torch",
-        name="torch",
-        version=version,
-        channel=row.index,
-        why=f"the newest torch built for ROCm {row.rocm} with kernels for {request.target}",
-        artifacts=_with_sizes(wheels, work.network),
-        python=python.version,
-    )
-
-
-def _with_sizes(wheels: tuple[Artifact, ...], network: Network) -> tuple[Artifact, ...]:
-    """Return the wheels with their sizes, which most indices do not say."""
-
-    def sized(wheel: Artifact) -> Artifact:
-        return wheel if wheel.size_bytes else replace(wheel, size_bytes=network.size_of(wheel.url))
-
-    with ThreadPoolExecutor(8) as pool:
-        return tuple(pool.map(sized, wheels))
-
-
-def _python_for(series: tuple[str, ...]) -> str:
-    """Return what to ask for: "" (rocenv's own Python) if that will do, else the newest that does."""
-    import platform
-
-    own = ".".join(platform.python_version_tuple()[:2])
-    return "" if own in series else series[-1]
 
 
 def _reasons(missed: Sequence[tuple[Candidate, RocenvError]]) -> list[str]:

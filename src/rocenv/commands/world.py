@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from rocenv.install.provide import Workshop
     from rocenv.matrix.rows import Matrix
     from rocenv.net import Network
-    from rocenv.plan import Work
     from rocenv.progress import Progress
+    from rocenv.sources import Work
 
 
 class World:
@@ -66,8 +66,7 @@ class World:
 
     def planning(self, *, max_age_s: float | None = None) -> Work:
         """Return what planning works with."""
-        from rocenv.plan import Work
-        from rocenv.sources.apt.index import FRESH_S
+        from rocenv.sources import FRESH_S, Work
 
         return Work(
             matrix=self.matrix,

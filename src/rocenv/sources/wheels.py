@@ -6,23 +6,88 @@ build of the same name cannot win.
 
 from __future__ import annotations
 
+import os
+import platform
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from rocenv.errors import FetchError, ResolutionImpossible, RocenvError
-from rocenv.model import Artifact
+from rocenv.model import Artifact, Component
+from rocenv.resolve import specifier
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from rocenv.model import Request
+    from rocenv.net import Network
+    from rocenv.resolve import Candidate
+    from rocenv.sources import Work
     from rocenv.sources.interpreter import Interpreter
     from rocenv.sources.uv import Outcome, Uv
 
 # The projects whose local version (`+rocm6.2`) says which GPUs they are built for.
 _GPU_BUILDS = frozenset({"torch", "torchaudio", "torchvision"})
+
+
+def component(candidate: Candidate, request: Request, work: Work) -> tuple[Component, tuple[str, ...]]:
+    """Return the wheels of a candidate's torch, which it must have, as a component; see `Source`.
+
+    Raises:
+        ResolutionImpossible: The index has no such wheels for this Python.
+        FetchError: The index does not answer.
+    """
+    from rocenv.sources.interpreter import find_python
+    from rocenv.sources.uv import Uv
+
+    row = candidate.torch
+    assert row is not None
+    uv = Uv(
+        cache=work.home.uv_cache,
+        pythons=work.home.pythons,
+        environ=os.environ,
+        offline=work.network.is_offline,
+        tell=work.tell,
+    )
+    python = find_python(request.python or _python_for(row.python), uv)
+    wanted = specifier(request.torch, "--torch")
+    found = resolve_wheels(
+        [f"torch=={row.version}.*" + (f",{wanted}" if str(wanted) else "")],
+        index_url=row.index,
+        local=f"rocm{row.rocm}",
+        python=python,
+        uv=uv,
+        candidates=work.network.candidates,
+    )
+    part = Component(
+        kind="torch",
+        name="torch",
+        version=next(wheel.version for wheel in found if wheel.name == "torch"),
+        channel=row.index,
+        why=f"the newest torch built for ROCm {row.rocm} with kernels for {request.target}",
+        artifacts=_with_sizes(found, work.network),
+        python=python.version,
+    )
+    return part, ()
+
+
+def _python_for(series: tuple[str, ...]) -> str:
+    """Return what to ask for: "" (rocenv's own Python) if that will do, else the newest that does."""
+    own = ".".join(platform.python_version_tuple()[:2])
+    return "" if own in series else series[-1]
+
+
+def _with_sizes(wheels: tuple[Artifact, ...], network: Network) -> tuple[Artifact, ...]:
+    """Return the wheels with their sizes, which most indices do not say."""
+
+    def sized(wheel: Artifact) -> Artifact:
+        return wheel if wheel.size_bytes else replace(wheel, size_bytes=network.size_of(wheel.url))
+
+    with ThreadPoolExecutor(8) as pool:
+        return tuple(pool.map(sized, wheels))
 
 
 def resolve_wheels(

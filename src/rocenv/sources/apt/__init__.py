@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 
 from rocenv.codec import from_plain, load_json, to_plain
 from rocenv.errors import DataError, FetchError
-from rocenv.model import Artifact
+from rocenv.model import Artifact, Component
 from rocenv.net import NotModified
+from rocenv.resolve import specifier
+from rocenv.sources import FRESH_S
 from rocenv.sources.apt import setup
 from rocenv.sources.apt.closure import NoClosure, closure, demands_on
 from rocenv.sources.apt.control import Relation
-from rocenv.sources.apt.index import FRESH_S, Place, State, day_of, join, refresh
+from rocenv.sources.apt.index import Place, State, day_of, join, refresh
 from rocenv.sources.apt.lists import Lists
 from rocenv.sources.apt.signature import fingerprints_in
 from rocenv.sources.apt.version import compare, upstream, version_key
@@ -29,7 +31,10 @@ if TYPE_CHECKING:
 
     from rocenv.home import Home
     from rocenv.matrix.rows import CLibrary, Matrix, Repo, RocmSet
+    from rocenv.model import Request
     from rocenv.net import Network
+    from rocenv.resolve import Candidate
+    from rocenv.sources import Work
     from rocenv.sources.apt.control import Package
     from rocenv.sources.apt.setup import Entry, Settings
 
@@ -46,6 +51,37 @@ class Found:
     glibc: str  # the oldest C library it runs with, "2.38"
     own_glibc: bool  # the machine's is older: the set brings its own along
     notes: tuple[str, ...] = ()
+
+
+def component(candidate: Candidate, request: Request, work: Work) -> tuple[Component, tuple[str, ...]]:
+    """Return the packages of a candidate's ROCm set as a component, and notes for the plan; see `Source`.
+
+    Raises:
+        FetchError: An index cannot be had, or cannot be trusted.
+        NoClosure: The index lacks something, or has moved on to a release that was not asked for.
+    """
+    row = candidate.rocm
+    found = find(row, work.matrix, work.home, work.network, max_age_s=work.max_age_s)
+    if row.floating and not specifier(request.rocm or "*", "--rocm").contains(found.version):
+        raise NoClosure(f"channel {row.channel} is at {found.version} now")
+    notes = found.notes
+    if found.own_glibc:
+        notes += (
+            f"the set needs glibc {found.glibc}, newer than this machine's: it brings its own, and programs "
+            "that use it are started through its loader (`rocenv run`, or `rocm-exec` once activated)",
+        )
+    part = Component(
+        kind="rocm",
+        name=row.channel,
+        version=found.version,
+        channel=row.channel,
+        why=candidate.why,
+        artifacts=found.artifacts,
+        glibc=found.glibc,
+        loader=work.matrix.c_libraries[0].loader if found.own_glibc else "",
+        layout=row.layout,
+    )
+    return part, notes
 
 
 def find(row: RocmSet, matrix: Matrix, home: Home, network: Network, *, max_age_s: float = FRESH_S) -> Found:

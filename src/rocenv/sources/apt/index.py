@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from rocenv.codec import from_plain, load_json, to_plain
 from rocenv.errors import DataError, FetchError
 from rocenv.net import NotModified
+from rocenv.sources import FRESH_S
 from rocenv.sources.apt.control import parse_fields
 from rocenv.sources.apt.lists import UNPACKERS
 from rocenv.sources.apt.signature import verified_text
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from rocenv.net import Network, Response
     from rocenv.sources.apt.setup import Settings
 
-FRESH_S = 6 * 3600  # as long as this an index is used without asking the mirror again
 ARCHITECTURE = "amd64"
 
 
