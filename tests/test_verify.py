@@ -80,13 +80,13 @@ def test_whole_ladder_under_the_loader_of_the_env(world: Mini) -> None:
 @pytest.mark.parametrize(
     ("fault", "rung", "status", "exit_code"),
     [
-        ("load.hip=segv", "load", "crashed", 1),
-        ("version=wrong", "version", "failed", 1),
-        ("compile=abort", "compile", "crashed", 1),
-        ("malloc=oom:1024", "memory", "failed", 1),
-        ("kernel=hang", "kernel", "timeout", 1),
+        pytest.param("load.hip=segv", "load", "crashed", 1, marks=pytest.mark.slow),
+        pytest.param("version=wrong", "version", "failed", 1, marks=pytest.mark.slow),
+        pytest.param("compile=abort", "compile", "crashed", 1, marks=pytest.mark.slow),
+        pytest.param("malloc=oom:1024", "memory", "failed", 1, marks=pytest.mark.slow),
+        pytest.param("kernel=hang", "kernel", "timeout", 1, marks=pytest.mark.slow),
         ("gemm=wrong1", "gemm", "failed", 1),
-        ("sgemm=nan", "blas", "failed", 1),
+        pytest.param("sgemm=nan", "blas", "failed", 1, marks=pytest.mark.slow),
     ],
 )
 def test_fault_is_a_result_of_its_rung_and_of_no_other(

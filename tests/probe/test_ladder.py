@@ -128,13 +128,9 @@ FAULTS = [
 
 
 def _rows() -> list[Any]:
-    """Return the table, with all hangs but one marked slow: each takes its whole timeout."""
-    return [
-        pytest.param(*row, marks=pytest.mark.slow)
-        if row[0].endswith("=hang") and row[0] != "gemm=hang"
-        else row
-        for row in FAULTS
-    ]
+    """Return the table; all but the first row of each rung are marked slow."""
+    first = {rung: fault for fault, rung, *_ in reversed(FAULTS)}
+    return [row if first[row[1]] == row[0] else pytest.param(*row, marks=pytest.mark.slow) for row in FAULTS]
 
 
 @pytest.mark.parametrize(("fault", "rung", "status", "detail"), _rows())
