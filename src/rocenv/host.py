@@ -33,9 +33,10 @@ def detect_gpus() -> tuple[Gpu, ...]:
     for name in sorted(filter(str.isdigit, list_folder(_NODES)), key=int):
         lines = (read_text(f"{_NODES}/{name}/properties") or "").splitlines()
         properties = dict(line.split(None, 1) for line in lines if len(line.split(None, 1)) == 2)
-        version = int(properties.get("gfx_target_version", "0"))
+        numbers = {key: int(value) for key, value in properties.items() if value.strip().isdecimal()}
+        version = numbers.get("gfx_target_version", 0)
         if version:
-            units = int(properties.get("simd_count", "0")) // max(1, int(properties.get("simd_per_cu", "1")))
+            units = numbers.get("simd_count", 0) // max(1, numbers.get("simd_per_cu", 1))
             found.append(Gpu(node=int(name), target=target_name(version), compute_units=units))
     return tuple(found)
 

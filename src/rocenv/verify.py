@@ -189,7 +189,7 @@ def _probe(
         python=child_python(prefix, record, environ),
         environ=environ,
         timeout_s=timeout_s,
-        torch_python=(str(prefix.venv / "bin" / "python"),) if has_torch else (),
+        torch_python=(str(prefix.venv_python),) if has_torch else (),
     )
 
 

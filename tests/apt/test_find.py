@@ -131,8 +131,10 @@ def test_a_new_mirror_is_heeded_at_once(inside: Inside) -> None:
 def test_the_second_mirror_of_the_machine_serves_where_the_first_does_not(inside: Inside) -> None:
     url = inside.mini.server.url
     inside.write_sources(f"Types: deb\nURIs: {url}/gone {url}/debian\nSuites: mini\nComponents: main\n")
-    assert inside.find().artifacts[0].url.startswith(f"{url}/debian/")
+    found = inside.find()
+    assert found.artifacts[0].url.startswith(f"{url}/debian/")
     assert inside.mini.server.seen("/gone/dists/mini/InRelease")[0].status == 404
+    assert any("/gone/" in note and "404" in note for note in found.notes), "no fallback is silent"
 
 
 @pytest.mark.parametrize("form", ["path", "inline", "fingerprint"])

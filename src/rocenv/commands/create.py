@@ -61,6 +61,7 @@ def command(
         world.home.require_usable()
         require_free(prefix)
     with storage_errors(world.home.path):
+        request = request if lock_file else completed(request, world)
         lock = _lock(request, lock_file, world)
     if dry_run:
         if as_json:
@@ -93,7 +94,7 @@ def _lock(request: Request, lock_file: Path | None, world: World) -> Lock:
     from rocenv.plan import make_plan, read_lock, relocated
 
     if lock_file is None:
-        return make_plan(completed(request, world), world.planning())
+        return make_plan(request, world.planning())
     return relocated(read_lock(lock_file), world.planning())
 
 
@@ -117,7 +118,7 @@ def _build(name: str, lock: Lock, request: Request, lock_file: Path | None, worl
         if lock_file is not None:
             raise _left_the_mirror(name, lock, error, world) from error
         # The mirror has moved on since its index was read: read it again, once.
-        fresh = make_plan(completed(request, world), world.planning(max_age_s=0))
+        fresh = make_plan(request, world.planning(max_age_s=0))
         if fresh.components == lock.components:
             raise
         note("the mirror has moved on; the new plan is:")

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from rocenv.codec import from_plain, load_json, to_plain
 from rocenv.errors import DataError, PrefixError
 from rocenv.model import FileEntry, Record
+from rocenv.system import WINDOWS
 from rocenv.system.files import remove_path, remove_tree, write_atomic
 
 if TYPE_CHECKING:
@@ -58,6 +59,11 @@ class Prefix:
     def venv(self) -> Path:
         """The venv with the wheels."""
         return self.path / "venv"
+
+    @property
+    def venv_python(self) -> Path:
+        """The Python of the venv."""
+        return self.venv / ("Scripts/python.exe" if WINDOWS else "bin/python")
 
     @property
     def bin(self) -> Path:

@@ -108,6 +108,11 @@ def find(row: RocmSet, matrix: Matrix, home: Home, network: Network, *, max_age_
         for repo, (_, state) in zip(repos, opened, strict=True)
         if state.has_expired
     )
+    notes += tuple(
+        f"the index of {repo.name} is that of {shown(state.base)}: {why}"
+        for repo, (_, state) in zip(repos, opened, strict=True)
+        for why in state.passed_over
+    )
     question = _question(row, matrix, [state for _, state in opened])
     answer = home.indices / "closures" / f"{question}.json"
     try:

@@ -68,6 +68,7 @@ class State:
     checked_s: float  # when the mirror was last asked, seconds since 1970
     files: tuple[ListFile, ...]
     valid_until_s: float = 0  # seconds since 1970; 0 = it never runs out
+    passed_over: tuple[str, ...] = ()  # why addresses tried before `base` did not serve
 
     @property
     def has_expired(self) -> bool:
@@ -142,6 +143,7 @@ def _new_state(place: Place, folder: Path, network: Network, settings: Settings,
         checked_s=time.time(),
         files=tuple(_listed(place, fields, name) for name in wanted),
         valid_until_s=_valid_until_s(place, fields),
+        passed_over=answer.passed_over,
     )
     _require_valid(place, state, settings)
     by_hash = fields.get("acquire-by-hash", "").lower() == "yes"
