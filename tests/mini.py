@@ -26,7 +26,7 @@ LIBRARIES = "usr/lib/x86_64-linux-gnu"
 LOADER = "ld-linux-x86-64.so.2"
 TARGET = "gfx1100"
 FUTURE_GLIBC = "99.0"
-_ROW = 'source = "tests/mini.py"\nchecked = "2026-11-20"\n'
+_ROW = 'status = "tested"\nsource = "tests/mini.py"\nchecked = "2026-11-20"\n'
 _SET = """
 [[rocm]]
 version = "{version}"
@@ -35,7 +35,6 @@ packages = ["{suffix}-hip", "{suffix}-blas"]
 compiles = ["gfx1030", "gfx1100"]
 blas = ["gfx1100"]
 official = ["gfx1100"]
-status = "tested"
 {row}[rocm.layout]
 root = "usr"
 bin = "usr/bin"

@@ -11,11 +11,12 @@ import pytest
 
 from rocenv.errors import DataError, FetchError, ResolutionImpossible
 from rocenv.home import Home
+from rocenv.lockfile import artifacts_of, lock_text, read_lock, relocated
 from rocenv.matrix.load import load
 from rocenv.model import Artifact, Component, EnvChange, Layout, Lock, Request
 from rocenv.net import Network
 from rocenv.outage import REMEMBERED_FOR_S
-from rocenv.plan import artifacts_of, lock_text, make_plan, read_lock, relocated
+from rocenv.plan import make_plan
 from rocenv.sources import Work
 from tests.loopback import Fault, Loopback
 from tests.mini import FUTURE_GLIBC, LIBRARIES, LOADER
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from tests.mini import Mini
 
-_ROW = 'source = "tests"\nchecked = "2026-11-20"\n'
+_ROW = 'status = "tested"\nsource = "tests"\nchecked = "2026-11-20"\n'
 # A channel that is preferred, since a maker's comes before a distribution's; the same packages behind it.
 _MAKER = """schema = 1
 [[repo]]
@@ -48,7 +49,6 @@ packages = ["mini5-hip"]
 compiles = ["gfx1100"]
 blas = ["gfx1100"]
 official = ["gfx1100"]
-status = "maker"
 {row}[rocm.layout]
 root = "usr"
 library_dirs = ["usr/lib/x86_64-linux-gnu"]

@@ -19,8 +19,6 @@ from rocenv.errors import ResolutionImpossible, RocenvError
 if TYPE_CHECKING:
     from rocenv.model import Rejection
 
-_SHOWN = 3  # reasons of a kind; more are no help to somebody who reads
-_SHORT = 20  # characters of a reason that goes on a line with others
 
 # In the order of the help text: verb -> its module in `rocenv.commands` and one line about it.
 COMMANDS = {
@@ -37,6 +35,9 @@ COMMANDS = {
     "rename": ("rename", "Give an env another name."),
     "clone": ("clone", "Make a second env of the same set."),
     "lock": ("lock", "Print the lock of an env."),
+    "matrix": ("matrix", "Show what goes with what: the rows of the compatibility matrix."),
+    "explain": ("explain", "Explain a target, a version, a variable or a code, with sources."),
+    "gpus": ("gpus", "Show the GPUs of this machine and which one is used."),
     "config": ("config", "Read and change the settings."),
     "gc": ("gc", "Show what no env needs, and free it."),
     "cache": ("cache", "Show what is kept for later, and free it."),
@@ -138,21 +139,32 @@ def _show(error: RocenvError, *, wants_json: bool) -> None:
 
 
 def _reasons(rejections: tuple[Rejection, ...]) -> list[str]:
-    """Return why each candidate was dropped, in a few lines; `--json` has every one with its source."""
-    requirements: dict[str, dict[str, list[str]]] = {}
+    """Return the lines of an explanation, each with its source."""
+    if not rejections:
+        return []
+    lines = [
+        "",
+        "these cannot all hold; without any one of them there is a set:" if rejections[1:] else "why:",
+    ]
     for each in rejections:
-        requirements.setdefault(each.requirement, {}).setdefault(each.found, []).append(each.component)
-    lines = []
-    for requirement, found in requirements.items():
-        if all(len(text) <= _SHORT for text in found):
-            lines.append(f"  asked for {requirement}; known: {', '.join(found)}")
-            continue
-        lines.append(f"  asked for {requirement}:")
-        several = [f"    {', '.join(components)}: {text}" for text, components in found.items()]
-        lines += several[:_SHOWN]
-        if len(several) > _SHOWN:
-            lines.append(f"    and {len(several) - _SHOWN} more, which `--json` shows")
+        lines += _wrapped(each.text, "  - ", "    ")
+        lines += _wrapped(f"[{each.source.partition(';')[0].strip()}]", "    ", "     ")
     return lines
+
+
+def _wrapped(text: str, first: str, then: str) -> list[str]:
+    import shutil
+    import textwrap
+
+    width = max(60, min(120, shutil.get_terminal_size((110, 24)).columns - 1))
+    return textwrap.wrap(
+        text,
+        width,
+        initial_indent=first,
+        subsequent_indent=then,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def error_json(error: RocenvError) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from rocenv.system.machine import NETWORK_FILESYSTEMS, mount_of
 #   cache/artifacts/      fetched files, named by their hash
 #   cache/indices/        verified package indices
 #   cache/uv/             uv's own cache
+#   cache/matrix.pickle   the matrix as it is read quickly
 #   pythons/              interpreters that uv fetched, where the machine had none that fits
 #   locks/                lock files
 
@@ -54,6 +55,16 @@ class Home:
     def indices(self) -> Path:
         """The folder of the package indices."""
         return self.path / "cache" / "indices"
+
+    @property
+    def compiled_matrix(self) -> Path:
+        """The file of the matrix in its compiled form."""
+        return self.path / "cache" / "matrix.pickle"
+
+    @property
+    def own_profiles(self) -> Path:
+        """The folder of the user's own rows of the matrix: `profiles` beside `config.toml`."""
+        return self.config_file.parent / "profiles"
 
     @property
     def uv_cache(self) -> Path:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-ComponentKind = Literal["rocm", "torch"]
-ArtifactKind = Literal["deb", "wheel"]
+ComponentKind = Literal["rocm", "zluda", "libraries", "torch"]
+ArtifactKind = Literal["deb", "wheel", "installer", "archive"]
 RungStatus = Literal["passed", "failed", "crashed", "timeout", "skipped"]
 
 
@@ -64,12 +64,13 @@ class Component:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rejection:
-    """Why one candidate was dropped."""
+    """One line of why nothing fits: what a part would have to be, and what it is."""
 
     component: str
     requirement: str
     found: str
     source: str
+    text: str = ""  # the same as a sentence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +90,18 @@ class Request:
     python: str = ""
     target: str = ""
     channel: str = ""
-    platform: str = "linux"
+    platform: str = "linux"  # or "windows"
+    zluda: str = ""  # "" = no ZLUDA, "*" = any
+    driver: str = ""  # "" = the machine's, where that is known
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """What a set has to live with on the machine it is for; "" = not known."""
+
+    glibc: str = ""  # "2.36"
+    kernel: str = ""  # "6.8.0-45-generic"
+    driver: str = ""  # the kernel driver on Linux, the display driver on Windows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,8 +113,14 @@ class Lock:
     target: str
     components: tuple[Component, ...]
     environment: tuple[EnvChange, ...]
+    runs_as: str = ""  # the target that its code is made for, where an override makes it another one
     watched: tuple[str, ...] = ()  # variables that act on every set: reported where the machine has set them
     notes: tuple[str, ...] = ()
+
+    @property
+    def code_target(self) -> str:
+        """The target that its code is made for."""
+        return self.runs_as or self.target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Channels that did not answer, remembered for some minutes: not every command waits for the same timeout."""
+"""Channels and indices that did not answer: for some minutes no other command waits for the same timeout."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 REMEMBERED_FOR_S = 600
 
 
-def recall(channel: str, home: Home, mirrors: Mirrors) -> FetchError | None:
+def recall(channel: str, home: Home, mirrors: Mirrors, *, hint: str = "") -> FetchError | None:
     """Return how a channel failed some minutes ago; None if it did not, or mirrors were changed since."""
     try:
         note = load_json(_file(channel, home))
@@ -33,7 +33,7 @@ def recall(channel: str, home: Home, mirrors: Mirrors) -> FetchError | None:
         return None
     return FetchError(
         f"{message} (tried {age_s / 60:.0f} min ago)",
-        hints=(f"ask again at once with `--channel {channel}`",),
+        hints=(hint or f"ask again at once with `--channel {channel}`",),
         code="unreachable",
     )
 
@@ -56,4 +56,4 @@ def forget(channel: str, home: Home) -> None:
 
 
 def _file(channel: str, home: Home) -> Path:
-    return home.indices / f"unreachable-{channel}.json"
+    return home.indices / f"unreachable-{channel.replace(':', '_')}.json"

@@ -104,14 +104,14 @@ def verify(
     record = prefix.record()
     with ExitStack() as stack:
         work_dir = _work_dir(save_dir, stack)
-        probe = _probe(prefix, record, c_library, target or record.lock.target, work_dir, timeout_s)
+        probe = _probe(prefix, record, c_library, target or record.lock.code_target, work_dir, timeout_s)
         wanted = [rung for rung in probe.rungs if RUNGS.index(rung) <= RUNGS.index(upto)]
         results = run_ladder(
             probe, wanted, files=lambda: _files_rung(prefix, record, progress), report=report
         )
     verdict = Verdict(env=prefix.name, target=probe.task.target, results=results)
     # What another target gets says nothing about the set that the env was made of.
-    own = prefix.own if verdict.target == record.lock.target else None
+    own = prefix.own if verdict.target == record.lock.code_target else None
     _keep(verdict, own, save_dir, progress)
     return verdict
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rocenv.matrix.rows import Matrix, RocmSet
     from tests.mini import Mini
 
-_ROW = 'source = "tests"\nchecked = "2026-11-20"\n'
+_ROW = 'status = "tested"\nsource = "tests"\nchecked = "2026-11-20"\n'
 _AMD = """schema = 1
 [[repo]]
 name = "amd"
@@ -45,7 +45,6 @@ suite = "jammy"
 packages = ["hip-runtime-amd"]
 compiles = ["gfx1100"]
 blas = ["gfx1100"]
-status = "maker"
 {row}[rocm.layout]
 root = "opt/rocm-5.7.1"
 library_dirs = ["opt/rocm-5.7.1/lib"]

@@ -33,6 +33,7 @@ change = {{ action = "prepend", name = "PATH", value = "{{prefix}}/venv/bin" }}
 when = "torch"
 reason = "the venv"
 source = "tests"
+status = "tested"
 checked = "2026-11-20"
 """
 # Answers like a ROCm build on a machine without a GPU.
@@ -129,8 +130,13 @@ def test_an_index_that_breaks_off_says_nothing_about_the_channel_of_rocm(
 ) -> None:
     mini, index = torch_world
     index.headless = True
-    done = mini.run("resolve", "--rocm", "6.4", "--torch", NO_PROXY="127.0.0.1", UV_HTTP_RETRIES="0")
+    wish = ("--rocm", "6.4", "--torch")
+    world = {"NO_PROXY": "127.0.0.1", "UV_HTTP_RETRIES": "0"}
+    done = mini.run("create", "x", *wish, "--dry-run", **world)
     assert done.returncode == 1
     assert "broke" in done.stderr
+    done = mini.run("resolve", *wish, **world)
+    assert done.returncode == 0, "the set itself is known"
+    assert "its files are not listed, and `create` would fail now" in done.stdout
     done = mini.run("resolve", "--rocm", "6.4")
     assert done.returncode == 0, done.stderr

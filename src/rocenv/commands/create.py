@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rocenv.commands.resolve import completed, plan_json, plan_text, request_options
+from rocenv.commands.resolve import Asked, completed, plan_json, plan_text, request_options
 from rocenv.commands.verify import print_ladder, verdict_text
 from rocenv.commands.world import World, json_option, note, print_json
 from rocenv.errors import FetchError, RocenvError
+from rocenv.model import Machine, Request
+from rocenv.resolve.candidate import options
 from rocenv.system.files import storage_errors
 
 if TYPE_CHECKING:
     from rocenv.install.prefix import Prefix
-    from rocenv.model import Lock, Record, Request
+    from rocenv.model import Lock, Record
     from rocenv.verify import Verdict
 
 
@@ -53,7 +55,7 @@ def command(
     """
     from rocenv.install.build import require_free
 
-    if lock_file and request != replace(request, rocm="", torch="", python="", target="", channel=""):
+    if lock_file and request != Request(platform=""):
         raise click.UsageError("--from names the whole set; it goes with no option that asks for another one")
     world = World(offline=offline)
     prefix = world.prefix(name)
@@ -61,8 +63,8 @@ def command(
         world.home.require_usable()
         require_free(prefix)
     with storage_errors(world.home.path):
-        request = request if lock_file else completed(request, world)
-        lock = _lock(request, lock_file, world)
+        asked = Asked(request=request, machine=Machine()) if lock_file else completed(request, world)
+        lock = _lock(asked, lock_file, world)
     if dry_run:
         if as_json:
             print_json(plan_json(lock))
@@ -70,9 +72,10 @@ def command(
             click.echo(plan_text(lock))
         return 0
     note(plan_text(lock))
+    _require_installable(lock)
     _confirm(yes)
     with storage_errors(world.home.path):
-        record = _build(name, lock, request, lock_file, world)
+        record = _build(name, lock, asked, lock_file, world)
     verdict = None if no_verify else _verify(prefix, world)
     if as_json:
         from rocenv.verify import as_json as verdict_json
@@ -90,12 +93,23 @@ def command(
     return 1 if verdict is not None and verdict.broken else 0
 
 
-def _lock(request: Request, lock_file: Path | None, world: World) -> Lock:
-    from rocenv.plan import make_plan, read_lock, relocated
+def _lock(asked: Asked, lock_file: Path | None, world: World) -> Lock:
+    from rocenv.lockfile import read_lock, relocated
 
     if lock_file is None:
-        return make_plan(request, world.planning())
+        from rocenv.plan import make_plan
+
+        return make_plan(asked.request, world.planning(), asked.machine, asked.changes)
     return relocated(read_lock(lock_file), world.planning())
+
+
+def _require_installable(lock: Lock) -> None:
+    if lock.platform == "windows":
+        raise RocenvError(
+            "sets for Windows can be planned, and not yet be installed",
+            hints=(f"the plan alone: `rocenv resolve {options(lock.request)}`",),
+            code="not-installable",
+        )
 
 
 def _confirm(yes: bool) -> None:
@@ -106,7 +120,7 @@ def _confirm(yes: bool) -> None:
         raise click.Abort
 
 
-def _build(name: str, lock: Lock, request: Request, lock_file: Path | None, world: World) -> Record:
+def _build(name: str, lock: Lock, asked: Asked, lock_file: Path | None, world: World) -> Record:
     from rocenv.install.build import build
     from rocenv.plan import make_plan
 
@@ -118,7 +132,7 @@ def _build(name: str, lock: Lock, request: Request, lock_file: Path | None, worl
         if lock_file is not None:
             raise _left_the_mirror(name, lock, error, world) from error
         # The mirror has moved on since its index was read: read it again, once.
-        fresh = make_plan(request, world.planning(max_age_s=0))
+        fresh = make_plan(asked.request, world.planning(max_age_s=0), asked.machine, asked.changes)
         if fresh.components == lock.components:
             raise
         note("the mirror has moved on; the new plan is:")
@@ -129,7 +143,6 @@ def _build(name: str, lock: Lock, request: Request, lock_file: Path | None, worl
 def _left_the_mirror(name: str, lock: Lock, error: FetchError, world: World) -> FetchError:
     """Return an error that says what a lock names and is no longer to be had, and the nearest set that is."""
     from rocenv.plan import make_plan
-    from rocenv.resolve import options
 
     hints = ["fetch the package from an archive of the mirror, or keep a copy of the cache folder"]
     rocm = next((part for part in lock.components if part.kind == "rocm"), None)

@@ -20,7 +20,7 @@ def command(yes: bool, dry_run: bool, as_json: bool) -> None:
     """Show the unpacked packages that no env needs, and free them. Fetched files: see `rocenv cache`."""
     from rocenv.install.prefix import all_prefixes
     from rocenv.install.store import sweep
-    from rocenv.plan import artifacts_of
+    from rocenv.lockfile import artifacts_of
     from rocenv.progress import size_text
 
     home = World().home

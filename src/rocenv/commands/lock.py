@@ -18,7 +18,7 @@ from rocenv.system.files import write_atomic
 @click.option("--json", is_flag=True, expose_value=False, help="Print errors as JSON too; the lock is JSON.")
 def command(name: str, output: Path | None) -> None:
     """Print the lock of the env NAME: every file with its address, sha256 and size."""
-    from rocenv.plan import lock_text
+    from rocenv.lockfile import lock_text
 
     text = lock_text(World().prefix(name).record().lock)
     if output is None:

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import functools
-import os
 import re
 import shutil
 import textwrap
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from rocenv.commands.world import World, json_option, note, print_json
 from rocenv.errors import DataError, RocenvError
-from rocenv.model import Request
+from rocenv.model import EnvChange, Machine, Request
 from rocenv.system.files import storage_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rocenv.model import Lock
+    from rocenv.host import Host
+    from rocenv.model import Component, Lock
+
+NO_TORCH = "none"  # asked for, where the default may be another
+DEFAULTS = ("rocm", "zluda", "torch", "python", "target", "channel")
+_NAMES = ("rocm", "zluda", "torch", "no_torch", "python", "target", "channel", "platform", "driver")
+_TARGET = re.compile(r"gfx[0-9a-f]+")
 
 
 def request_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -28,8 +33,7 @@ def request_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def gather(*args: Any, **options: Any) -> Any:
-        names = ("rocm", "torch", "no_torch", "python", "target", "channel", "platform")
-        given = {name: options.pop(name) for name in names}
+        given = {name: options.pop(name) for name in _NAMES}
         if given.pop("no_torch"):
             if given["torch"] is not None:
                 raise click.UsageError("--torch and --no-torch exclude each other")
@@ -41,22 +45,32 @@ def request_options(function: Callable[..., Any]) -> Callable[..., Any]:
         (
             click.option("--rocm", metavar="SPEC", help="Version (5.7) or range ('>=6.1,<6.3') of ROCm."),
             click.option(
+                "--zluda",
+                metavar="[SPEC]",
+                is_flag=False,
+                flag_value="*",
+                help="Windows: CUDA programs on ZLUDA, with the HIP SDK; without SPEC the best build.",
+            ),
+            click.option(
                 "--torch",
                 metavar="[SPEC]",
                 is_flag=False,
                 flag_value="*",
                 help="Install PyTorch too; without SPEC the newest that goes with the set.",
             ),
-            click.option("--no-torch", is_flag=True, help="No PyTorch, which is the default."),
+            click.option("--no-torch", is_flag=True, help="No PyTorch: the default, but for --zluda."),
             click.option("--python", metavar="SPEC", help="Python for the venv of PyTorch."),
             click.option("--target", metavar="GFX", help="GPU target, say gfx1100. Default: this machine's."),
             click.option("--channel", metavar="CH", help="Take the set from this channel only."),
             click.option(
                 "--platform",
                 type=click.Choice(["linux", "windows"]),
-                default="linux",
-                show_default=True,
-                help="The system that the set is for.",
+                help="The system that the set is for. Default: this one.",
+            ),
+            click.option(
+                "--driver",
+                metavar="VER",
+                help="Driver of the machine that the set is for: of the kernel, or Windows' display driver.",
             ),
         )
     ):
@@ -64,18 +78,45 @@ def request_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return gather
 
 
-NO_TORCH = "none"  # asked for, where the default may be another
-DEFAULTS = ("rocm", "torch", "python", "target", "channel")
-_TARGET = re.compile(r"gfx[0-9a-f]+")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A request made whole, and what is known of the machine that the set is for."""
+
+    request: Request
+    machine: Machine
+    changes: tuple[EnvChange, ...] = ()  # to the environment, for this machine's sake
 
 
-def completed(request: Request, world: World) -> Request:
-    """Return the request with what was not asked for: the user's `[defaults]`, then this machine's target.
+def completed(request: Request, world: World) -> Asked:
+    """Return the request with what was not asked for: the user's `[defaults]`, then what this machine is.
 
     Raises:
         DataError: `[defaults]` has a name that stands for no option.
-        RocenvError: No target is named, and there is no GPU that the kernel's driver knows.
+        RocenvError: No target is named, and there is no GPU that programs could use.
     """
+    from rocenv.host import detect
+
+    request = _with_defaults(request, world)
+    host = detect(world.matrix)
+    request = replace(request, platform=request.platform or host.platform)
+    if request.torch == NO_TORCH:
+        request = replace(request, torch="")
+    elif request.zluda and not request.torch:
+        request = replace(request, torch="*")
+    if request.target:
+        require_target(request.target)
+    elif request.platform == host.platform:
+        request = replace(request, target=_target_of(host))
+    else:
+        raise RocenvError(
+            f"this machine does not run {request.platform}, so the target must be named",
+            hints=("add `--target gfx1100`, with the target of the GPU that the env is for",),
+            code="no-gpu",
+        )
+    return _on(host, request)
+
+
+def _with_defaults(request: Request, world: World) -> Request:
     for name, value in world.config.defaults.items():
         if name not in DEFAULTS:
             raise DataError(
@@ -85,9 +126,32 @@ def completed(request: Request, world: World) -> Request:
         if not getattr(request, name):
             note(f"{name} {value}: the default in `{world.home.config_file}`")
             request = replace(request, **{name: str(value)})
-    if request.torch == NO_TORCH:
-        request = replace(request, torch="")
-    return _with_target(request)
+    return request
+
+
+def _on(host: Host, request: Request) -> Asked:
+    """Return a request with the facts of this machine, where the set is for it."""
+    if request.platform != host.platform:
+        return Asked(request=request, machine=Machine())
+    from rocenv.system.machine import examined_elsewhere, glibc_version
+
+    glibc = "" if examined_elsewhere() else ".".join(map(str, glibc_version() or ()))
+    if all(gpu.target != request.target for gpu in host.gpus):
+        return Asked(request=request, machine=Machine(glibc=glibc))  # it is for another machine's GPU
+    # A version of three parts (6.10.5) is the module's own, and does not say which ROCm it came with.
+    kernel_driver = host.driver.amdgpu if host.driver.amdgpu.count(".") > 3 else ""
+    driver = kernel_driver if host.platform == "linux" else host.driver.release
+    machine = Machine(glibc=glibc, kernel=host.driver.kernel, driver=driver)
+    return Asked(request=request, machine=machine, changes=_without_igpu(host, request.target))
+
+
+def _without_igpu(host: Host, target: str) -> tuple[EnvChange, ...]:
+    shown = host.visible_devices
+    if not shown or host.gpu is None or host.gpu.target != target:
+        return ()
+    hidden = [gpu.name or gpu.target for gpu in host.gpus if gpu.integrated and gpu.hip_index is not None]
+    note(f"HIP_VISIBLE_DEVICES={shown} in the env hides the iGPU: {', '.join(hidden)}")
+    return (EnvChange(action="set", name="HIP_VISIBLE_DEVICES", value=shown),)
 
 
 def require_target(target: str) -> None:
@@ -100,29 +164,20 @@ def require_target(target: str) -> None:
         )
 
 
-def _with_target(request: Request) -> Request:
-    from rocenv.host import chosen_gpu, detect_gpus
-
-    if request.target:
-        require_target(request.target)
-        return request
-    gpus = detect_gpus()
-    gpu = chosen_gpu(gpus)
-    if gpu is None:
+def _target_of(host: Host) -> str:
+    """Return the target of the GPU that is used."""
+    if host.gpu is None or not host.gpu.target:
         raise RocenvError(
-            "no AMD GPU found here, so the target must be named",
+            f"no GPU to make an env for: {host.why}",
             hints=(
-                "add `--target gfx1100`, with the target of the GPU that the env is for",
-                "with a GPU in the machine: is the `amdgpu` driver loaded? `ls /dev/kfd` shows it",
+                "name the target of the GPU that the env is for: `--target gfx1100`",
+                "see what is here: `rocenv gpus`",
             ),
             code="no-gpu",
         )
-    require_target(gpu.target)
-    if "ROCENV_TARGET" in os.environ:
-        note(f"target {gpu.target}: named by ROCENV_TARGET")
-    else:
-        note(f"target {gpu.target}: the GPU of KFD node {gpu.node}, {gpu.compute_units} compute units")
-    return replace(request, target=gpu.target)
+    require_target(host.gpu.target)
+    note(f"target {host.gpu.target}: {f'{host.gpu.name}, ' if host.gpu.name else ''}{host.why}")
+    return host.gpu.target
 
 
 def plan_json(lock: Lock) -> dict[str, Any]:
@@ -134,6 +189,7 @@ def plan_json(lock: Lock) -> dict[str, Any]:
         "request": to_plain(lock.request),
         "platform": lock.platform,
         "target": lock.target,
+        "runs_as": lock.code_target,
         "components": [
             {
                 "kind": part.kind,
@@ -141,6 +197,7 @@ def plan_json(lock: Lock) -> dict[str, Any]:
                 "version": part.version,
                 "channel": part.channel,
                 "why": part.why,
+                "python": part.python,
                 "glibc": part.glibc,
                 "own_glibc": bool(part.loader),
                 "artifacts": [
@@ -148,8 +205,8 @@ def plan_json(lock: Lock) -> dict[str, Any]:
                         "name": artifact.name,
                         "version": artifact.version,
                         "url": artifact.url,
-                        "sha256": artifact.sha256,
-                        "size_bytes": artifact.size_bytes,
+                        "sha256": artifact.sha256 or None,
+                        "size_bytes": artifact.size_bytes or None,
                     }
                     for artifact in part.artifacts
                 ],
@@ -163,15 +220,10 @@ def plan_json(lock: Lock) -> dict[str, Any]:
 
 def plan_text(lock: Lock) -> str:
     """Return a plan for people to read."""
-    from rocenv.progress import size_text
-
-    lines = [f"Plan for {lock.target} on {lock.platform}"]
+    runs_as = f", run as {lock.runs_as}" if lock.runs_as else ""
+    lines = [f"Plan for {lock.target}{runs_as} on {lock.platform}"]
     for part in lock.components:
-        download = sum(artifact.size_bytes for artifact in part.artifacts)
-        installed = sum(artifact.installed_bytes for artifact in part.artifacts)
-        lines.append(f"  {part.kind} {part.version} from {part.channel}: {part.why}")
-        size = f"    {len(part.artifacts)} packages, {size_text(download)}"
-        lines.append(size + (f", {size_text(installed)} once unpacked" if installed else ""))
+        lines += _part_text(part)
     width = max(60, min(120, shutil.get_terminal_size((110, 24)).columns - 1))
     for text in lock.notes:
         lines += textwrap.wrap(
@@ -185,6 +237,23 @@ def plan_text(lock: Lock) -> str:
     return "\n".join(lines)
 
 
+def _part_text(part: Component) -> list[str]:
+    from rocenv.progress import size_text
+
+    name = part.kind if part.name in (part.kind, part.channel) else part.name
+    lines = [f"  {name} {part.version} from {part.channel}: {part.why}"]
+    if part.python:
+        lines.append(f"    for Python {part.python}")
+    download = sum(artifact.size_bytes for artifact in part.artifacts)
+    if download and len(part.artifacts) > 1:
+        installed = sum(artifact.installed_bytes for artifact in part.artifacts)
+        size = f"    {len(part.artifacts)} packages, {size_text(download)}"
+        lines.append(size + (f", {size_text(installed)} once unpacked" if installed else ""))
+    else:
+        lines += [f"    {artifact.url}" for artifact in part.artifacts]
+    return lines
+
+
 @click.command()
 @request_options
 @click.option("--offline", is_flag=True, help="Use only what was fetched before.")
@@ -195,7 +264,8 @@ def command(request: Request, offline: bool, as_json: bool) -> None:
 
     world = World(offline=offline)
     with storage_errors(world.home.path):
-        lock = make_plan(completed(request, world), world.planning())
+        asked = completed(request, world)
+        lock = make_plan(asked.request, world.planning(), asked.machine, asked.changes, unlisted=True)
     if as_json:
         print_json(plan_json(lock))
     else:

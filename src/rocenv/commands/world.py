@@ -52,10 +52,10 @@ class World:
 
     @cached_property
     def matrix(self) -> Matrix:
-        """Everything that `profiles/` says."""
-        from rocenv.matrix.load import load
+        """Everything that `profiles/` and the user's own rows say."""
+        from rocenv.matrix.compiled import compiled
 
-        return load()
+        return compiled(self.home.compiled_matrix, self.home.own_profiles)
 
     @cached_property
     def progress(self) -> Progress:

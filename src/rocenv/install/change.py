@@ -17,7 +17,7 @@ from rocenv.install.build import require_free
 from rocenv.install.place import file_entry, place_file, write_own_files
 from rocenv.install.prefix import files_sha256, prefix_of
 from rocenv.install.provide import provide, python_tools
-from rocenv.plan import artifacts_of
+from rocenv.lockfile import artifacts_of
 from rocenv.system.files import remove_path, remove_tree, storage_errors
 from rocenv.system.locks import locked
 

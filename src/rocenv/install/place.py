@@ -15,8 +15,8 @@ from rocenv.errors import PrefixError
 from rocenv.install import store
 from rocenv.install.prefix import library_folders
 from rocenv.install.provide import python_tools
+from rocenv.lockfile import lock_text
 from rocenv.model import FileEntry
-from rocenv.plan import lock_text
 from rocenv.system.files import clone_file, write_atomic
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rocenv.errors import PrefixError
 from rocenv.install import store
-from rocenv.plan import artifacts_of
+from rocenv.lockfile import artifacts_of
 from rocenv.progress import size_text
 from rocenv.system.machine import free_bytes
 

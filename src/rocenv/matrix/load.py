@@ -1,21 +1,32 @@
-"""`profiles/*.toml` -> `Matrix`; references between the files are checked here, once."""
+"""`profiles/*.toml` -> `Matrix`: rocenv's own rows, and the user's, which add to them or take their place."""
 
 from __future__ import annotations
 
-import os
 import re
 import sys
-from pathlib import Path
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
-
-from packaging.version import InvalidVersion, Version
 
 from rocenv.codec import from_plain
 from rocenv.errors import DataError
-from rocenv.matrix.rows import Channel, CLibrary, EnvRow, KeepOut, Matrix, Repo, RocmSet, TorchSet, Watched
+from rocenv.matrix import checks, hardware, knowledge, reference, releases
+from rocenv.matrix.folder import profiles_folder
+from rocenv.matrix.rows import (
+    Channel,
+    CLibrary,
+    EnvRow,
+    KeepOut,
+    Matrix,
+    Repo,
+    Watched,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
+
+    from rocenv.matrix.checks import Placed
+    from rocenv.matrix.known import Known
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -23,68 +34,81 @@ else:
     import tomli as tomllib
 
 SCHEMA = 1
-Rows = dict[str, list[tuple[str, Any]]]  # of each table: where a row stands, and the row
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 # Table name in the files -> what its rows are.
-TABLES: Mapping[str, type] = {
+TABLES: Mapping[str, type[Known]] = {
     "repo": Repo,
     "channel": Channel,
-    "rocm": RocmSet,
-    "torch": TorchSet,
     "keep_out": KeepOut,
     "c_library": CLibrary,
     "environment": EnvRow,
     "watched": Watched,
+    **hardware.TABLES,
+    **releases.TABLES,
+    **knowledge.TABLES,
+    **reference.TABLES,
 }
 
-
-def profiles_folder() -> Path:
-    """Return the folder of the data: beside the installed package, or in the checkout it is run from.
-
-    `ROCENV_PROFILES` names a folder to read instead: for tests, and for who keeps a matrix of their own.
-    """
-    chosen = os.environ.get("ROCENV_PROFILES")
-    if chosen:
-        return Path(chosen)
-    installed = Path(__file__).parents[1] / "profiles"
-    return installed if installed.is_dir() else Path(__file__).parents[3] / "profiles"
+# Tables that the matrix has by the name of their rows, and what it calls them.
+_NAMED = {"repo": "repos", "channel": "channels", "target": "targets"}
+_FIELDS = {**_NAMED, "c_library": "c_libraries"}
 
 
-def load(folder: Path | None = None) -> Matrix:
-    """Return the matrix of all data files below a folder, by default rocenv's own.
+def data_files(folder: Path) -> list[Path]:
+    """Return the data files below a folder, in a fixed order."""
+    return sorted(folder.rglob("*.toml"))
+
+
+def load(folder: Path | None = None, own: Path | None = None) -> Matrix:
+    """Return the matrix of all data files below a folder, by default rocenv's own, with the user's rows.
+
+    Args:
+        folder: Where rocenv's data lies.
+        own: The user's folder, which need not exist. A row there takes the place of the one that is about
+            the same (`checks.IDENTITY`), or is added.
 
     Raises:
-        DataError: A file is damaged, has an unknown key, misses a source, is newer than this rocenv, or
-            refers to something that is not there; names the file and the key path.
+        DataError: A file is damaged, has an unknown key, misses a source, is newer than this rocenv, refers
+            to something that is not there, or contradicts another row; names the file and the key path.
     """
     folder = folder or profiles_folder()
-    rows: Rows = {name: [] for name in TABLES}
-    paths = sorted(folder.rglob("*.toml"))
+    paths = data_files(folder)
     if not paths:
         raise DataError(f"`{folder}` holds no data files", hints=("check ROCENV_PROFILES",))
+    rows = _read(paths)
+    checks.require_one_each(rows)
+    if own is not None and (own_paths := data_files(own)):
+        own_rows = _read(own_paths)
+        checks.require_one_each(own_rows)
+        rows = {table: checks.merged(table, rows[table], own_rows[table]) for table in TABLES}
+    if not rows["c_library"]:
+        raise DataError(f"`{folder}` names no `c_library`")
+    checks.check(rows)
+    return _matrix(rows)
+
+
+def _matrix(rows: Mapping[str, list[Placed]]) -> Matrix:
+    values: dict[str, Any] = {}
+    for table in TABLES:
+        found = [placed.row for placed in rows[table]]
+        values[_FIELDS.get(table, table)] = (
+            {row.name: row for row in found} if table in _NAMED else tuple(found)
+        )
+    return Matrix(**values)
+
+
+def _read(paths: list[Path]) -> dict[str, list[Placed]]:
+    rows: dict[str, list[Placed]] = {table: [] for table in TABLES}
     for path in paths:
         _read_file(path, rows)
-    matrix = Matrix(
-        repos=_by_name(rows["repo"]),
-        channels=_by_name(rows["channel"]),
-        rocm=_values(rows["rocm"]),
-        torch=_values(rows["torch"]),
-        keep_out=_values(rows["keep_out"]),
-        c_libraries=_values(rows["c_library"]),
-        environment=_values(rows["environment"]),
-        watched=_values(rows["watched"]),
-    )
-    if not matrix.c_libraries:
-        raise DataError(f"`{folder}` names no `c_library`")
-    _check_sources(matrix, rows)
-    _check_sets(matrix, rows)
-    return matrix
+    return rows
 
 
-def _read_file(path: Path, rows: Rows) -> None:
+def _read_file(path: Path, rows: dict[str, list[Placed]]) -> None:
     try:
         plain = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"cannot read `{path}`: {error}") from error
     schema = plain.pop("schema", None)
     if schema != SCHEMA:
@@ -99,64 +123,19 @@ def _read_file(path: Path, rows: Rows) -> None:
             raise DataError(f"`{name}` in `{path}` is not a list of tables")
         for number, row in enumerate(table):
             where = f"{path}: {name}[{number}]"
-            value: Any = from_plain(TABLES[name], row, where)
-            if not value.source or not value.checked:
-                raise DataError(f"`{where}` has no source, or not the day it was checked")
-            rows[name].append((where, value))
+            value = from_plain(TABLES[name], row, where)
+            if not value.source.strip():
+                raise DataError(f"`{where}` has no source")
+            if _DAY.fullmatch(value.checked) is None:
+                raise DataError(f"`checked` in `{where}` is {value.checked!r}, not a day like `2026-11-20`")
+            rows[name].append(checks.Placed(where=where, row=_interned(value)))
 
 
-def _values(rows: list[tuple[str, Any]]) -> tuple[Any, ...]:
-    return tuple(value for _, value in rows)
-
-
-def _by_name(rows: list[tuple[str, Any]]) -> dict[str, Any]:
-    named: dict[str, Any] = {}
-    for where, row in rows:
-        _require(row.name not in named, where, f"`name`: `{row.name}` is there twice")
-        named[row.name] = row
-    return named
-
-
-def _check_sources(matrix: Matrix, rows: Rows) -> None:
-    for where, repo in rows["repo"]:
-        trusted = bool(repo.fingerprints) if repo.key_url else bool(repo.keyrings)
-        _require(trusted, where, "`keyrings`, or `key_url` with `fingerprints`, must say whom to trust")
-        for fingerprint in repo.fingerprints:
-            _require(
-                re.fullmatch("[0-9A-F]{40,64}", fingerprint) is not None,
-                where,
-                f"`fingerprints`: `{fingerprint}` is not written as 40 hexadecimal digits in capitals",
-            )
-    for where, channel in rows["channel"]:
-        for name in channel.repos:
-            _require(name in matrix.repos, where, f"`repos` names `{name}`, which is not there")
-
-
-def _check_sets(matrix: Matrix, rows: Rows) -> None:
-    seen = set()
-    for where, row in rows["rocm"]:
-        _require(
-            row.channel in matrix.channels, where, f"`channel` names `{row.channel}`, which is not there"
-        )
-        _require((row.version, row.channel) not in seen, where, f"ROCm {row.version} is there twice")
-        _require(bool(row.packages), where, "`packages` is empty")
-        _require(
-            not row.floating or bool(row.version_package), where, "`version_package` is missing: it floats"
-        )
-        seen.add((row.version, row.channel))
-    for table in ("rocm", "torch"):
-        for where, row in rows[table]:
-            _require(_is_version(row.version), where, f"`version`: `{row.version}` is no version")
-
-
-def _is_version(text: str) -> bool:
-    try:
-        Version(text)
-    except InvalidVersion:
-        return False
-    return True
-
-
-def _require(condition: bool, where: str, what: str) -> None:
-    if not condition:
-        raise DataError(f"{what} (`{where}`)")
+def _interned(row: Known) -> Known:
+    """Return a row whose strings are shared with other rows: thousands of them are the same few sources."""
+    changed: dict[str, Any] = {
+        item.name: sys.intern(value)
+        for item in fields(row)
+        if isinstance(value := getattr(row, item.name), str) and value
+    }
+    return replace(row, **changed)

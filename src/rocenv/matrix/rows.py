@@ -1,24 +1,21 @@
-"""The rows of the compatibility matrix, as the files in `profiles/` hold them.
-
-A row without a source or the day it was checked does not load. `status` says how well a row is known:
-`maker` (stated by who makes the thing), `tested` (run by this project), `reported`, `inferred`.
-"""
+"""The rows about where packages come from and what activation changes, and the matrix of all rows."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from rocenv.model import EnvChange, Layout  # noqa: TC001 - the reader needs the types at run time
+from rocenv.matrix.known import Known
+from rocenv.model import EnvChange  # noqa: TC001 - the reader needs the type at run time
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-Status = Literal["maker", "tested", "reported", "inferred"]
+    from rocenv.matrix import hardware, knowledge, reference, releases
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Repo:
+class Repo(Known):
     """An apt repository.
 
     `base` is an address, or `debian:` or `host:` for what the machine's own apt is set up with; `{apt_dir}`
@@ -27,8 +24,6 @@ class Repo:
 
     name: str
     base: str
-    source: str
-    checked: str
     suite: str = ""  # "" = the set names it, or for `host:` the machine's own release
     components: tuple[str, ...] = ("main",)
     keyrings: tuple[str, ...] = ()  # paths on the machine; those that are there count
@@ -38,107 +33,91 @@ class Repo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Channel:
+class Channel(Known):
     """Who builds a set, and from which repositories it is put together."""
 
     name: str
     title: str
     by: Literal["maker", "distribution"]
     repos: tuple[str, ...]  # the preferred one first
-    source: str
-    checked: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RocmSet:
-    """One ROCm release from one channel: a candidate."""
-
-    version: str
-    channel: str
-    packages: tuple[str, ...]  # what is asked for; their dependencies follow
-    layout: Layout
-    compiles: tuple[str, ...]  # targets that its run-time compiler knows
-    blas: tuple[str, ...]  # targets that its rocBLAS has kernels for
-    status: Status
-    source: str
-    checked: str
-    official: tuple[str, ...] = ()  # targets that its maker supports
-    floating: bool = False  # the channel moves on: the exact version is read from its index
-    glibc: str = ""  # the oldest C library it runs with, where its packages do not say it; "2.35"
-    version_package: str = ""  # the package whose version is the set's, where it floats
-    apt_dir: str = ""
-    suite: str = ""
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TorchSet:
-    """One torch release built for one ROCm."""
-
-    version: str
-    rocm: str
-    index: str
-    python: tuple[str, ...]
-    targets: tuple[str, ...]  # compiled, with BLAS kernels
-    status: Status
-    source: str
-    checked: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeepOut:
+class KeepOut(Known):
     """Packages that a prefix has no use for."""
 
     pattern: str
     reason: str
-    source: str
-    checked: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CLibrary:
+class CLibrary(Known):
     """The packages that make up the C library, and the program loader they bring."""
 
     package: str
     loader: str
     files: tuple[str, ...]  # library names that come from the machine where its own C library is used
-    source: str
-    checked: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EnvRow:
+class EnvRow(Known):
     """One change that activation makes, and why."""
 
     change: EnvChange
-    when: Literal["always", "rocm", "torch"]
+    when: Literal["always", "rocm", "torch", "zluda"]
     reason: str
-    source: str
-    checked: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Watched:
+class Watched(Known):
     """A variable that acts on every set, so that a value left from another installation is reported."""
 
     name: str
     reason: str
-    source: str
-    checked: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matrix:
-    """Everything that `profiles/` says."""
+    """Everything that `profiles/` says: of each table its rows, in an order that means nothing."""
 
-    repos: Mapping[str, Repo]
-    channels: Mapping[str, Channel]
-    rocm: tuple[RocmSet, ...]
-    torch: tuple[TorchSet, ...]
-    keep_out: tuple[KeepOut, ...]
-    c_libraries: tuple[CLibrary, ...]
-    environment: tuple[EnvRow, ...]
-    watched: tuple[Watched, ...]
+    repos: Mapping[str, Repo] = field(default_factory=dict)
+    channels: Mapping[str, Channel] = field(default_factory=dict)
+    targets: Mapping[str, hardware.Target] = field(default_factory=dict)
+    generic_target: Sequence[hardware.GenericTarget] = ()
+    pci: Sequence[hardware.PciId] = ()
+    gpu_name: Sequence[hardware.GpuName] = ()
+    release: Sequence[releases.Release] = ()
+    rocm: tuple[releases.RocmSet, ...] = ()
+    support: tuple[releases.Support, ...] = ()
+    kernels: Sequence[releases.Kernels] = ()
+    system_kernel: Sequence[releases.SystemKernel] = ()
+    torch: tuple[releases.TorchSet, ...] = ()
+    rocm_wheels: tuple[releases.RocmWheels, ...] = ()
+    hip_sdk: tuple[releases.HipSdk, ...] = ()
+    zluda: tuple[releases.ZludaBuild, ...] = ()
+    pack: tuple[releases.Pack, ...] = ()
+    index: Sequence[releases.Index] = ()
+    override: tuple[knowledge.Override, ...] = ()
+    verdict: tuple[knowledge.Verdict, ...] = ()
+    good_set: tuple[knowledge.GoodSet, ...] = ()
+    driver_pair: tuple[knowledge.DriverPair, ...] = ()
+    driver_train: tuple[knowledge.DriverTrain, ...] = ()
+    display_driver: tuple[knowledge.DisplayDriver, ...] = ()
+    incident: Sequence[reference.Incident] = ()
+    fact: Sequence[reference.Fact] = ()
+    variable: Sequence[reference.Variable] = ()
+    shim: Sequence[reference.Shim] = ()
+    dll_names: Sequence[reference.DllNames] = ()
+    dll_needs: Sequence[reference.DllNeeds] = ()
+    dll_hash: Sequence[reference.DllHash] = ()
+    extension: Sequence[reference.Extension] = ()
+    pin: Sequence[reference.Pin] = ()
+    app: Sequence[reference.App] = ()
+    library: Sequence[reference.Library] = ()
+    keep_out: tuple[KeepOut, ...] = ()
+    c_libraries: tuple[CLibrary, ...] = ()
+    environment: tuple[EnvRow, ...] = ()
+    watched: tuple[Watched, ...] = ()
 
     @property
     def keep_out_patterns(self) -> tuple[str, ...]:

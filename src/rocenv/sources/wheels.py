@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
+from rocenv import outage
 from rocenv.errors import FetchError, ResolutionImpossible, RocenvError
 from rocenv.model import Artifact, Component
-from rocenv.resolve import specifier
+from rocenv.resolve.versions import specifier
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,6 +31,11 @@ if TYPE_CHECKING:
     from rocenv.sources.interpreter import Interpreter
     from rocenv.sources.uv import Outcome, Uv
 
+# What uv says where no connection came about.
+_NO_ANSWER = re.compile(
+    "dns error|failed to lookup address|tcp connect error|operation timed out|Connection refused"
+)
+_AGAIN = "ask again in ten minutes, or name a mirror: `rocenv config set mirrors.INDEX MIRROR`"
 # The projects whose local version (`+rocm6.2`) says which GPUs they are built for.
 _GPU_BUILDS = frozenset({"torch", "torchaudio", "torchvision"})
 
@@ -52,26 +59,41 @@ def component(candidate: Candidate, request: Request, work: Work) -> tuple[Compo
         offline=work.network.is_offline,
         tell=work.tell,
     )
+    _require_no_outage(row.index, work)
     python = find_python(request.python or _python_for(row.python), uv)
     wanted = specifier(request.torch, "--torch")
-    found = resolve_wheels(
-        [f"torch=={row.version}.*" + (f",{wanted}" if str(wanted) else "")],
-        index_url=row.index,
-        local=f"rocm{row.rocm}",
-        python=python,
-        uv=uv,
-        candidates=work.network.candidates,
-    )
+    try:
+        found = resolve_wheels(
+            [f"torch=={row.version}.*" + (f",{wanted}" if str(wanted) else "")],
+            index_url=row.index,
+            local=f"rocm{row.rocm}",
+            python=python,
+            uv=uv,
+            candidates=work.network.candidates,
+        )
+    except FetchError as failure:
+        outage.remember(urlsplit(row.index).netloc, failure, work.home, work.network.mirrors)
+        raise
+    outage.forget(urlsplit(row.index).netloc, work.home)
     part = Component(
         kind="torch",
         name="torch",
         version=next(wheel.version for wheel in found if wheel.name == "torch"),
         channel=row.index,
-        why=f"the newest torch built for ROCm {row.rocm} with kernels for {request.target}",
+        why=candidate.why["torch"],
         artifacts=_with_sizes(found, work.network),
         python=python.version,
     )
     return part, ()
+
+
+def _require_no_outage(index: str, work: Work) -> None:
+    """Raise FetchError where the index did not answer some minutes ago, unless only fresh news will do."""
+    if work.max_age_s and not work.network.is_offline:
+        place = urlsplit(index).netloc
+        failure = outage.recall(place, work.home, work.network.mirrors, hint=_AGAIN)
+        if failure is not None:
+            raise failure
 
 
 def _python_for(series: tuple[str, ...]) -> str:
@@ -179,7 +201,8 @@ def _failure(
             if "there are no versions of" in stderr
             else (),
         )
-    return FetchError(f"cannot resolve `{what}` from {index_url}: {outcome.reason}")
+    code = "unreachable" if _NO_ANSWER.search(stderr) else None
+    return FetchError(f"cannot resolve `{what}` from {index_url}: {outcome.reason}", code=code)
 
 
 def _artifact(package: dict[str, Any], rank: Callable[[str], int]) -> Artifact:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from dataclasses import dataclass
@@ -12,6 +13,9 @@ from pathlib import Path
 NETWORK_FILESYSTEMS = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "ncpfs", "afs", "9p", "fuse.sshfs", "fuse.rclone", "fuse.s3fs"}
 )
+
+# Nothing that is opened to look may block or be inherited; Windows has neither flag.
+_PLAIN = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 def sysroot() -> Path:
@@ -30,6 +34,46 @@ def read_text(path: str) -> str | None:
         return machine_path(path).read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
+
+
+def examined_elsewhere() -> bool:
+    """Tell whether the files of another machine stand in for this one's."""
+    return bool(os.environ.get("ROCENV_SYSROOT"))
+
+
+def read_attribute(path: str, limit_bytes: int = 1 << 16) -> tuple[str, int]:
+    """Return the head of a file of the examined machine, and the errno that kept it from being read, or 0.
+
+    Unlike `read_text` it tells what is absent from what is forbidden, and never waits or fills the memory,
+    whatever lies there.
+    """
+    try:
+        file = os.open(machine_path(path), os.O_RDONLY | _PLAIN)
+        try:
+            return os.read(file, limit_bytes).decode("utf-8", errors="replace"), 0
+        finally:
+            os.close(file)
+    except OSError as error:
+        return "", error.errno or errno.EIO
+
+
+def open_errno(path: str) -> int:
+    """Return the errno of opening a device of the examined machine to read and write, 0 where it opens."""
+    try:
+        os.close(os.open(machine_path(path), os.O_RDWR | _PLAIN))
+    except OSError as error:
+        return error.errno or errno.EIO
+    return 0
+
+
+def access_errno(path: str) -> int:
+    """Return why a device could not be opened, going by its mode alone; 0 = it could.
+
+    For devices that must not be touched only to look: opening a render node wakes a sleeping GPU.
+    """
+    if not os.access(machine_path(path), os.F_OK):
+        return errno.ENOENT
+    return 0 if os.access(machine_path(path), os.R_OK | os.W_OK) else errno.EACCES
 
 
 def list_folder(path: str) -> list[str]:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from rocenv.codec import from_plain, load_json, to_plain
 from rocenv.errors import DataError, FetchError
+from rocenv.matrix.releases import RocmSet
 from rocenv.model import Artifact, Component
 from rocenv.net import NotModified
-from rocenv.resolve import specifier
+from rocenv.resolve.versions import specifier
 from rocenv.sources import FRESH_S
 from rocenv.sources.apt import setup
 from rocenv.sources.apt.closure import NoClosure, closure, demands_on
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rocenv.home import Home
-    from rocenv.matrix.rows import CLibrary, Matrix, Repo, RocmSet
+    from rocenv.matrix.rows import CLibrary, Matrix, Repo
     from rocenv.model import Request
     from rocenv.net import Network
     from rocenv.resolve import Candidate
@@ -61,6 +62,7 @@ def component(candidate: Candidate, request: Request, work: Work) -> tuple[Compo
         NoClosure: The index lacks something, or has moved on to a release that was not asked for.
     """
     row = candidate.rocm
+    assert isinstance(row, RocmSet)
     found = find(row, work.matrix, work.home, work.network, max_age_s=work.max_age_s)
     if row.floating and not specifier(request.rocm or "*", "--rocm").contains(found.version):
         raise NoClosure(f"channel {row.channel} is at {found.version} now")
@@ -75,7 +77,7 @@ def component(candidate: Candidate, request: Request, work: Work) -> tuple[Compo
         name=row.channel,
         version=found.version,
         channel=row.channel,
-        why=candidate.why,
+        why=candidate.why["rocm"],
         artifacts=found.artifacts,
         glibc=found.glibc,
         loader=work.matrix.c_libraries[0].loader if found.own_glibc else "",

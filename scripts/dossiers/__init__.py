@@ -1,0 +1,1 @@
+"""How the tables of the dossiers are found again in `profiles/`."""

@@ -1,0 +1,107 @@
+"""Pages as they are published: listings of folders and indices of wheels (PEP 503)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urldefrag, urljoin, urlsplit
+
+from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+
+from rocenv.errors import FetchError
+from rocenv.net import NotModified
+from rocenv.trouble import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from packaging.version import Version
+
+    from rocenv.net import Network
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """One file or folder of a page."""
+
+    name: str  # a folder's ends with /
+    sha256: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wheel:
+    """One wheel of a page."""
+
+    link: Link
+    project: str
+    version: Version
+    pythons: frozenset[str]  # "3.12"; builds without the interpreter's lock are not counted
+    platform: str  # "linux", "windows" or ""
+
+
+class _Anchors(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found += [value for name, value in attrs if tag == "a" and name == "href" and value]
+
+
+def body_of(network: Network, url: str) -> bytes:
+    """Return the body of a page; raise FetchError where it cannot be had."""
+    answer = network.get(url)
+    assert not isinstance(answer, NotModified)  # nobody asked whether it had changed
+    return answer.body
+
+
+def links(network: Network, url: str) -> list[Link]:
+    """Return what a page lists; raise FetchError where that is nothing: it is another page then."""
+    parser = _Anchors()
+    parser.feed(body_of(network, url).decode("utf-8", errors="replace"))
+    found = []
+    for reference in parser.found:
+        address, fragment = urldefrag(urljoin(url, reference))
+        folder, _, name = urlsplit(address).path.rstrip("/").rpartition("/")
+        is_parent = urlsplit(url).path.startswith(f"{folder}/{name}/")
+        if name and not is_parent:
+            slash = "/" if address.endswith("/") else ""
+            found.append(Link(name=unquote(name) + slash, sha256=fragment.partition("sha256=")[2]))
+    if not found:
+        raise FetchError(f"`{shown(url)}` lists nothing: a proxy's or provider's page may stand in its place")
+    return found
+
+
+def wheels(found: Iterable[Link]) -> list[Wheel]:
+    """Return the wheels among the links of a page."""
+    result = []
+    for link in found:
+        try:
+            project, version, _, tags = parse_wheel_filename(link.name)
+        except InvalidWheelFilename:
+            continue
+        pythons = [
+            re.fullmatch(r"cp(\d)(\d+)", tag.interpreter) for tag in tags if tag.abi == tag.interpreter
+        ]
+        platforms = {tag.platform for tag in tags}
+        platform = "linux" if any("linux" in each for each in platforms) else ""
+        result.append(
+            Wheel(
+                link=link,
+                project=project,
+                version=version,
+                pythons=frozenset(f"{match[1]}.{match[2]}" for match in pythons if match),
+                platform="windows" if any(each.startswith("win") for each in platforms) else platform,
+            )
+        )
+    return result
+
+
+def torch_wheels(network: Network, url: str) -> list[Wheel]:
+    """Return the wheels of torch on a page; raise FetchError where there are none."""
+    found = [wheel for wheel in wheels(links(network, url)) if wheel.project == "torch"]
+    if not found:
+        raise FetchError(f"`{shown(url)}` lists no wheel of torch")
+    return found

@@ -1,0 +1,118 @@
+"""`rocenv gpus`: the GPUs of this machine, which one is used, and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rocenv.commands.world import World, columns, json_option, note, print_json
+
+if TYPE_CHECKING:
+    from rocenv.host import Driver, Gpu, Host
+
+
+@click.command()
+@json_option
+def command(as_json: bool) -> None:
+    """Show the GPUs of this machine, their targets, which one is used, and why."""
+    from rocenv.host import detect
+
+    host = detect(World().matrix)
+    if as_json:
+        print_json(host_json(host))
+        return
+    if host.gpus:
+        rows: list[tuple[str, ...]] = [
+            ("", "GPU", "TARGET", "NAME", "PCI ID", "KIND", "MEMORY", "UNITS", "STATE")
+        ]
+        click.echo(columns(rows + [_row(gpu, selected=gpu.index == host.selected) for gpu in host.gpus]))
+    click.echo(f"{'used' if host.gpu else 'none is used'}: {host.why}")
+    for line in _remarks(host):
+        note(line)
+
+
+def host_json(host: Host) -> dict[str, Any]:
+    """Return a machine as `gpus --json` prints it."""
+    return {
+        "gpus": [gpu_json(gpu) for gpu in host.gpus],
+        "selected": host.selected,
+        "why": host.why,
+        "platform": host.platform,
+        "driver": {
+            "kernel": host.driver.kernel or None,
+            "amdgpu": host.driver.amdgpu or None,
+            "display": host.driver.display or None,
+            "release": host.driver.release or None,
+        },
+        "wsl": host.driver.wsl,
+        "others": list(host.others),
+        "hip_visible_devices": host.visible_devices or None,
+        "notes": list(host.notes),
+        "remedies": list(host.remedies),
+    }
+
+
+def gpu_json(gpu: Gpu) -> dict[str, Any]:
+    """Return a GPU as `gpus --json` prints it."""
+    return {
+        "index": gpu.index,
+        "target": gpu.target or None,
+        "features": gpu.features,
+        "name": gpu.name,
+        "pci_id": gpu.pci_id or None,
+        "address": gpu.address or None,
+        "integrated": gpu.integrated,
+        "vram_bytes": gpu.vram_bytes,
+        "gtt_bytes": gpu.gtt_bytes,
+        "memory_bytes": gpu.memory_bytes,
+        "compute_units": gpu.compute_units,
+        "usable": gpu.usable,
+        "state": gpu.state,
+        "why_not": gpu.why_not or None,
+        "source": gpu.source,
+        "hip_index": gpu.hip_index,
+        "node": gpu.node,
+        "render_minor": gpu.render_minor,
+    }
+
+
+def _row(gpu: Gpu, *, selected: bool) -> tuple[str, ...]:
+    kind = {True: "iGPU", False: "card", None: "?"}[gpu.integrated]
+    memory = f"{gpu.memory_bytes / (1 << 30):.1f} GiB" if gpu.memory_bytes else "?"
+    return (
+        "*" if selected else "",
+        str(gpu.index),
+        (gpu.target or "?") + gpu.features,
+        gpu.name or "?",
+        gpu.pci_id or "?",
+        kind,
+        memory,
+        str(gpu.compute_units or "?"),
+        gpu.state,
+    )
+
+
+def _remarks(host: Host) -> list[str]:
+    reasons: dict[str, list[str]] = {}
+    for gpu in host.gpus:
+        if gpu.why_not:
+            reasons.setdefault(gpu.why_not, []).append(str(gpu.index))
+    lines = [f"GPU {', '.join(indices)}: {why}" for why, indices in reasons.items()]
+    if host.visible_devices:
+        lines.append(f"HIP_VISIBLE_DEVICES={host.visible_devices} hides the iGPU; envs made here set it")
+    lines += [*_driver_lines(host.driver), *host.notes]
+    return lines + [f"hint: {remedy}" for remedy in host.remedies]
+
+
+def _driver_lines(driver: Driver) -> list[str]:
+    if driver.display:
+        return [f"display driver {driver.display}{f' ({driver.release})' if driver.release else ''}"]
+    if not driver.kernel:
+        return []
+    if driver.wsl:
+        return [f"kernel {driver.kernel} of WSL"]
+    if not driver.loaded:
+        return [f"kernel {driver.kernel}; `amdgpu` is not loaded"]
+    amdgpu = f"amdgpu {driver.amdgpu} of AMD" if driver.amdgpu else "its own amdgpu"
+    return [f"kernel {driver.kernel}, with {amdgpu}"]

@@ -1,0 +1,144 @@
+"""How a target is served on Windows: by ROCm's own wheels, under ZLUDA, with or without a library pack."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from rocenv.explain.answer import Line
+from rocenv.explain.sets import alone, driver_limit, zluda_sets
+from rocenv.explain.support import levels
+from rocenv.explain.words import SHORT_LEVELS, either, listed, oldest_first, range_in_words, spans
+from rocenv.matrix.releases import HipSdk, RocmWheels
+from rocenv.resolve.versions import newest_first, series
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rocenv.explain.sets import Found
+    from rocenv.matrix.known import Known
+    from rocenv.matrix.releases import Pack, ZludaBuild
+    from rocenv.matrix.rows import Matrix
+    from rocenv.resolve import Candidate
+
+
+_NO_SET = "no set"
+
+
+def windows_answer(matrix: Matrix, target: str, zluda: Found, wheels: Found) -> Line:
+    """Return in a sentence whether and how a target works on Windows, the way that is known best first."""
+    ways = [way for way in (_under_zluda(zluda), _by_wheels(target, wheels)) if way[0]]
+    if wheels.best is not None and target in getattr(wheels.best.rocm, "official", ()):
+        ways.reverse()
+    if not ways:
+        packs = "" if packs_for(matrix, target) else ", and no library pack is known"
+        newest = sorted(matrix.hip_sdk, key=lambda row: newest_first(row.version))[:1]
+        text = f"no: neither a HIP SDK nor a wheel serves it{packs}"
+        return Line(label="Windows", text=text, rows=tuple(newest))
+    said = levels(matrix, "windows", target).values()
+    rows = (*(row for _, rows in ways for row in rows), *said)
+    return Line(label="Windows", text=f"yes, {'; or '.join(text for text, _ in ways)}", rows=rows)
+
+
+def _under_zluda(found: Found) -> tuple[str, tuple[Known, ...]]:
+    if found.best is None:
+        return "", ()
+    with_pack = [each.rocm.version for each in found.candidates if each.pack is not None]
+    without = [each.rocm.version for each in found.candidates if each.pack is None]
+    versions = either(oldest_first(without or with_pack))
+    pack = "" if without else "a library pack and "
+    rows = tuple(row for row in (found.best.zluda, found.best.pack) if row is not None)
+    return f"under ZLUDA with {pack}HIP SDK {versions}", rows
+
+
+def _by_wheels(target: str, found: Found) -> tuple[str, tuple[Known, ...]]:
+    rows = [each.rocm for each in found.candidates if isinstance(each.rocm, RocmWheels)]
+    official = [row for row in rows if target in row.official]
+    if not rows:
+        return "", ()
+    promise = "AMD supports it there" if official else "built for it without AMD's promise"
+    versions = listed(oldest_first(row.version for row in official or rows))
+    return f"with ROCm's own Python wheels ({versions}; {promise})", tuple((official or rows)[:1])
+
+
+def windows_lines(matrix: Matrix, target: str, wheels: Found) -> list[Line]:
+    """Return what each HIP SDK does for a target and which set it makes, and what wheels there are."""
+    sdks = sorted(matrix.hip_sdk, key=lambda row: newest_first(row.version))
+    alike: dict[str, list[tuple[str, tuple[Known, ...]]]] = {}
+    for sdk in sdks:
+        text, rows = _sdk_text(matrix, sdk, target)
+        alike.setdefault(text, []).append((series(sdk.version), rows))
+    known = [series(row.version) for row in sdks]
+    lines = [
+        Line(
+            label=f"HIP SDK {spans((version for version, _ in group), known)}",
+            text=text,
+            rows=tuple(row for _, rows in group for row in rows),
+        )
+        for text, group in sorted(alike.items(), key=lambda each: _NO_SET in each[0])
+    ]
+    return [*_wheel_lines(target, wheels.candidates), *lines]
+
+
+def _sdk_text(matrix: Matrix, sdk: HipSdk, target: str) -> tuple[str, tuple[Known, ...]]:
+    said = levels(matrix, "windows", target).get(series(sdk.version))
+    found = zluda_sets(alone(matrix, "hip_sdk", sdk), target)
+    promise = SHORT_LEVELS[said.level if said else ""]
+    rows: list[Known] = [said] if said else [sdk]
+    best = found.best
+    if best is None or best.zluda is None or best.torch is None:
+        found = zluda_sets(replace(alone(matrix, "hip_sdk", sdk), zluda=_usual_builds(matrix)), target)
+        return f"{promise}; {_NO_SET}: {found.reasons}", (*refusing(matrix, found), *rows)
+    pack = "library pack, " if best.pack else ""
+    rows += [row for row in (best.pack, best.zluda) if row is not None]
+    limit = driver_limit(matrix, best, target)
+    text = f"{promise}; set: {pack}ZLUDA {best.zluda.version}, torch {best.torch.version}"
+    return f"{text}, {limit}" if limit else text, tuple(rows)
+
+
+def _usual_builds(matrix: Matrix) -> tuple[ZludaBuild, ...]:
+    """Return the builds of the project that the apps take: why one of another does not do is of no use."""
+    projects = {row.project for row in matrix.zluda if row.preferred}
+    return tuple(row for row in matrix.zluda if row.project in projects) or matrix.zluda
+
+
+def refusing(matrix: Matrix, found: Found) -> tuple[Known, ...]:
+    """Return the verdicts that leave no set."""
+    said = {each.found for each in found.refusal.rejections} if found.refusal else set()
+    return tuple(row for row in matrix.verdict if row.what in said)
+
+
+def _wheel_lines(target: str, candidates: Iterable[Candidate]) -> list[Line]:
+    rows = [each.rocm for each in candidates if isinstance(each.rocm, RocmWheels)]
+    lines = []
+    for (channel, official), run in groupby(rows, key=lambda row: (row.channel, target in row.official)):
+        group = list(run)
+        promise = "AMD supports it" if official else "built for it, without AMD's promise"
+        drivers = [
+            f"{row.version} needs display driver {range_in_words(row.driver)}" for row in group if row.driver
+        ]
+        text = f"ROCm {listed(row.version for row in group[::-1])} ({channel}): {promise}"
+        text += f"; {listed(drivers)}" if drivers else ""
+        lines.append(Line(label="wheels", text=text, rows=tuple(group)))
+    return lines
+
+
+def packs_for(matrix: Matrix, target: str, *, kind: str = "rocblas") -> list[Pack]:
+    """Return the library packs for a target, whichever features they are for, the newest SDK first."""
+    rows = [
+        row
+        for row in matrix.pack
+        if row.kind == kind and not row.absent and target in (each.partition(":")[0] for each in row.targets)
+    ]
+    return sorted(rows, key=lambda row: (newest_first(row.rocm[-1]), row.provider, row.asset))
+
+
+def pack_lines(matrix: Matrix, target: str) -> list[Line]:
+    """Return in one line which library packs there are for a target."""
+    packs = packs_for(matrix, target)
+    if not packs:
+        return []
+    versions = listed(oldest_first(series(version) for row in packs for version in row.rocm))
+    text = f"{len(packs)}, for HIP SDK {versions}: `rocenv explain {target}-pack`"
+    return [Line(label="library packs", text=text, rows=tuple(packs[:1]))]

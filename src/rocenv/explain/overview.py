@@ -1,0 +1,68 @@
+"""The whole matrix on one page: what each release does for each target."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rocenv.explain.on_windows import packs_for
+from rocenv.explain.support import series_known
+from rocenv.explain.words import targets_first
+from rocenv.resolve.versions import series
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rocenv.matrix.releases import Platform
+    from rocenv.matrix.rows import Matrix
+
+_LETTERS = {"official": "O", "deprecated": "D", "libraries": "L", "runtime": "R", "unsupported": "x"}
+_PACK = "P"
+_NONE = "-"
+LEGEND = (
+    "O supported by AMD  D supported, its end announced  L kernels in the libraries, no promise",
+    "P a library pack adds kernels  R AMD's runtime runs, no kernels  x said to be unsupported  - nothing",
+    "RUNS AS: by HSA_OVERRIDE_GFX_VERSION on Linux, with these releases of ROCm",
+)
+
+
+def overview(matrix: Matrix, platforms: Sequence[Platform]) -> list[tuple[str, ...]]:
+    """Return a table, two rows of headings first: for each target a letter for each release, by platform."""
+    letters = _letters(matrix, platforms)
+    known = {platform: series_known(matrix, platform) for platform in platforms}
+    runs_as = "linux" in platforms
+    rows: list[tuple[str, ...]] = [
+        ("", *(platform.upper() for platform in platforms), *([""] if runs_as else [])),
+        ("TARGET", *(" ".join(known[platform]) for platform in platforms), *(["RUNS AS"] if runs_as else [])),
+    ]
+    for target in targets_first(matrix.targets):
+        cells = [
+            " ".join(
+                letters.get((platform, release, target), _NONE).ljust(len(release)) for release in releases
+            )
+            for platform, releases in known.items()
+        ]
+        rows.append((target, *cells, *([_overrides(matrix, target)] if runs_as else [])))
+    return rows
+
+
+def _letters(matrix: Matrix, platforms: Sequence[Platform]) -> dict[tuple[str, str, str], str]:
+    """Return the letters by platform, release and target."""
+    letters: dict[tuple[str, str, str], str] = {
+        (row.platform, row.rocm, target): _LETTERS[row.level]
+        for row in matrix.support
+        for target in row.targets
+    }
+    for target in matrix.targets if "windows" in platforms else ():
+        for release in {series(version) for row in packs_for(matrix, target) for version in row.rocm}:
+            if letters.get(("windows", release, target), "x") not in "ODL":
+                letters["windows", release, target] = _PACK
+    return letters
+
+
+def _overrides(matrix: Matrix, target: str) -> str:
+    """Return the targets that a target can run as, the best first, and with which releases."""
+    rows = sorted(
+        (row for row in matrix.override if row.target == target and row.verdict in ("ok", "caution")),
+        key=lambda row: (row.verdict != "ok", row.value),
+    )
+    return ", ".join(row.runs_as + (f" ({row.rocm})" if row.rocm else "") for row in rows)

@@ -1,0 +1,184 @@
+"""What a ROCm release is and does on each platform."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from rocenv.explain.answer import Line
+from rocenv.explain.archives import builds_for
+from rocenv.explain.sets import linux_sets, zluda_sets
+from rocenv.explain.words import listed, oldest_first, spans, targets_first
+from rocenv.resolve.drivers import tested_drivers
+from rocenv.resolve.versions import series, version_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rocenv.explain.sets import Found
+    from rocenv.matrix.releases import HipSdk, Platform
+    from rocenv.matrix.rows import Matrix
+
+_SUPPORT = {
+    "official": "AMD supports",
+    "deprecated": "still supported",
+    "libraries": "only kernels for",
+    "runtime": "runtime only",
+    "unsupported": "not supported",
+}
+
+
+def linux_release(matrix: Matrix, release: str) -> Line:
+    """Return in a sentence what a release is good for on Linux."""
+    wheels = [row for row in matrix.torch if row.rocm and series(row.rocm) == release and row.released]
+    sets = [row for row in matrix.rocm if series(row.version) == release]
+    own = [
+        row
+        for row in matrix.rocm_wheels
+        if row.version.startswith(f"{release}.") and "linux" in row.platforms
+    ]
+    torch = f"torch {_torch_spans(matrix, release)} is built for it" if wheels else "no torch is built for it"
+    if sets:
+        text = f"{torch}. {_taken(matrix, release, linux_sets, 'rocm')}"
+    elif own:
+        text = f"as Python wheels only ({own[0].channel}), which `rocenv create` does not take on Linux"
+    else:
+        text = "no packages of it are known here"
+    return Line(label="Linux", text=text, rows=(*wheels[-1:], *sets[:1], *own[:1]))
+
+
+def windows_release(matrix: Matrix, release: str) -> Line:
+    """Return in a sentence what a release is good for on Windows."""
+    sdks = [row for row in matrix.hip_sdk if series(row.version) == release]
+    wheels = [
+        row
+        for row in matrix.rocm_wheels
+        if series(row.version) == release and "windows" in row.platforms and not row.nightly
+    ]
+    texts = []
+    for sdk in sdks:
+        taken = _taken(matrix, release, zluda_sets, "zluda")
+        texts.append(f"HIP SDK {sdk.version} goes with {_builds(matrix, sdk)}. {taken}")
+    if wheels:
+        channels = listed(dict.fromkeys(f"{row.version} ({row.channel})" for row in wheels))
+        texts.append(f"There are ROCm's own Python wheels: {channels}")
+    return Line(
+        label="Windows",
+        text=". ".join(texts) or "there is no HIP SDK and no wheel of it",
+        rows=(*sdks, *wheels),
+    )
+
+
+def _builds(matrix: Matrix, sdk: HipSdk) -> str:
+    """Return which ZLUDA builds go with an SDK, by project, and whether the usual one does."""
+    found = builds_for(matrix, sdk)
+    texts = []
+    for project in sorted({row.project for row in matrix.zluda}):
+        known = [row.version for row in matrix.zluda if row.project == project]
+        if mine := [version for version in found if version in known]:
+            texts.append(f"{spans(mine, known)} of {project}")
+    missing = [row.version for row in matrix.zluda if row.preferred and row.version not in found]
+    text = f"ZLUDA {' and '.join(texts)}" if texts else "no ZLUDA build"
+    return text + (f", not with {listed(missing)}, which the apps take today" if missing else "")
+
+
+def _taken(matrix: Matrix, release: str, sets: Callable[[Matrix, str], Found], option: str) -> str:
+    """Return for which targets `create` takes a release by itself, and what it takes instead."""
+    best = {target: sets(matrix, target).best for target in matrix.targets}
+    releases = {target: series(each.rocm.version) for target, each in best.items() if each is not None}
+    taken = Counter(releases.values())
+    mine = [target for target, each in releases.items() if each == release]
+    how = "create --zluda" if option == "zluda" else "create"
+    if mine:
+        return f"`rocenv {how}` takes it by itself for {listed(targets_first(mine))}"
+    others = listed(f"{other} for {number} targets" for other, number in taken.most_common(3))
+    return f"`rocenv {how}` takes it only with `--rocm {release}`: by itself it takes {others}"
+
+
+def linux_release_lines(matrix: Matrix, release: str) -> list[Line]:
+    """Return what a release supports on Linux, where it comes from, and what it was tested with."""
+    lines = _support_lines(matrix, release, "linux")
+    sets = [row for row in matrix.rocm if series(row.version) == release]
+    for channel in sorted({row.channel for row in sets}):
+        rows = [row for row in sets if row.channel == channel]
+        text = f"{matrix.channels[channel].title}: {listed(oldest_first(row.version for row in rows))}"
+        lines.append(Line(label="packages", text=text, rows=tuple(rows)))
+    published = sorted(
+        (row for row in matrix.release if series(row.version) == release),
+        key=lambda row: version_of(row.version),
+    )
+    for row in published[-1:]:
+        parts = listed((f"{name} {version}" for name, version in row.parts.items()), "")
+        if parts or row.note:
+            lines.append(Line(label=f"parts of {row.version}", text=parts or row.note, rows=(row,)))
+    wheels = [row for row in matrix.torch if row.rocm and series(row.rocm) == release]
+    if wheels:
+        text = f"{_torch_spans(matrix, release)}; kernels for {listed(_torch_targets(matrix, release))}"
+        lines.append(Line(label="torch", text=text, rows=tuple(wheels)))
+    return lines + _driver_lines(matrix, release)
+
+
+def _driver_lines(matrix: Matrix, release: str) -> list[Line]:
+    lines = []
+    drivers, _ = tested_drivers(release, matrix)
+    if drivers:
+        rows = tuple(row for row in matrix.driver_pair if release in row.rocm)
+        text = f"tested with the kernel drivers of ROCm {listed(drivers)}"
+        lines.append(Line(label="driver", text=text, rows=rows))
+    kernels = [row for row in matrix.system_kernel if row.rocm == release]
+    if kernels:
+        text = "; ".join(
+            f"{row.os}: {listed(row.kernels)}" for row in sorted(kernels, key=lambda row: row.os)
+        )
+        lines.append(Line(label="kernels tested", text=text, rows=tuple(kernels)))
+    return lines
+
+
+def windows_release_lines(matrix: Matrix, release: str) -> list[Line]:
+    """Return what a HIP SDK supports, what it consists of, and what goes with it."""
+    lines = _support_lines(matrix, release, "windows")
+    for row in matrix.hip_sdk:
+        if series(row.version) == release:
+            lines += _sdk_lines(matrix, row)
+    return lines
+
+
+def _sdk_lines(matrix: Matrix, row: HipSdk) -> list[Line]:
+    release = series(row.version)
+    lines = [Line(label="installer", text=f"{row.installer}, for {row.os}", rows=(row,))]
+    dlls = (*row.runtime, *row.comgr, *row.hiprtc)
+    if dlls:
+        missing = f"; not in it: {listed(row.not_included)}" if row.not_included else ""
+        lines.append(Line(label="runtime files", text=listed(dlls) + missing, rows=(row,)))
+    packs = [pack for pack in matrix.pack if release in map(series, pack.rocm)]
+    targets = targets_first(
+        each.partition(":")[0] for pack in packs if not pack.absent for each in pack.targets
+    )
+    absent = [pack for pack in packs if pack.absent and pack.note]
+    if targets:
+        lines.append(Line(label="library packs", text=f"for {listed(targets)}", rows=tuple(packs)))
+    lines += [Line(label="library packs", text=pack.note, rows=(pack,)) for pack in absent]
+    return lines
+
+
+def _support_lines(matrix: Matrix, release: str, platform: Platform) -> list[Line]:
+    rows = [row for row in matrix.support if row.platform == platform and row.rocm == release]
+    rows.sort(key=lambda row: list(_SUPPORT).index(row.level))
+    return [
+        Line(
+            label=_SUPPORT[row.level],
+            text=listed(targets_first(row.targets)) + (f" ({row.note})" if row.note else ""),
+            rows=(row,),
+        )
+        for row in rows
+    ]
+
+
+def _torch_spans(matrix: Matrix, release: str) -> str:
+    rows = [row for row in matrix.torch if row.rocm]
+    return spans((row.version for row in rows if series(row.rocm) == release), (row.version for row in rows))
+
+
+def _torch_targets(matrix: Matrix, release: str) -> list[str]:
+    rows = [row for row in matrix.torch if row.rocm and series(row.rocm) == release]
+    return targets_first(target for row in rows for target in row.targets)

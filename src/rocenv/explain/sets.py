@@ -1,0 +1,129 @@
+"""What the resolver says about a target, so that an answer promises nothing that `create` would not do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from rocenv.errors import ResolutionImpossible
+from rocenv.explain.answer import Step
+from rocenv.explain.words import either, range_in_words
+from rocenv.matrix.releases import RocmWheels
+from rocenv.model import Request
+from rocenv.resolve import options, resolve
+from rocenv.resolve.versions import allows
+
+if TYPE_CHECKING:
+    from rocenv.matrix.rows import Matrix
+    from rocenv.resolve import Candidate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """The sets for a request, best first, or why there is none."""
+
+    request: Request
+    candidates: tuple[Candidate, ...] = ()
+    refusal: ResolutionImpossible | None = None
+
+    @property
+    def best(self) -> Candidate | None:
+        """The set that `create` would take."""
+        return self.candidates[0] if self.candidates else None
+
+    @property
+    def reasons(self) -> str:
+        """Why there is none, in few words."""
+        rejections = self.refusal.rejections if self.refusal else ()
+        return "; and ".join(
+            each.found if each.requirement.startswith("no ") else f"no {_bare(each.requirement)}"
+            for each in rejections
+        )
+
+
+def _bare(requirement: str) -> str:
+    return requirement.removeprefix("an ").removeprefix("a ")
+
+
+def find_sets(matrix: Matrix, request: Request) -> Found:
+    """Return what the resolver finds, for a machine of which nothing is known."""
+    try:
+        return Found(request=request, candidates=tuple(resolve(request, matrix)))
+    except ResolutionImpossible as refusal:
+        return Found(request=request, refusal=refusal)
+
+
+def linux_sets(matrix: Matrix, target: str, *, torch: bool = True) -> Found:
+    """Return the sets for Linux."""
+    return find_sets(matrix, Request(platform="linux", target=target, torch="*" if torch else ""))
+
+
+def zluda_sets(matrix: Matrix, target: str) -> Found:
+    """Return the sets for Windows with ZLUDA and torch."""
+    return find_sets(matrix, Request(platform="windows", target=target, zluda="*", torch="*"))
+
+
+def wheel_sets(matrix: Matrix, target: str) -> Found:
+    """Return the sets for Windows of ROCm's own wheels, with torch."""
+    return find_sets(matrix, Request(platform="windows", target=target, torch="*"))
+
+
+def step(found: Found, matrix: Matrix, label: str) -> Step:
+    """Return the command that makes the best set, and what it consists of."""
+    platform = "--platform linux " if found.request.platform == "linux" else ""
+    best = found.best
+    return Step(
+        command=f"rocenv create demo {platform}{options(found.request)}",
+        gives=set_in_words(best, matrix, found.request.target) if best else "",
+        label=label,
+    )
+
+
+def set_in_words(candidate: Candidate, matrix: Matrix, target: str) -> str:
+    """Return what a set consists of: `ROCm 6.4.2 (AMD's own packages), torch 2.9, as gfx1030`."""
+    rocm = candidate.rocm
+    channel = getattr(rocm, "channel", "")
+    known = matrix.channels.get(channel)
+    origin = known.title if known else channel
+    parts = [f"ROCm {rocm.version} ({origin})" if channel else f"HIP SDK {rocm.version}"]
+    if candidate.zluda is not None:
+        flavour = candidate.asset.flavour if candidate.asset else "plain"
+        parts.append(f"ZLUDA {candidate.zluda.version}{'' if flavour == 'plain' else f' ({flavour})'}")
+    if candidate.pack is not None:
+        parts.append("a library pack")
+    if candidate.torch is not None:
+        parts.append(f"torch {candidate.torch.version}")
+    elif isinstance(rocm, RocmWheels):
+        parts.append("torch from the same index")
+    if candidate.override is not None:
+        parts.append(f"run as {candidate.runs_as}")
+    limit = driver_limit(matrix, candidate, target)
+    return ", ".join([*parts, limit] if limit else parts)
+
+
+def driver_limit(matrix: Matrix, candidate: Candidate, target: str) -> str:
+    """Return in words which display drivers a set needs; "" = any, as far as is known."""
+    build = candidate.zluda
+    if build is None:
+        needed = getattr(candidate.rocm, "driver", "")
+        return f"display driver {range_in_words(needed)}" if needed else ""
+    if build.driver:
+        return f"display driver {range_in_words(build.driver)}"
+    bad = {
+        range_in_words(row.driver)
+        for row in matrix.verdict
+        if row.verdict == "broken"
+        and row.driver
+        and not row.only_if
+        and target in row.targets
+        and row.project in ("", build.project)
+        and allows(row.rocm, candidate.rocm.version)
+        and allows(row.zluda, build.version)
+    }
+    return f"no display driver {either(sorted(bad))}" if bad else ""
+
+
+def alone(matrix: Matrix, table: str, row: object) -> Matrix:
+    """Return the matrix with one row only in a table: what is said of it then is about this row."""
+    rows: dict[str, tuple[object, ...]] = {table: (row,)}
+    return replace(matrix, **rows)  # type: ignore[arg-type]

@@ -1,0 +1,120 @@
+"""A release of PyTorch: for which ROCm it is built, for which targets, and whether it goes with ZLUDA."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rocenv.explain.answer import Explanation, Line, sections
+from rocenv.explain.combinations import combination_lines
+from rocenv.explain.names import asked_version
+from rocenv.explain.sets import find_sets, step
+from rocenv.explain.words import listed, oldest_first, range_in_words, targets_first
+from rocenv.model import Request
+from rocenv.resolve.versions import allows, series, version_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rocenv.explain.sets import Found
+    from rocenv.matrix.releases import TorchSet
+    from rocenv.matrix.rows import Matrix
+
+_TROUBLES = 4
+
+
+def names(matrix: Matrix) -> list[str]:
+    """Return what can be asked."""
+    return [f"torch-{each}" for each in oldest_first(series(row.version) for row in matrix.torch)]
+
+
+def meant(thing: str, matrix: Matrix) -> list[str]:
+    """Return the releases that are meant: a patch release, or a build, is told with its series."""
+    asked = asked_version(thing, ("pytorch", "torch", "")).partition("+")[0]
+    if not asked or asked.count(".") < 1:
+        return []
+    return [name for name in names(matrix) if name == f"torch-{series(asked)}"]
+
+
+def explain(name: str, matrix: Matrix) -> Explanation:
+    """Return what is known about a release."""
+    release = name.removeprefix("torch-")
+    rows = sorted(
+        (row for row in matrix.torch if series(row.version) == release),
+        key=lambda row: (version_of(row.version), version_of(row.rocm or row.cuda)),
+    )
+    concerned = [
+        row
+        for row in matrix.verdict
+        if row.torch and row.torch != ">=0" and any(allows(row.torch, each.version) for each in rows)
+    ]
+    more = f"rocenv matrix --torch {release}"
+    return Explanation(
+        thing=name,
+        kind="torch",
+        title=f"PyTorch {release}",
+        answer=tuple(_answer(matrix, rows)),
+        sections=sections(
+            ("Linux", [_rocm_line(row) for row in rows if row.rocm]),
+            ("Windows, under ZLUDA", [_cuda_line(row) for row in rows if row.cuda]),
+            (
+                "Known combinations",
+                combination_lines(concerned, most=_TROUBLES, about="torch", more=more),
+            ),
+        ),
+        steps=tuple(step(found, matrix, label) for label, found in _sets(matrix, rows)),
+        steps_title="A set with it, for one of its targets",
+    )
+
+
+def _answer(matrix: Matrix, rows: list[TorchSet]) -> Iterator[Line]:
+    rocm = [row for row in rows if row.rocm]
+    cuda = [row for row in rows if row.cuda]
+    if rocm:
+        targets = targets_first(target for row in rocm for target in row.targets)
+        text = f"built for ROCm {listed(row.rocm for row in rocm)}; kernels for {listed(targets)}"
+        if not all(row.released for row in rocm):
+            text += "; a candidate for release, which its index may not have yet"
+        yield Line(label="Linux", text=text, rows=tuple(rocm))
+    else:
+        yield Line(label="Linux", text="no wheel of it for ROCm is known here")
+    if cuda:
+        builds = listed(f"{row.version} for CUDA {row.cuda}" for row in cuda)
+        yield Line(label="Windows", text=f"under ZLUDA, which stands in for CUDA: {builds}", rows=tuple(cuda))
+    else:
+        stands_in = oldest_first(row.cuda for row in matrix.torch if row.cuda)
+        text = f"not known to go with ZLUDA, for which there are other releases, for CUDA {listed(stands_in)}"
+        yield Line(label="Windows", text=text)
+
+
+def _rocm_line(row: TorchSet) -> Line:
+    parts = [f"Python {row.python[0]} to {row.python[-1]}"]
+    parts += [f"{name} {version}" for name, version in row.companions.items()]
+    parts += [row.triton] if row.triton else []
+    parts += [f"needs glibc {row.glibc}"] if row.glibc else []
+    half = [target for target in row.compiled if target not in row.targets]
+    if half:
+        parts.append(f"compiled for {listed(half)} too, for which the rocBLAS inside has no kernels")
+    return Line(label=f"for ROCm {row.rocm}", text="; ".join(parts), rows=(row,))
+
+
+def _cuda_line(row: TorchSet) -> Line:
+    parts = [f"for CUDA {row.cuda}", f"Python {row.python[0]} to {row.python[-1]}"]
+    parts += [f"{name} {version}" for name, version in row.companions.items()]
+    if row.zluda:
+        parts.append(f"named with ZLUDA {range_in_words(row.zluda)}")
+    return Line(label=row.version, text="; ".join(parts), rows=(row,))
+
+
+def _sets(matrix: Matrix, rows: list[TorchSet]) -> Iterator[tuple[str, Found]]:
+    """Yield a set with the newest wheel of each platform, for the newest target that has one."""
+    wishes = [("Linux", Request(platform="linux", torch=row.version)) for row in rows if row.rocm][-1:]
+    wishes += [
+        ("Windows", Request(platform="windows", zluda="*", torch=row.version)) for row in rows if row.cuda
+    ][-1:]
+    for label, request in wishes:
+        for target in reversed(targets_first(matrix.targets)):
+            found = find_sets(matrix, replace(request, target=target))
+            if found.best is not None:
+                yield label, found
+                break

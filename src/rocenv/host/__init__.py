@@ -1,0 +1,124 @@
+"""The GPUs of a machine, their targets, and which one is used; this process loads no GPU library for it.
+
+`ROCENV_TARGET` stands in for what would be found. Else: KFD and the PCI bus on Linux, HIP and the display
+drivers on Windows. A GPU stays in the list whether or not it can be used, and whether or not rocenv knows its
+target.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal
+
+from rocenv.host.driver import Driver, linux_driver
+from rocenv.host.gpu import Found, Gpu, split_target
+from rocenv.host.linux import linux_gpus
+from rocenv.host.override import VARIABLE, override_notes
+from rocenv.host.ranking import choose, supported_today
+from rocenv.system.machine import examined_elsewhere, machine_path
+
+if TYPE_CHECKING:
+    from rocenv.matrix.rows import Matrix
+
+__all__ = ["Driver", "Gpu", "Host", "detect"]
+
+_NAMED = "ROCENV_TARGET"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """A machine, as far as computing on it goes."""
+
+    platform: Literal["linux", "windows"]
+    gpus: tuple[Gpu, ...]  # numbered; those that HIP lists in its order
+    selected: int | None  # index of the one that is used
+    why: str  # that one, or none: a sentence without final period
+    driver: Driver = field(default_factory=Driver)
+    others: tuple[str, ...] = ()  # makers of other cards: "NVIDIA"
+    notes: tuple[str, ...] = ()
+    remedies: tuple[str, ...] = ()  # commands, or what to do, for GPUs that are barred
+    named: bool = False  # the targets are those of ROCENV_TARGET
+
+    @property
+    def gpu(self) -> Gpu | None:
+        """The GPU that is used."""
+        return None if self.selected is None else self.gpus[self.selected]
+
+    @property
+    def visible_devices(self) -> str:
+        """The value of HIP_VISIBLE_DEVICES that hides iGPUs beside the card in use; "" = nothing to hide."""
+        listed = [gpu for gpu in self.gpus if gpu.hip_index is not None]
+        shown = [gpu for gpu in listed if not gpu.integrated]
+        if self.gpu is None or self.gpu.integrated or len(shown) == len(listed):
+            return ""
+        return ",".join(str(gpu.hip_index) for gpu in shown)
+
+
+def detect(matrix: Matrix) -> Host:
+    """Return what is known about this machine, or the one below `ROCENV_SYSROOT`.
+
+    Nothing that lies there raises: what cannot be read or makes no sense is a fact less, not a GPU less.
+    """
+    platform = examined_platform()
+    if _NAMED in os.environ:
+        found = Found(gpus=_named_gpus(os.environ[_NAMED], matrix), in_hip_order=False)
+    elif platform == "windows":
+        from rocenv.host.windows import windows_gpus
+
+        found = windows_gpus(matrix)
+    else:
+        found = linux_gpus(matrix)
+    display, release = found.display_driver
+    driver = linux_driver() if platform == "linux" else Driver(display=display, release=release)
+    gpus = _numbered(found)
+    support = supported_today(matrix)
+    selected, why = choose(gpus, found.others, support)
+    notes = found.notes
+    if platform == "linux" and os.environ.get(VARIABLE):
+        notes += override_notes(os.environ[VARIABLE], gpus, support, matrix.override)
+    named = _NAMED in os.environ
+    if named:
+        why = f"named by {_NAMED}: {why}" if gpus else f"{_NAMED} is set to nothing, which stands for no GPU"
+    elif driver.wsl and not gpus:
+        why = "this is WSL, where Linux cannot list the GPUs: name the target, as in `--target gfx1100`"
+    return Host(
+        platform=platform,
+        gpus=gpus,
+        selected=selected,
+        why=why,
+        driver=driver,
+        others=found.others,
+        notes=notes,
+        remedies=found.remedies,
+        named=named,
+    )
+
+
+def examined_platform() -> Literal["linux", "windows"]:
+    """Return the system of the examined machine; a `windows` folder in the sysroot stands for Windows."""
+    if examined_elsewhere():
+        return "windows" if machine_path("/windows").is_dir() else "linux"
+    return "windows" if sys.platform == "win32" else "linux"
+
+
+def _named_gpus(text: str, matrix: Matrix) -> tuple[Gpu, ...]:
+    gpus = []
+    for target, features in (split_target(name) for name in text.split(",") if name.strip()):
+        known = matrix.targets.get(target)
+        integrated = known.kind == "apu" if known else None
+        gpus.append(Gpu(source=_NAMED, target=target, features=features, integrated=integrated))
+    return tuple(gpus)
+
+
+def _numbered(found: Found) -> tuple[Gpu, ...]:
+    """Number the GPUs, and those that HIP lists, or would once nothing bars all of them."""
+    listed = [gpu.usable for gpu in found.gpus]
+    if not any(listed):
+        listed = [gpu.state == "barred" for gpu in found.gpus]
+    numbered = []
+    for index, gpu in enumerate(found.gpus):
+        hip_index = sum(listed[:index]) if listed[index] and found.in_hip_order else None
+        numbered.append(replace(gpu, index=index, hip_index=hip_index))
+    return tuple(numbered)

@@ -1,0 +1,133 @@
+"""The GPUs of a Linux machine: the nodes of KFD, then the cards on the PCI bus that KFD left out.
+
+A node's target is the kernel's own word where it has one, else that of the PCI id. Nothing is loaded, and no
+GPU is woken.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rocenv.host import kfd, pci
+from rocenv.host.driver import KEPT_OUT, Barrier, kfd_barrier, render_barrier
+from rocenv.host.gpu import Found, Gpu, target_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rocenv.matrix.rows import Matrix
+
+
+def linux_gpus(matrix: Matrix) -> Found:
+    """Return the GPUs in the order of their KFD nodes, which is HIP's, then those that KFD left out."""
+    ids = pci.Ids(matrix)
+    devices = pci.devices()
+    nodes = kfd.gpu_nodes()
+    cards = _cards(nodes, [device for device in devices if device.vendor == pci.AMD])
+    closed = kfd_barrier() if nodes else None
+    gpus: list[Gpu] = []
+    remedies: dict[str, None] = {}
+    for node in nodes:
+        gpu = _of_node(node, cards.get(node.number), ids)
+        barrier = _barrier(node, closed)
+        if gpu.state == "usable" and barrier:
+            gpu = replace(gpu, state="barred", why_not=barrier.why)
+            remedies[barrier.remedy] = None
+        gpus.append(gpu)
+    told = {card.address for card in cards.values()}
+    gpus += [_left_out(each, ids) for each in devices if each.vendor == pci.AMD and each.address not in told]
+    others = dict.fromkeys(pci.MAKERS[each.vendor] for each in devices if each.vendor in pci.MAKERS)
+    return Found(gpus=tuple(gpus), others=tuple(others), remedies=tuple(remedies), notes=_partitions(gpus))
+
+
+def _cards(nodes: tuple[kfd.Node, ...], devices: list[pci.Device]) -> Mapping[int, pci.Device]:
+    """Return which card each node is on; several partitions are on the same."""
+    at = {device.address: device for device in devices}
+    cards = {}
+    for node in nodes:
+        card = next((at[address] for address in node.addresses() if address in at), None)
+        if card and not node.unreadable:
+            cards[node.number] = card
+    # A node that cannot be read has a card all the same: one that no other node has. Both are in bus order.
+    spare = [device for device in devices if device.driver == "amdgpu" and device not in cards.values()]
+    cards.update(zip((node.number for node in nodes if node.unreadable), spare, strict=False))
+    return cards
+
+
+def _of_node(node: kfd.Node, card: pci.Device | None, ids: pci.Ids) -> Gpu:
+    device, revision = (card.device, card.revision) if card else (node.device, "")
+    said = node.value("gfx_target_version")
+    target = target_name(said) if said else ids.target(device, revision)
+    # Processors whose KFD node is both CPU and GPU are older than the split into two.
+    integrated = True if node.value("cpu_cores_count") else ids.integrated(target, device, revision)
+    vram = card.vram_bytes if card and (integrated or not node.memory_bytes) else node.memory_bytes
+    gpu = Gpu(
+        source="KFD" if said else "KFD, target by PCI id",
+        target=target,
+        name=(card.product if card else "") or ids.product(device, revision),
+        pci_id=f"{pci.AMD:04x}:{device}" if device else "",
+        address=card.address if card else "",
+        integrated=integrated,
+        vram_bytes=vram or node.memory_bytes or None,
+        gtt_bytes=card.gtt_bytes if card else None,
+        compute_units=node.compute_units or None,
+        node=node.number,
+        render_minor=node.value("drm_render_minor") or None,
+    )
+    if not node.unreadable and (not node.compute_units or node.gpu_id == 0):
+        return replace(
+            gpu, state="unable", why_not=f"the driver never finished setting up KFD node {node.number}"
+        )
+    return gpu
+
+
+def _barrier(node: kfd.Node, closed: Barrier | None) -> Barrier | None:
+    if node.unreadable:
+        return Barrier(
+            why=f"KFD node {node.number} cannot be read, as in a container that was not given it",
+            remedy=KEPT_OUT,
+        )
+    minor = node.value("drm_render_minor")
+    return closed or (render_barrier(minor) if minor else None)
+
+
+def _left_out(device: pci.Device, ids: pci.Ids) -> Gpu:
+    target = ids.target(device.device, device.revision)
+    return Gpu(
+        source="PCI",
+        target=target,
+        name=device.product or ids.product(device.device, device.revision),
+        pci_id=f"{pci.AMD:04x}:{device.device}",
+        address=device.address,
+        integrated=ids.integrated(target, device.device, device.revision),
+        vram_bytes=device.vram_bytes,
+        gtt_bytes=device.gtt_bytes,
+        state="unable",
+        why_not=_why_left_out(device.driver),
+    )
+
+
+def _why_left_out(driver: str) -> str:
+    if not driver:
+        return "no driver is bound to it: is `amdgpu` loaded? `sudo modprobe amdgpu`"
+    if driver == "vfio-pci":
+        return "it is reserved for a virtual machine: `vfio-pci` is bound to it"
+    if driver != "amdgpu":
+        return f"the driver `{driver}` is bound to it; only `amdgpu` computes"
+    if not kfd.present():
+        return "`amdgpu` is bound to it, but there is no compute driver (KFD), or this container hides it"
+    return (
+        "`amdgpu` is bound to it, but its compute part (KFD) left it out: too old a GPU, or a slot without"
+        " PCIe atomics; `sudo dmesg | grep kfd` says which"
+    )
+
+
+def _partitions(gpus: list[Gpu]) -> tuple[str, ...]:
+    places = [gpu.address for gpu in gpus if gpu.node is not None and gpu.address]
+    boards = [address for address in dict.fromkeys(places) if places.count(address) > 1]
+    if not boards:
+        return ()
+    count = sum(places.count(address) for address in boards)
+    whole = "one board" if len(boards) == 1 else f"{len(boards)} boards"
+    return (f"{count} of these are partitions of {whole}, each with a share of memory and units",)

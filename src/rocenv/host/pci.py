@@ -1,0 +1,122 @@
+"""Graphics devices on the PCI bus, whoever drives them, and what their ids say.
+
+It finds what the compute part of the kernel (KFD) leaves out, names products, and is what targets are known
+by where KFD does not say them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from rocenv.system.machine import list_folder, read_attribute
+
+if TYPE_CHECKING:
+    from rocenv.matrix.hardware import PciId
+    from rocenv.matrix.rows import Matrix
+
+AMD = 0x1002
+MAKERS = {0x10DE: "NVIDIA", 0x8086: "Intel"}  # others whose cards people compute on
+_DEVICES = "/sys/bus/pci/devices"
+_DISPLAY, _ACCELERATOR = 0x03, 0x12  # PCI base classes; Instincts without a display output are the latter
+_SHOWN = 3  # names of an id that several products share
+_NAME_TABLES = ("/usr/share/libdrm/amdgpu.ids", "/opt/amdgpu/share/libdrm/amdgpu.ids")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Device:
+    """A graphics device on the bus."""
+
+    address: str  # "0000:03:00.0"
+    vendor: int
+    device: str  # four lower-case hexadecimal digits
+    revision: str  # two
+    driver: str  # "" = none
+    product: str  # what its own memory says it is called; only cards for servers do
+    vram_bytes: int | None
+    gtt_bytes: int | None
+
+
+def devices() -> tuple[Device, ...]:
+    """Return the graphics devices of all makers, in the order of their addresses."""
+    found = []
+    for address in list_folder(_DEVICES):
+        folder = f"{_DEVICES}/{address}"
+        base_class = (_hexadecimal(f"{folder}/class") or 0) >> 16
+        vendor = _hexadecimal(f"{folder}/vendor")
+        device = _hexadecimal(f"{folder}/device")
+        if base_class not in (_DISPLAY, _ACCELERATOR) or vendor is None or device is None:
+            continue
+        # "DRIVER=amdgpu", not there without one
+        driver = re.search(r"^DRIVER=(.*)$", read_attribute(f"{folder}/uevent")[0], re.MULTILINE)
+        found.append(
+            Device(
+                address=address,
+                vendor=vendor,
+                device=f"{device:04x}",
+                revision=f"{_hexadecimal(f'{folder}/revision') or 0:02x}",
+                driver=driver[1].strip() if driver else "",
+                product=read_attribute(f"{folder}/product_name")[0].strip(),
+                vram_bytes=_decimal(f"{folder}/mem_info_vram_total"),
+                gtt_bytes=_decimal(f"{folder}/mem_info_gtt_total"),
+            )
+        )
+    return tuple(found)
+
+
+class Ids:
+    """What the rows of the matrix, and the machine's own table of names, say about PCI ids of AMD."""
+
+    def __init__(self, matrix: Matrix) -> None:
+        self._matrix = matrix
+
+    @cached_property
+    def _rows(self) -> dict[tuple[str, str], PciId]:
+        return {(row.device, row.revision): row for row in self._matrix.pci}
+
+    @cached_property
+    def _names(self) -> dict[tuple[str, str], str]:
+        text = next(filter(None, (read_attribute(path, 1 << 20)[0] for path in _NAME_TABLES)), "")
+        # "73BF,\tC0,\tAMD Radeon RX 6900 XT"
+        lines = re.findall(r"^([0-9A-Fa-f]{4}),\s*([0-9A-Fa-f]{1,2}),\s*(\S.*)$", text, re.MULTILINE)
+        return {(device.lower(), revision.lower().zfill(2)): name.strip() for device, revision, name in lines}
+
+    def row(self, device: str, revision: str) -> PciId | None:
+        """Return what is known about an id; a row for the very revision before one for any."""
+        return self._rows.get((device, revision)) or self._rows.get((device, ""))
+
+    def target(self, device: str, revision: str) -> str:
+        """Return the target of an id, "" where no row knows it."""
+        row = self.row(device, revision)
+        return row.target if row else ""
+
+    def product(self, device: str, revision: str) -> str:
+        """Return what people call the product: what it may be, where the id is shared; "" = not known."""
+        name = self._names.get((device, revision))
+        if name:
+            return name
+        row = self.row(device, revision)
+        if row is None:
+            return ""
+        more = " / …" if len(row.products) > _SHOWN else ""
+        return " / ".join(row.products[:_SHOWN]) + more or row.codename
+
+    def integrated(self, target: str, device: str = "", revision: str = "") -> bool | None:
+        """Tell whether a GPU is part of a CPU; None where neither its id nor its target is known."""
+        row = self.row(device, revision)
+        if row and row.kind:
+            return row.kind == "apu"
+        known = self._matrix.targets.get(target or (row.target if row else ""))
+        return known.kind == "apu" if known else None
+
+
+def _hexadecimal(path: str) -> int | None:
+    text = read_attribute(path)[0].strip()
+    return int(text, 16) if re.fullmatch(r"(0x)?[0-9A-Fa-f]{1,8}", text) else None
+
+
+def _decimal(path: str) -> int | None:
+    text = read_attribute(path)[0].strip()
+    return int(text) if re.fullmatch(r"[0-9]{1,20}", text) else None

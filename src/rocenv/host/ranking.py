@@ -1,0 +1,119 @@
+"""Which GPU is used, and why.
+
+The rules, the first that tells two GPUs apart decides:
+
+1. One that computes now, before one that is barred; one that is unable is never chosen.
+2. A card before a GPU of which that is not known, before an iGPU, whatever its memory: it is the faster one,
+   and libraries are built for it.
+3. What today's releases support officially, before what they have libraries for, before the rest.
+4. More memory, in whole GiB, for that is what programs run out of.
+5. The newer target.
+6. The one that HIP lists first.
+
+An iGPU beside another maker's card is not chosen, unless it is one that today's releases support officially
+and that has more than the units a CPU has for its desktop: such a machine computes on the other card.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from rocenv.host.gpu import target_age
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rocenv.host.gpu import Gpu
+    from rocenv.matrix.rows import Matrix
+
+Support = Literal[0, 1, 2]  # no libraries, libraries, official
+
+_LEVELS: dict[str, Support] = {"official": 2, "deprecated": 2, "libraries": 1}
+_DESKTOP_UNITS = 2
+_STATES = {"unable": 0, "barred": 1, "usable": 2}
+_CARDS = {True: 0, None: 1, False: 2}
+_GIB = 1 << 30
+# What to say where the rank differs first in the place of the same number.
+_REASONS = (
+    "{best} can be used now, {other} cannot",
+    "{best} comes before {other}, which is {kind}",
+    "today's releases do more for {best} than for {other}",
+    "{best} has more memory than {other}",
+    "{best} is of a newer kind than {other}",
+    "{best} is the first of several that are alike",
+)
+_KINDS = {True: "part of the CPU", None: "not known to be a card", False: "a card"}
+
+
+def supported_today(matrix: Matrix) -> Mapping[str, Support]:
+    """Return what the newest release of each channel does for targets, whatever the platform."""
+    from packaging.version import Version
+
+    versions = {row.rocm: Version(row.rocm) for row in matrix.support}
+    newest: dict[str, Version] = {}
+    for row in matrix.support:
+        newest[row.channel] = max(versions[row.rocm], newest.get(row.channel, versions[row.rocm]))
+    support: dict[str, Support] = {}
+    for row in matrix.support:
+        level = _LEVELS.get(row.level)
+        if level is not None and versions[row.rocm] == newest[row.channel]:
+            support.update((target, max(level, support.get(target, level))) for target in row.targets)
+    return support
+
+
+def choose(
+    gpus: Sequence[Gpu], others: Sequence[str], support: Mapping[str, Support]
+) -> tuple[int | None, str]:
+    """Return the index of the GPU to use, or None, and why.
+
+    Args:
+        gpus: Numbered.
+        others: Makers of other cards in the machine.
+        support: From `supported_today`.
+    """
+    other_cards = " and ".join(others)
+    if not gpus:
+        return None, f"there is no AMD GPU here, only {other_cards}" if others else "there is no AMD GPU here"
+    ranked = sorted(
+        (gpu for gpu in gpus if gpu.state != "unable"), key=lambda gpu: _rank(gpu, support), reverse=True
+    )
+    if not ranked:
+        return None, f"nothing computes on {called(gpus[0])}: {gpus[0].why_not}"
+    best = ranked[0]
+    if others and best.integrated and not _worth_it(best, support):
+        return (
+            None,
+            f"{called(best)} is part of the CPU, beside a GPU of {other_cards} that is the one to compute on",
+        )
+    reason = f"{called(best)} is the only one"
+    if len(ranked) > 1:
+        places = zip(_rank(best, support), _rank(ranked[1], support), _REASONS, strict=True)
+        text = next(text for mine, its, text in places if mine != its)
+        kind = _KINDS[ranked[1].integrated]
+        reason = text.format(best=called(best), other=called(ranked[1]), kind=kind)
+    elif len(gpus) > 1:
+        reason += " that can compute"
+    if not best.target:
+        reason += "; nothing says which target it is"
+    return best.index, reason if best.usable else f"{reason}; but {best.why_not}"
+
+
+def called(gpu: Gpu) -> str:
+    """Return what to call a GPU in a sentence."""
+    return f"GPU {gpu.index} ({gpu.target or gpu.name or gpu.pci_id or 'target unknown'})"
+
+
+def _rank(gpu: Gpu, support: Mapping[str, Support]) -> tuple[object, ...]:
+    return (
+        _STATES[gpu.state],
+        _CARDS[gpu.integrated],
+        support.get(gpu.target, 0),
+        round((gpu.memory_bytes or 0) / _GIB),
+        target_age(gpu.target),
+        -gpu.index,
+    )
+
+
+def _worth_it(gpu: Gpu, support: Mapping[str, Support]) -> bool:
+    units = gpu.compute_units
+    return support.get(gpu.target) == 2 and (units is None or units > _DESKTOP_UNITS)

@@ -1,0 +1,203 @@
+"""The GPUs of a Windows machine: those that HIP lists, in its order, with what display drivers say of them.
+
+HIP knows order, target and memory; the display drivers know PCI ids, versions, and the GPUs that HIP does
+not see. They do not list GPUs in the same order. What is read is text: of `hipInfo`, or of HIP itself in the
+same form, and JSON in the form of `Win32_VideoController`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from rocenv.host.gpu import Found, Gpu, split_target
+from rocenv.host.pci import AMD, MAKERS, Ids
+
+if TYPE_CHECKING:
+    from rocenv.matrix.rows import Matrix
+
+_GIB = 1 << 30
+# What Windows writes into the 32 bits of AdapterRAM for 4 GiB and anything larger.
+_CLAMPED = range((4 << 30) - (1 << 20), 4 << 30)
+_SEPARATOR = re.compile(r"^device#\s*([0-9]{1,4})\s*$", re.MULTILINE)
+_FIELD = re.compile(r"^(\w+):[ \t]*(.*?)\s*$", re.MULTILINE)  # "gcnArchName:          gfx1030"
+_REMEDY = "hipInfo   # of the HIP SDK that is to be used: not every release of it knows every GPU"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Controller:
+    """What Windows knows of a display adapter."""
+
+    name: str = ""
+    vendor: int | None = None
+    device: str = ""  # four hexadecimal digits
+    revision: str = ""
+    driver: str = ""  # version
+    release: str = ""  # as AMD counts
+    memory_bytes: int | None = None
+
+    @property
+    def maker(self) -> int | None:
+        """The PCI vendor, guessed from the name where Windows does not say it."""
+        if self.vendor is not None:
+            return self.vendor
+        if re.search(r"\b(AMD|Radeon|FirePro|Instinct)\b", self.name, re.IGNORECASE):
+            return AMD
+        return next((number for number, name in MAKERS.items() if name.lower() in self.name.lower()), None)
+
+
+def windows_gpus(matrix: Matrix) -> Found:
+    """Return the GPUs in HIP's order, then those that only the display drivers know."""
+    from rocenv.host.windows_texts import controllers_text, hip_text
+
+    controllers = parse_controllers(controllers_text())
+    text = hip_text(tuple(dict.fromkeys(name for row in matrix.hip_sdk for name in row.runtime)))
+    ids = Ids(matrix)
+    spare = [_of_controller(each, ids, matrix) for each in controllers if each.maker == AMD]
+    gpus = []
+    for gpu in parse_hip(text, matrix):
+        twin = _twin(gpu, spare)
+        if twin:
+            spare.remove(twin)
+        gpus.append(_joined(gpu, twin, matrix))
+    remedies: tuple[str, ...] = ()
+    if text.strip() and spare:
+        spare = [replace(gpu, state="barred", why_not=_unlisted(text)) for gpu in spare]
+        remedies = (_REMEDY,)
+    found = Found(
+        gpus=(*gpus, *spare),
+        in_hip_order=bool(gpus) or len(spare) == 1,
+        others=tuple(dict.fromkeys(MAKERS[each.maker] for each in controllers if each.maker in MAKERS)),
+        remedies=remedies,
+        display_driver=_display_driver(controllers, matrix),
+    )
+    if not found.in_hip_order and any(gpu.integrated for gpu in spare):
+        return replace(
+            found, notes=("HIP could not be asked, so which numbers it gives to these GPUs is not known",)
+        )
+    return found
+
+
+def parse_hip(text: str, matrix: Matrix) -> tuple[Gpu, ...]:
+    """Return the devices in the text that `hipInfo` prints, in the order of their numbers."""
+    parts = _SEPARATOR.split(text)[1:]
+    devices = sorted(zip(map(int, parts[::2]), parts[1::2], strict=True), key=lambda part: part[0])
+    return tuple(_of_hip(dict(_FIELD.findall(part)), matrix) for _, part in devices)
+
+
+def parse_controllers(text: str) -> tuple[Controller, ...]:
+    """Return the display adapters in JSON with the keys of `Win32_VideoController`; one needs no list."""
+    try:
+        plain = json.loads(text) if text.strip() else []
+    except (ValueError, RecursionError):
+        return ()
+    rows = [row for row in (plain if isinstance(plain, list) else [plain]) if isinstance(row, dict)]
+    return tuple(_controller(row) for row in rows)
+
+
+def target_by_name(name: str, matrix: Matrix) -> str:
+    """Return the target of a GPU that Windows calls so, "" where no row knows the name."""
+    plain = _plain(name)
+    return next((row.target for row in matrix.gpu_name if re.search(row.pattern, plain, re.IGNORECASE)), "")
+
+
+def _of_hip(fields: dict[str, str], matrix: Matrix) -> Gpu:
+    target, features = split_target(fields.get("gcnArchName", ""))
+    said = {"1": True, "0": False}.get(fields.get("isIntegrated", ""))
+    known = matrix.targets.get(target)
+    total = re.match(r"([0-9.]{1,12}) ?GB", fields.get("totalGlobalMem", ""))
+    return Gpu(
+        source="HIP",
+        target=target if re.fullmatch(r"gfx[0-9a-f]+", target) else "",
+        features=features,
+        name=fields.get("Name", ""),
+        integrated=said if said is not None or not known else known.kind == "apu",
+        vram_bytes=_gib(total[1]) if total else None,
+        compute_units=_units(fields.get("multiProcessorCount", ""), known.wave if known else 0),
+    )
+
+
+def _units(text: str, wave: int) -> int | None:
+    """Return the compute units; HIP counts pairs of them where waves are 32 wide, which is RDNA."""
+    if not wave or not re.fullmatch(r"[0-9]{1,6}", text):
+        return None
+    return int(text) * (2 if wave == 32 else 1)
+
+
+def _gib(text: str) -> int | None:
+    try:
+        return int(float(text) * _GIB)
+    except ValueError:
+        return None
+
+
+def _controller(row: dict[str, Any]) -> Controller:
+    # "PCI\VEN_1002&DEV_1586&SUBSYS_17141043&REV_C1\..."
+    pnp = str(row.get("PNPDeviceID") or "")
+    parts = {key: value.lower() for key, value in re.findall(r"(VEN|DEV|REV)_([0-9A-Fa-f]{2,4})", pnp)}
+    memory = row.get("AdapterRAM")
+    return Controller(
+        name=str(row.get("Name") or ""),
+        vendor=int(parts["VEN"], 16) if "VEN" in parts else None,
+        device=parts.get("DEV", ""),
+        revision=parts.get("REV", ""),
+        driver=str(row.get("DriverVersion") or ""),
+        release=str(row.get("RadeonSoftwareVersion") or ""),
+        memory_bytes=memory if isinstance(memory, int) and memory > 0 and memory not in _CLAMPED else None,
+    )
+
+
+def _of_controller(each: Controller, ids: Ids, matrix: Matrix) -> Gpu:
+    target = ids.target(each.device, each.revision) or target_by_name(each.name, matrix)
+    return Gpu(
+        source="display driver, target by PCI id" if each.device else "display driver, target by name",
+        target=target,
+        name=each.name or ids.product(each.device, each.revision),
+        pci_id=f"{AMD:04x}:{each.device}" if each.device else "",
+        integrated=ids.integrated(target, each.device, each.revision),
+        vram_bytes=each.memory_bytes,
+    )
+
+
+def _plain(name: str) -> str:
+    return " ".join(re.sub(r"\((TM|R)\)|[™®]", " ", name, flags=re.IGNORECASE).split())
+
+
+def _twin(gpu: Gpu, spare: list[Gpu]) -> Gpu | None:
+    """Return what the display drivers say of a device of HIP: by its name, else by its target."""
+    same = [each for each in spare if _plain(each.name).lower() == _plain(gpu.name).lower()]
+    same = same or [each for each in spare if each.target and each.target == gpu.target]
+    return same[0] if same else None
+
+
+def _joined(gpu: Gpu, twin: Gpu | None, matrix: Matrix) -> Gpu:
+    target = gpu.target or (twin.target if twin else "") or target_by_name(gpu.name, matrix)
+    known = matrix.targets.get(target)
+    integrated = gpu.integrated
+    if integrated is None and known:
+        integrated = known.kind == "apu"
+    own = twin.vram_bytes if twin else None
+    total = gpu.vram_bytes
+    joined = replace(gpu, target=target, integrated=integrated, pci_id=twin.pci_id if twin else "")
+    if integrated:
+        # HIP's figure for an iGPU is all that it may use, most of it the machine's own.
+        shared = total - (own or 0) if total else None
+        joined = replace(joined, vram_bytes=own, gtt_bytes=shared)
+    elif total is None:
+        joined = replace(joined, vram_bytes=own)
+    return replace(joined, name=gpu.name or (twin.name if twin else ""))
+
+
+def _display_driver(controllers: tuple[Controller, ...], matrix: Matrix) -> tuple[str, str]:
+    first = next((each for each in controllers if each.maker == AMD), Controller())
+    rows = (
+        row.version for row in matrix.display_driver if row.file_version and row.file_version == first.driver
+    )
+    return first.driver, first.release or next(rows, "")
+
+
+def _unlisted(text: str) -> str:
+    said = re.search(r'"([^"\n]{1,100})"', text) if not _SEPARATOR.search(text) else None
+    return f"HIP does not list it{f': {said[1]}' if said else ''}"

@@ -1,0 +1,97 @@
+"""Where a Windows machine's own words come from: files of an examined machine, or programs and the registry.
+
+HIP is asked in a child process, for a display driver can crash or hang whoever loads it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+from rocenv.system.machine import examined_elsewhere, read_attribute
+
+_TIMEOUT_S = 20
+_ADAPTERS = r"SYSTEM\CurrentControlSet\Control\Class\{4d36e968-e325-11ce-bfc1-08002be10318}"
+_VALUES = {
+    "Name": "DriverDesc",
+    "PNPDeviceID": "MatchingDeviceId",
+    "DriverVersion": "DriverVersion",
+    "RadeonSoftwareVersion": "RadeonSoftwareVersion",
+}
+_MEMORY = ("HardwareInformation.qwMemorySize", "HardwareInformation.MemorySize")
+
+
+def hip_text(libraries: tuple[str, ...]) -> str:
+    """Return what `hipInfo` prints, or the same said by HIP itself; "" where there is no HIP.
+
+    Args:
+        libraries: Names under which HIP's runtime may be there.
+    """
+    if examined_elsewhere():
+        return read_attribute("/windows/hipinfo.txt", 1 << 20)[0]
+    program = _program()
+    if program:
+        return _said_by([program])
+    folder = Path(os.environ.get("SYSTEMROOT", r"C:\Windows")) / "System32"
+    there = [str(folder / name) for name in reversed(libraries) if (folder / name).is_file()]
+    return _said_by([sys.executable, "-I", "-m", "rocenv.host.hip_child", there[0]]) if there else ""
+
+
+def controllers_text() -> str:
+    """Return the display adapters as JSON, with the keys of `Win32_VideoController` and AMD's release."""
+    if examined_elsewhere():
+        return read_attribute("/windows/video_controllers.json", 1 << 20)[0]
+    return json.dumps(_adapters())
+
+
+def _program() -> str | None:
+    folders = [Path(os.environ[name]) / "bin" for name in ("HIP_PATH",) if os.environ.get(name)]
+    return shutil.which("hipInfo.exe", path=os.pathsep.join(map(str, folders))) or shutil.which("hipInfo.exe")
+
+
+def _said_by(argv: list[str]) -> str:
+    import subprocess
+
+    try:
+        done = subprocess.run(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f'"{type(error).__name__} from {Path(argv[0]).name}"'
+    return done.stdout.decode(errors="replace") or f'"{Path(argv[0]).name} ended with {done.returncode:#x}"'
+
+
+def _adapters() -> list[dict[str, Any]]:
+    found = []
+    with contextlib.suppress(OSError):
+        winreg: Any = importlib.import_module("winreg")
+        with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, _ADAPTERS) as folder:
+            # "0000", "0001" …; beside them lie "Configuration" and "Properties", which are closed
+            names = [winreg.EnumKey(folder, number) for number in range(winreg.QueryInfoKey(folder)[0])]
+            for name in filter(str.isdecimal, names):
+                with winreg.OpenKey(folder, name) as key:
+                    found.append(_adapter(key, winreg))
+    return found
+
+
+def _adapter(key: Any, winreg: Any) -> dict[str, Any]:
+    def value(name: str) -> Any:
+        try:
+            found = winreg.QueryValueEx(key, name)[0]
+        except OSError:
+            return None
+        return int.from_bytes(found, "little") if isinstance(found, bytes) else found
+
+    memory = next(filter(None, map(value, _MEMORY)), None)
+    return {name: value(stored_as) for name, stored_as in _VALUES.items()} | {"AdapterRAM": memory}

@@ -1,0 +1,98 @@
+"""Locks as files: a set with every artifact, to build the same anywhere."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rocenv.codec import from_plain, load_json, to_plain
+from rocenv.errors import DataError
+from rocenv.model import Lock
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rocenv.model import Artifact, Component
+    from rocenv.sources import Work
+
+LOCK_SCHEMA = 1
+
+
+def read_lock(path: Path) -> Lock:
+    """Return the set that a lock file names; raise DataError where it is none, or an unsafe one."""
+    try:
+        plain = load_json(path)
+    except OSError as error:
+        raise DataError(
+            f"cannot read the lock `{path}`: {error.strerror}",
+            hints=("make one: `rocenv lock NAME -o FILE`",),
+        ) from error
+    schema = plain.pop("schema", None) if isinstance(plain, dict) else None
+    if isinstance(schema, int) and schema > LOCK_SCHEMA:
+        raise DataError(
+            f"the lock `{path}` is of a newer rocenv: it has schema {schema}, this one reads {LOCK_SCHEMA}",
+            hints=("upgrade rocenv: `python -m pip install --upgrade rocenv`",),
+        )
+    if schema != LOCK_SCHEMA:
+        raise DataError(
+            f"`{path}` is no lock that rocenv has written", hints=("make one: `rocenv lock NAME -o FILE`",)
+        )
+    lock = from_plain(Lock, plain, str(path))
+    _check_names(lock, path)
+    return lock
+
+
+def _check_names(lock: Lock, path: Path) -> None:
+    """Raise DataError for names that would be more than names: a lock may come from anywhere."""
+    for variable in (*(change.name for change in lock.environment), *lock.watched):
+        if re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", variable) is None:
+            raise DataError(f"`{variable}` in `{path}` cannot be the name of a variable")
+    for artifact in artifacts_of(lock):
+        if re.fullmatch("[0-9a-f]{64}", artifact.sha256) is None:
+            raise DataError(f"the sha256 of `{artifact.name}` in `{path}` is `{artifact.sha256}`")
+        for text in (artifact.name, artifact.version):
+            if re.fullmatch("[A-Za-z0-9.+:~!_-]+", text) is None:
+                raise DataError(f"`{text}` in `{path}` is no name or version of a package")
+    for place in [place for component in lock.components for place in _places(component)]:
+        if place.startswith("/") or ".." in place.split("/"):
+            raise DataError(f"`{place}` in `{path}` leads out of the env")
+
+
+def _places(component: Component) -> list[str]:
+    layout = component.layout
+    if layout is None:
+        return [component.loader]
+    named = [component.loader, layout.root, layout.bin, layout.device_libs]
+    return [*named, *layout.library_dirs, *layout.libraries.values()]
+
+
+def lock_text(lock: Lock) -> str:
+    """Return the text of a lock file; the same lock gives the same text."""
+    return json.dumps({"schema": LOCK_SCHEMA, **to_plain(lock)}, indent=1) + "\n"
+
+
+def relocated(lock: Lock, work: Work) -> Lock:
+    """Return a lock with the addresses that its packages have on this machine's mirrors."""
+    from rocenv.sources import apt
+    from rocenv.sources.apt.index import join
+
+    components = []
+    for component in lock.components:
+        artifacts = []
+        for artifact in component.artifacts:
+            repo = work.matrix.repos.get(artifact.repo)
+            if repo is not None and artifact.path and repo.base in (apt.DEBIAN, apt.HOST):
+                bases = apt.addresses(repo, "", work.network)
+                if bases and not any(artifact.url == join(base, artifact.path) for base in bases):
+                    artifact = replace(artifact, url=join(bases[0], artifact.path))
+            artifacts.append(artifact)
+        components.append(replace(component, artifacts=tuple(artifacts)))
+    return replace(lock, components=tuple(components))
+
+
+def artifacts_of(lock: Lock) -> tuple[Artifact, ...]:
+    """Return every file of a set once."""
+    by_hash = {artifact.sha256: artifact for part in lock.components for artifact in part.artifacts}
+    return tuple(by_hash.values())

@@ -1,0 +1,183 @@
+"""Which sets of the matrix fit a request, best first, and why none does. Pure: no I/O, no clock.
+
+There are three kinds of sets, siblings in a literal table: `linux`, `zluda` (Windows with ZLUDA) and
+`windows` (ROCm itself). Each says what there is to choose from, in which order, and puts into words what a
+set breaks; the search is the same for all (`engine`). The order of rows in the files means nothing.
+
+Whether a channel can be reached is not known here: `plan` takes the first candidate that can be had, and says
+which ones could not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import chain
+from typing import TYPE_CHECKING, Protocol
+
+from rocenv.errors import ResolutionImpossible
+from rocenv.model import Machine, Rejection, Suggestion
+from rocenv.resolve import linux, windows, zluda
+from rocenv.resolve.candidate import UNKNOWN, WISHES, Candidate, Case, describe, options, wish_of
+from rocenv.resolve.engine import Search, explanation, witnesses
+from rocenv.resolve.versions import allows, newest_first, require_version, specifier
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from rocenv.matrix.rows import Matrix
+    from rocenv.model import Request
+    from rocenv.resolve.engine import Problem, Rules, Whole
+
+__all__ = ["Candidate", "describe", "options", "resolve"]
+
+
+class Stack(Protocol):
+    """A kind of sets: a module with these functions."""
+
+    def problem(self, case: Case) -> Problem:
+        """Return what there is to choose from."""
+        ...
+
+    def candidate(self, whole: Whole, case: Case) -> Candidate:
+        """Return a whole that fits, with what should be said about it."""
+        ...
+
+    def reason(self, rule: str, whole: Whole, case: Case) -> Rejection:
+        """Return in words why a whole breaks a rule, with the source of the fact."""
+        ...
+
+
+# Platform, and whether ZLUDA is asked for -> the kind of sets.
+STACKS: Mapping[tuple[str, bool], Stack] = {
+    ("linux", False): linux,
+    ("windows", True): zluda,
+    ("windows", False): windows,
+}
+
+
+def resolve(request: Request, matrix: Matrix, machine: Machine | None = None) -> Iterator[Candidate]:
+    """Return the sets that fit, best first; of each ROCm release and each way to use it the best.
+
+    They are found as they are asked for, the first one at once.
+
+    Raises:
+        RocenvError: A wish is no SPEC; exit code 2.
+        ResolutionImpossible: None fits; carries a minimal explanation, and commands that do resolve.
+    """
+    for name in ("rocm", "zluda", "torch", "python"):
+        # A slip is told even where nothing depends on it.
+        specifier(getattr(request, name) or "*", f"--{name}")
+    if request.driver:
+        require_version(request.driver, "--driver")
+    case = Case(request=request, matrix=matrix, machine=machine or Machine())
+    stack = STACKS.get((request.platform, bool(request.zluda)))
+    if stack is None:
+        raise ResolutionImpossible(
+            "ZLUDA is for Windows: on Linux torch has wheels for ROCm itself",
+            suggestions=_suggestions_without_zluda(case),
+        )
+    search = Search(stack.problem(case))
+    found = (stack.candidate(whole, case) for whole in search.wholes())
+    first = next(found, None)
+    if first is None:
+        raise _impossible(stack, search, case)
+    return chain((first,), found)
+
+
+def _impossible(stack: Stack, search: Search, case: Case) -> ResolutionImpossible:
+    broken = search.broken()
+    rules = explanation(broken, keep=(*WISHES, UNKNOWN))
+    proof = witnesses(broken, rules)
+    ranked = sorted(rules, key=lambda rule: (_place(rule), rule))
+    return ResolutionImpossible(
+        f"no set fits {describe(case.request)}",
+        rejections=tuple(
+            _unknown(case)
+            if rule == UNKNOWN
+            else stack.reason(rule, search.best(frozenset([rule])) or proof[rule], case)
+            for rule in ranked
+        ),
+        suggestions=_suggestions(broken, case),
+    )
+
+
+def _place(rule: str) -> int:
+    """Return where a line stands: facts first, then wishes."""
+    return WISHES.index(rule) if rule in WISHES else -1
+
+
+def _unknown(case: Case) -> Rejection:
+    target = case.request.target
+    newest = max((row.checked for row in case.matrix.targets.values()), default="")
+    return Rejection(
+        component=target,
+        requirement="a target of the matrix",
+        found=f"not among the {len(case.matrix.targets)} targets known on {newest}",
+        source="profiles/targets.toml",
+        text=(
+            f"{target} is none of the {len(case.matrix.targets)} targets that this rocenv knows "
+            f"(as of {newest}), so no release, wheel or library pack is known to be made for it"
+        ),
+    )
+
+
+def _suggestions(broken: Mapping[Rules, Whole], case: Case) -> tuple[Suggestion, ...]:
+    """Return commands that do resolve, best first: with as few wishes given up as can be."""
+    sacrifices = {frozenset(map(wish_of, rules)) for rules in broken if all(map(wish_of, rules))}
+    ordered = sorted(sacrifices, key=lambda wishes: (len(wishes), sorted(map(WISHES.index, wishes))))
+    found = [suggestion for wishes in ordered for suggestion in _without(wishes, case)]
+    if case.request.zluda:
+        found += _suggestions_without_zluda(case)
+    return tuple(dict.fromkeys(found))
+
+
+def _without(wishes: Rules, case: Case) -> Iterator[Suggestion]:
+    """Yield the best set without some wishes, each of them replaced by what the set has."""
+    request = case.request
+    open_wishes = {
+        name: "*" if name == "zluda" or (name == "torch" and request.torch) else ""
+        for name in wishes
+        if name != "driver"
+    }
+    relaxed = replace(request, **open_wishes)
+    for driver in _other_drivers(case) if "driver" in wishes else (request.driver,):
+        best = _best(replace(relaxed, driver=driver), case)
+        if best is None:
+            continue
+        exact = {name: version for name, version in best.versions if name in wishes}
+        command = replace(relaxed, driver=driver, **exact)
+        again = _best(command, case)
+        if again is not None:
+            yield Suggestion(command=f"rocenv resolve {options(command)}", components=again.versions)
+        return
+
+
+def _other_drivers(case: Case) -> list[str]:
+    """Return display drivers that rows tell from the one there is, the newest of each kind, newest first."""
+    matrix = case.matrix
+    ranges = sorted(
+        {row.driver for rows in (matrix.zluda, matrix.verdict, matrix.rocm_wheels) for row in rows} - {""}
+    )
+    kinds = {tuple(allows(each, case.driver) for each in ranges)}
+    found = []
+    for version in sorted((row.version for row in matrix.display_driver), key=newest_first):
+        kind = tuple(allows(each, version) for each in ranges)
+        if kind not in kinds:
+            kinds.add(kind)
+            found.append(version)
+    return found
+
+
+def _suggestions_without_zluda(case: Case) -> tuple[Suggestion, ...]:
+    request = replace(case.request, zluda="", rocm="", torch="*" if case.request.torch else "")
+    best = _best(request, case)
+    if best is None:
+        return ()
+    return (Suggestion(command=f"rocenv resolve {options(request)}", components=best.versions),)
+
+
+def _best(request: Request, case: Case) -> Candidate | None:
+    stack = STACKS[request.platform, bool(request.zluda)]
+    other = replace(case, request=request)
+    whole = next(Search(stack.problem(other)).wholes(), None)
+    return None if whole is None else stack.candidate(whole, other)

@@ -1,0 +1,119 @@
+"""A set that fits a request, and a request in words."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rocenv.model import Machine
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rocenv.matrix.knowledge import Override
+    from rocenv.matrix.releases import Asset, HipSdk, Pack, RocmSet, RocmWheels, TorchSet, ZludaBuild
+    from rocenv.matrix.rows import Matrix
+    from rocenv.model import ComponentKind, Request
+
+# What a user asks for and could give up, the least painful first.
+WISHES = ("channel", "python", "torch", "zluda", "rocm", "driver")
+
+# What a release does for targets that its libraries have kernels for.
+SERVING = ("official", "deprecated", "libraries")
+
+UNKNOWN = "unknown target"  # the rule that every set breaks for a target that is in no row
+_OPTIONS = ("rocm", "zluda", "torch", "python", "target", "channel", "driver")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A request, the matrix, and the machine that the set is for."""
+
+    request: Request
+    matrix: Matrix
+    machine: Machine = field(default_factory=Machine)
+
+    @property
+    def knows_target(self) -> bool:
+        """Whether the target is in the matrix at all."""
+        return not self.matrix.targets or self.request.target in self.matrix.targets
+
+    @property
+    def driver(self) -> str:
+        """The driver that counts: the one asked for, else the machine's; "" = not known."""
+        return self.request.driver or self.machine.driver
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """One set that fits, with what should be said about it."""
+
+    rocm: RocmSet | HipSdk | RocmWheels
+    why: Mapping[ComponentKind, str]  # for each part
+    runs_as: str  # the target that its code is made for
+    notes: tuple[str, ...] = ()
+    torch: TorchSet | None = None
+    override: Override | None = None
+    zluda: ZludaBuild | None = None
+    asset: Asset | None = None
+    pack: Pack | None = None
+    sources: tuple[str, ...] = field(default=())  # of the facts that it rests on
+
+    @property
+    def versions(self) -> tuple[tuple[ComponentKind, str], ...]:
+        """Kind and version of each part."""
+        parts: list[tuple[ComponentKind, str]] = [("rocm", self.rocm.version)]
+        if self.zluda is not None:
+            parts.append(("zluda", self.zluda.version))
+        if self.pack is not None:
+            parts.append(("libraries", "/".join(self.pack.rocm)))
+        if self.torch is not None:
+            parts.append(("torch", self.torch.version))
+        return tuple(parts)
+
+
+def wish_of(rule: str) -> str:
+    """Return the wish that a rule is, or follows from; "" for a fact."""
+    word = rule.partition(":")[0]
+    return word if word in WISHES else ""
+
+
+def describe(request: Request) -> str:
+    """Return a request in words: `ROCm 5.7 for gfx1100`."""
+    name = "HIP SDK" if request.platform == "windows" and request.zluda else "ROCm"
+    parts = [f"{name} {request.rocm}" if request.rocm else f"any {name}"]
+    extras = [("ZLUDA", request.zluda), ("torch", request.torch)]
+    if extra := [f"{part}{_version(spec)}" for part, spec in extras if spec]:
+        parts.append(f"with {' and '.join(extra)}")
+    if request.python:
+        parts.append(f"on Python {request.python}")
+    parts.append(f"for {request.target}")
+    if request.platform != "linux":
+        parts.append(f"on {request.platform}")
+    if request.driver:
+        parts.append(f"with driver {request.driver}")
+    if request.channel:
+        parts.append(f"from channel {request.channel}")
+    return " ".join(parts)
+
+
+def options(request: Request) -> str:
+    """Return a request as command line options."""
+    parts = [f"--platform {request.platform}"] if request.platform != "linux" else []
+    for name in _OPTIONS:
+        value = getattr(request, name)
+        if value == "*":
+            parts.append(f"--{name}")
+        elif name == "torch" and (value == NO_TORCH or (not value and request.zluda)):
+            parts.append("--no-torch")  # with ZLUDA torch is the default
+        elif value:
+            parts.append(f"--{name} {shlex.quote(value)}")
+    return " ".join(parts)
+
+
+NO_TORCH = "none"  # asked for, where the default is another
+
+
+def _version(spec: str) -> str:
+    return "" if spec == "*" else f" {spec}"

@@ -1,0 +1,50 @@
+"""Which ROCm the kernel driver is of, and which releases were tested with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rocenv.matrix.rows import Matrix
+
+
+def kernel_driver(text: str, matrix: Matrix) -> str:
+    """Return the ROCm series that an amdgpu driver belongs to ("6.2", "30.10"); "" where that is not known.
+
+    Understood are a series itself, the version of an amdgpu package (`22.20.50200`, `6.1.60101`,
+    `30.10.1`), and the module's own version where it ends in one (`5.16.9.22.20`). A module version without
+    (`6.10.5`) tells nothing.
+    """
+    parts = text.split(".")
+    if not all(part.isdigit() for part in parts) or len(parts) < 2:
+        return ""
+    known = {driver for row in matrix.driver_pair for driver in row.drivers}
+    head = ".".join(parts[:2])
+    trains = {row.amdgpu: row.rocm for row in matrix.driver_train}
+    tail = ".".join(parts[-2:])
+    if len(parts) > 4:
+        return trains.get(tail, "")
+    if head in trains:
+        return trains[head]
+    packaged = len(parts) == 2 or (len(parts) == 3 and (len(parts[2]) > 3 or head in known))
+    return head if packaged else ""
+
+
+def tested(driver: str, release: str, matrix: Matrix) -> bool | None:
+    """Tell whether a release was tested with a kernel driver; None where neither of them is in any list."""
+    if not driver:
+        return None
+    heard = False
+    for row in matrix.driver_pair:
+        if driver in row.drivers and release in row.rocm:
+            return True
+        heard = heard or driver in row.drivers or release in row.rocm
+    return False if heard else None
+
+
+def tested_drivers(release: str, matrix: Matrix) -> tuple[list[str], str]:
+    """Return the kernel drivers that a release was tested with, and where that is said."""
+    rows = [row for row in matrix.driver_pair if release in row.rocm]
+    drivers = {driver for row in rows for driver in row.drivers}
+    source = min((row.source for row in rows), default="")
+    return sorted(drivers, key=lambda text: [int(part) for part in text.split(".")]), source

@@ -1,0 +1,186 @@
+"""What there is to choose from for Linux, and in which order.
+
+Roots are pairs of a ROCm set and a way for the target to be served by it. Order, the first difference
+decides:
+
+1. the way: kernels for the target itself, an override that is known to do well, one to be careful with, a
+   compiler that knows the target while rocBLAS has no kernels for it;
+2. a release that was tested with the machine's kernel driver, where that is known;
+3. the maker supports the target, before it is only in the libraries;
+4. the maker's own channel, before a distribution's;
+5. how well it is known that the release serves the target: stated by the maker or tested, reported, inferred;
+6. the newest release; then the newest torch, released before a candidate for release.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rocenv.matrix.known import STATUS_RANK
+from rocenv.resolve import verdicts
+from rocenv.resolve.candidate import SERVING, UNKNOWN, WISHES
+from rocenv.resolve.drivers import kernel_driver, tested
+from rocenv.resolve.engine import Option, Problem, Slot
+from rocenv.resolve.versions import allows, any_fits, newest_first, series, wish
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from rocenv.matrix.knowledge import Override
+    from rocenv.matrix.releases import RocmSet, TorchSet
+    from rocenv.resolve.candidate import Case
+    from rocenv.resolve.engine import Rules
+
+_WAYS = {"native": 0, "ok": 1, "caution": 2, "compile": 3, "block": 4, "reject": 5}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """How a ROCm set serves a target."""
+
+    row: RocmSet
+    runs_as: str  # the target that its kernels are made for
+    kind: str  # a key of _WAYS
+    override: Override | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What the matrix says about the target and the driver, found once."""
+
+    overrides: tuple[Override, ...]
+    untested: frozenset[str]  # releases that were not tested with the kernel driver
+    surety: Mapping[
+        tuple[str, str], int
+    ]  # release and target -> how well it is known that it serves it; 0 = best
+
+
+def problem(case: Case) -> Problem:
+    """Return what there is to choose from."""
+    facts = _facts(case)
+    ways = [way for row in case.matrix.rocm for way in _ways(row, facts, case)]
+    wheels = [row for row in case.matrix.torch if row.rocm] if case.request.torch else []
+    marks = verdicts.marks(
+        case,
+        len(ways),
+        (
+            verdicts.versions("rocm", [way.row.version for way in ways]),
+            verdicts.versions("torch", [row.version for row in wheels]),
+        ),
+    )
+    roots = tuple(_root(way, marks.of(0, number), facts, case) for number, way in enumerate(ways))
+    if not case.request.torch:
+        return Problem(roots=roots, bad=marks.bad, wishes=frozenset(WISHES))
+    options = tuple(_wheel(row, marks.of(1, number), case) for number, row in enumerate(wheels))
+    slot = Slot(name="torch", rule="wheels", options=options)
+    return Problem(roots=roots, slots=(slot,), bad=marks.bad, wishes=frozenset(WISHES))
+
+
+def _facts(case: Case) -> Facts:
+    matrix = case.matrix
+    driver = kernel_driver(case.driver, matrix)
+    releases = {series(row.version) for row in matrix.rocm}
+    surety: dict[tuple[str, str], int] = {}
+    for row in matrix.support:
+        if row.platform == "linux" and not row.channel and row.level in SERVING:
+            for target in row.targets:
+                known = surety.get((row.rocm, target), len(STATUS_RANK))
+                surety[row.rocm, target] = min(known, STATUS_RANK[row.status])
+    return Facts(
+        overrides=tuple(
+            row for row in matrix.override if row.target == case.request.target and row.runs_as != "*"
+        ),
+        untested=frozenset(
+            release for release in releases if driver and tested(driver, release, matrix) is False
+        ),
+        surety=surety,
+    )
+
+
+def _root(way: Way, marks: tuple[Rules, Rules], facts: Facts, case: Case) -> Option:
+    row = way.row
+    rules = _against_wishes(row, case)
+    if way.override is not None:
+        rules |= _against_override(way.override, row)
+    if not case.knows_target:
+        rules.add(UNKNOWN)
+    if way.runs_as not in (row.compiles if way.kind == "compile" else row.blas):
+        rules.add("target")
+    # An override is not for a set that serves the target natively, all parts of it.
+    native = way.override is not None and case.request.target in row.blas
+    breaks, hits = marks
+    return Option(
+        part=way,
+        rank=_rank(way, facts, case),
+        breaks=breaks | rules,
+        hits=hits,
+        keys={"torch": (series(row.version), way.runs_as, native)},
+    )
+
+
+def _ways(row: RocmSet, facts: Facts, case: Case) -> Iterator[Way]:
+    target = case.request.target
+    has_kernels = target in row.blas
+    yield Way(row=row, runs_as=target, kind="native" if has_kernels else "compile")
+    if has_kernels and not case.request.torch:
+        return  # nothing else would be served by an override
+    for override in facts.overrides:
+        yield Way(row=row, runs_as=override.runs_as, kind=override.verdict, override=override)
+
+
+def _against_wishes(row: RocmSet, case: Case) -> set[str]:
+    request = case.request
+    rules = set()
+    if not wish(request.rocm, "--rocm").meets(row.version, floating=row.floating):
+        rules.add("rocm")
+    if request.channel and row.channel != request.channel:
+        rules.add("channel")
+    return rules
+
+
+def _against_override(override: Override, row: RocmSet) -> set[str]:
+    rules = set()
+    if override.verdict in ("block", "reject"):
+        rules.add(f"override {override.value}")
+    if not allows(override.rocm, row.version):
+        rules.add(f"override {override.value} {override.rocm}")
+    return rules
+
+
+def _rank(way: Way, facts: Facts, case: Case) -> tuple[object, ...]:
+    row = way.row
+    return (
+        _WAYS[way.kind],
+        series(row.version) in facts.untested,
+        way.runs_as not in row.official,
+        case.matrix.channels[row.channel].by != "maker",
+        facts.surety.get((series(row.version), way.runs_as), STATUS_RANK[row.status]),
+        newest_first(row.version),
+        row.channel,
+        way.override.value if way.override else "",
+    )
+
+
+def _wheel(row: TorchSet, marks: tuple[Rules, Rules], case: Case) -> Option:
+    request = case.request
+    rules = set()
+    # A wish may name the build: `==2.5.1+rocm6.2`.
+    if not wish(request.torch, "--torch").meets(row.version, floating=True, local=f"+rocm{row.rocm}"):
+        rules.add("torch")
+    if not any_fits(request.python, row.python):
+        rules.add("python")
+    if row.glibc and case.machine.glibc and not allows(f">={row.glibc}", case.machine.glibc):
+        rules.add("glibc")
+    release = series(row.rocm)
+    fits = [(release, target, False) for target in row.targets]
+    if request.target not in row.targets:
+        fits += [(release, target, True) for target in row.targets]
+    breaks, hits = marks
+    return Option(
+        part=row,
+        rank=(not row.released, newest_first(row.version), newest_first(row.rocm), STATUS_RANK[row.status]),
+        breaks=breaks | rules,
+        hits=hits,
+        fits=frozenset(fits),
+    )

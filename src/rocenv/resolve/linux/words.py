@@ -1,0 +1,193 @@
+"""What is said of a set for Linux: why it was taken, what to know about it, what is against it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rocenv.model import Rejection
+from rocenv.resolve import verdicts
+from rocenv.resolve.candidate import Candidate
+from rocenv.resolve.drivers import kernel_driver, tested, tested_drivers
+from rocenv.resolve.versions import allows, joined, newest_first, series, specifier, version_fits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rocenv.matrix.knowledge import Override
+    from rocenv.matrix.releases import RocmSet, TorchSet
+    from rocenv.model import ComponentKind
+    from rocenv.resolve.candidate import Case
+    from rocenv.resolve.engine import Whole
+    from rocenv.resolve.linux.choices import Way
+
+
+def candidate(whole: Whole, case: Case) -> Candidate:
+    """Return a whole that fits, with what should be said about it."""
+    way: Way = whole[0].part
+    torch: TorchSet | None = whole[1].part if len(whole) > 1 else None
+    row, target = way.row, case.request.target
+    why: dict[ComponentKind, str] = {"rocm": _why(way, case)}
+    if torch is not None:
+        why["torch"] = f"built for ROCm {torch.rocm}, with kernels for {way.runs_as}"
+    notes = [*_notes(way, target), *_driver_notes(row, case)]
+    if torch is not None and not torch.released:
+        notes.append(f"torch {torch.version} is a candidate for release, and may not be in its index yet")
+    notes += _known(way, torch, case)
+    if row.note:
+        notes.append(f"{title(row)}: {row.note}")
+    return Candidate(
+        rocm=row, torch=torch, why=why, notes=tuple(notes), runs_as=way.runs_as, override=way.override
+    )
+
+
+def _why(way: Way, case: Case) -> str:
+    channel = case.matrix.channels[way.row.channel]
+    by = "the maker" if channel.by == "maker" else "a distribution"
+    if way.kind == "compile":
+        return f"{channel.title}, {by}; only its compiler knows {way.runs_as}"
+    return f"{channel.title}, {by}; its rocBLAS has kernels for {way.runs_as}"
+
+
+def _notes(way: Way, target: str) -> Iterator[str]:
+    if way.override is not None:
+        yield (
+            f"{target} runs as {way.runs_as}: HSA_OVERRIDE_GFX_VERSION={way.override.value} is set in the env"
+            f" ({'works' if way.kind == 'ok' else 'be careful'}: {way.override.note}; {way.override.source})"
+        )
+    elif way.kind == "compile":
+        yield f"its rocBLAS has no kernels for {target}: `verify` can pass `gemm`, but not `blas`"
+    elif way.row.official and target not in way.row.official:
+        yield f"{target} is in this set's libraries, but not among the targets that its maker supports"
+
+
+def _driver_notes(row: RocmSet, case: Case) -> Iterator[str]:
+    driver = kernel_driver(case.driver, case.matrix)
+    if tested(driver, series(row.version), case.matrix) is False:
+        known, source = tested_drivers(series(row.version), case.matrix)
+        yield (
+            f"driver skew: the kernel driver is that of ROCm {driver}, and ROCm {series(row.version)} was "
+            f"tested with the drivers of {joined(known) or 'none that is known'} ({source}); what is too far "
+            "apart ends as memory faults"
+        )
+
+
+def _known(way: Way, torch: TorchSet | None, case: Case) -> Iterator[str]:
+    for row in verdicts.about(case):
+        if row.verdict == "works" or (row.torch and torch is None):
+            continue
+        if allows(row.rocm, way.row.version) and (torch is None or allows(row.torch, torch.version)):
+            yield verdicts.told(row)
+
+
+def title(row: RocmSet) -> str:
+    """Return how a set is called: `ROCm 5.7.1 of channel debian-trixie`."""
+    return f"ROCm {row.version} of channel {row.channel}"
+
+
+def reason(rule: str, whole: Whole, case: Case) -> Rejection:
+    """Return in words why a whole breaks a rule, with the source of the fact."""
+    way: Way = whole[0].part
+    row, request = way.row, case.request
+    name = title(row)
+    if rule == "rocm":
+        text = f"{name} would do, and ROCm {request.rocm} is asked for"
+        wanted = specifier(request.rocm, "--rocm")
+        if not any(version_fits(wanted, each.version, floating=each.floating) for each in case.matrix.rocm):
+            versions = {each.version for each in case.matrix.rocm}
+            known = sorted(versions, key=lambda version: (newest_first(version), version))
+            text = f"no release of ROCm is known that is {request.rocm}; known are {', '.join(known)}"
+        return Rejection(
+            component=name,
+            requirement=f"ROCm {request.rocm}",
+            found=row.version,
+            source=row.source,
+            text=text,
+        )
+    if rule == "channel":
+        text = f"{name} would do, and channel {request.channel} is asked for"
+        return Rejection(
+            component=name,
+            requirement=f"channel {request.channel}",
+            found=row.channel,
+            source=row.source,
+            text=text,
+        )
+    if rule == "target":
+        return _no_kernels(way, case)
+    if verdicts.is_verdict(rule):
+        return verdicts.reason(rule, name, case)
+    if way.override is not None and rule.startswith("override"):
+        return _no_override(way.override, name, rule)
+    return _no_torch(rule, whole, case)
+
+
+def _no_kernels(way: Way, case: Case) -> Rejection:
+    name, row, target = title(way.row), way.row, case.request.target
+    made_for = f"made for {', '.join(row.blas if way.override else row.compiles)}"
+    wanted = way.runs_as if way.override is None else f"{way.runs_as}, which {target} could run as"
+    return Rejection(
+        component=name,
+        requirement=f"target {wanted}",
+        found=made_for,
+        source=row.source,
+        text=f"{name} is not made for {wanted}: it is {made_for}",
+    )
+
+
+def _no_override(override: Override, name: str, rule: str) -> Rejection:
+    setting = f"HSA_OVERRIDE_GFX_VERSION={override.value}"
+    if override.rocm and rule.endswith(f" {override.rocm}"):
+        found = f"only with ROCm {override.rocm}: {override.note}"
+    else:
+        found = f"known to go wrong: {override.note}"
+    return Rejection(
+        component=f"{override.target} as {override.runs_as}",
+        requirement=f"{setting} with {name}",
+        found=found,
+        source=override.source,
+        text=f"{override.target} must not run as {override.runs_as} with {name} ({setting}): {found}",
+    )
+
+
+def _no_torch(rule: str, whole: Whole, case: Case) -> Rejection:
+    way: Way = whole[0].part
+    torch: TorchSet = whole[1].part
+    request, name = case.request, f"torch {torch.version} for ROCm {torch.rocm}"
+    if rule == "torch":
+        wish = f"torch {request.torch}"
+        text = f"{name} would do, and {wish} is asked for"
+        found = torch.version
+    elif rule == "python":
+        wish = f"Python {request.python}"
+        found = f"Python {torch.python[0]} to {torch.python[-1]}"
+        text = f"{name} is built for {found}, and {wish} is asked for"
+    elif rule == "glibc":
+        wish = f"the machine's C library, {case.machine.glibc}"
+        found = f"needs {torch.glibc}"
+        text = f"{name} needs glibc {torch.glibc}, and this machine has {case.machine.glibc}"
+    else:
+        return _no_wheels(way, case)
+    return Rejection(component=name, requirement=wish, found=found, source=torch.source, text=text)
+
+
+def _no_wheels(way: Way, case: Case) -> Rejection:
+    release, target = series(way.row.version), way.runs_as
+    built = [row for row in case.matrix.torch if row.rocm and series(row.rocm) == release]
+    built.sort(key=lambda row: newest_first(row.version))
+    if not built:
+        found = f"no torch is built for ROCm {release}"
+        source = way.row.source
+    else:
+        kernels = sorted({each for row in built for each in row.targets})
+        names = joined([row.version for row in built])
+        found = f"torch for ROCm {release} ({names}) has kernels for {', '.join(kernels)}"
+        source = built[0].source
+        if any(target in row.compiled for row in built):
+            found += f"; it is compiled for {target}, but the rocBLAS inside has none"
+    return Rejection(
+        component=title(way.row),
+        requirement=f"torch with kernels for {target}",
+        found=found,
+        source=source,
+        text=f"no torch for ROCm {release} has kernels for {target}: {found}",
+    )

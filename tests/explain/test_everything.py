@@ -1,0 +1,110 @@
+"""Everything that can be asked has an answer that a person can read, with sources."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rocenv.commands.explain import explanation_json, explanation_text
+from rocenv.explain import KINDS, explain
+from rocenv.matrix.load import load
+
+if TYPE_CHECKING:
+    from rocenv.explain.answer import Explanation
+
+SCREEN_AND_A_HALF = 60
+MATRIX = load()
+# Products are the targets' own pages, asked for by another name.
+NAMES = [(kind, name) for kind in KINDS if kind != "product" for name in KINDS[kind].names(MATRIX)]
+
+
+@pytest.mark.parametrize(("kind", "name"), NAMES)
+def test_page(kind: str, name: str) -> None:
+    explanation = KINDS[kind].explain(name, MATRIX)
+    lines = explanation_text(explanation, width=100)
+    assert len(lines) <= SCREEN_AND_A_HALF
+    # What cannot be broken is an address, a variable or a command to paste.
+    long = [line for line in lines if len(line) > 100 and len(line.split()) > 1]
+    assert [line for line in long if not line.strip().startswith("rocenv ") and "https://" not in line] == []
+    assert explanation.lines or explanation.steps
+    assert not [line for line in explanation.lines if not line.text.strip()]
+    gaps = re.search(r" [,;.:] |, ,|; ;|: :", "\n".join(lines))
+    assert kind == "topic" or not gaps, "no gap where a value is missing"
+    document = explanation_json(explanation)
+    assert json.loads(json.dumps(document)) == document
+
+
+@pytest.mark.parametrize(("kind", "name"), NAMES)
+def test_name_leads_back_to_its_page(kind: str, name: str) -> None:
+    found = explain(f"${name}" if kind == "variable" else name, MATRIX)
+    assert (found.kind, found.thing) == (kind, name)
+
+
+def statements(explanation: Explanation) -> dict[str, set[str]]:
+    return {line.text: {basis.source for basis in line.basis} for line in explanation.lines}
+
+
+@pytest.mark.parametrize("target", MATRIX.targets)
+def test_every_statement_about_a_target_has_a_source(target: str) -> None:
+    without = [text for text, sources in statements(explain(target, MATRIX)).items() if not sources]
+    assert [text for text in without if "others are known" not in text] == []
+
+
+def test_every_source_in_the_text_is_numbered_and_told() -> None:
+    text = "\n".join(explanation_text(explain("gfx1031", MATRIX), width=100))
+    page, _, sources = text.partition("Sources, ")
+    used = set(re.findall(r"\[(\d+)\]", page))
+    assert used == set(re.findall(r"\[(\d+)\]", sources))
+    assert used == {str(number) for number in range(1, len(used) + 1)}
+
+
+def test_order_of_rows_means_nothing() -> None:
+    tables: dict[str, Any] = {name: getattr(MATRIX, name) for name in MATRIX.__dataclass_fields__}
+    rows: dict[str, Any] = {
+        name: tuple(value)[::-1] for name, value in tables.items() if not isinstance(value, dict)
+    }
+    turned = replace(MATRIX, **rows)
+    for thing in (
+        "gfx1031",
+        "gfx906",
+        "gfx1201",
+        "hip-sdk-6.4",
+        "zluda-3.9.5",
+        "torch-2.7",
+        "rocm-6.1",
+        "pack",
+        "zluda-106",
+    ):
+        one, other = explain(thing, MATRIX), explain(thing, turned)
+        assert [line.text for line in one.lines] == [line.text for line in other.lines]
+        assert one.steps == other.steps
+
+
+def test_empty_matrix_has_no_answers_and_no_accidents() -> None:
+    bare = replace(MATRIX, targets={"gfx1031": MATRIX.targets["gfx1031"]})
+    for table in (
+        "support",
+        "rocm",
+        "torch",
+        "hip_sdk",
+        "zluda",
+        "pack",
+        "rocm_wheels",
+        "verdict",
+        "override",
+    ):
+        bare = replace(bare, **{table: ()})  # type: ignore[arg-type]
+    linux, windows = explain("gfx1031", bare).answer
+    assert linux.text.startswith("no: ")
+    assert windows.text.startswith("no: ")
+
+
+def test_answer_comes_at_once() -> None:
+    began = time.perf_counter()
+    explain("gfx1031", MATRIX)
+    assert time.perf_counter() - began < 2

@@ -1,0 +1,414 @@
+"""GPUs of Linux machines, each with something that misleads a simple look."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import socket
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rocenv.host.gpu import split_target, target_age, target_name
+from tests.host.roots import GIB, NODES, Root
+from tests.users import unprivileged
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from rocenv.host import Host
+
+    Look = Callable[[], Host]
+
+RX_6800, RX_580, RX_7900, RAPHAEL, MI300X = 0x73BF, 0x67DF, 0x744C, 0x164E, 0x74A1
+
+
+def targets(host: Host) -> list[str]:
+    return [gpu.target for gpu in host.gpus]
+
+
+@pytest.mark.parametrize(
+    ("version", "name"),
+    [(90010, "gfx90a"), (90012, "gfx90c"), (100306, "gfx1036"), (110003, "gfx1103"), (120500, "gfx1250")],
+)
+def test_the_numbers_of_the_kernel(version: int, name: str) -> None:
+    assert target_name(version) == name
+
+
+def test_features_are_no_part_of_the_name() -> None:
+    assert split_target("gfx90a:sramecc+:xnack-") == ("gfx90a", ":sramecc+:xnack-")
+    assert split_target(" gfx1100 ") == ("gfx1100", "")
+
+
+def test_newer_targets_are_told_by_number_and_not_by_text() -> None:
+    names = ["gfx1030", "gfx90a", "gfx1201", "gfx803", "gfx942", "gfx1100", "gfx90c"]
+    newer_last = ["gfx803", "gfx90a", "gfx90c", "gfx942", "gfx1030", "gfx1100", "gfx1201"]
+    assert sorted(names, key=target_age) == newer_last
+    assert target_age("nonsense") < target_age("gfx803")
+
+
+def test_the_card_is_used_and_the_igpu_with_more_memory_hidden(root: Root, look: Look) -> None:
+    root.kernel().cpu()
+    root.gpu(1, RAPHAEL, 100306, units=2, memory=GIB // 2, gtt=48 * GIB, bus=0x10)
+    root.gpu(2, RX_7900, 110000, units=96, memory=24 * GIB, bus=3)
+    host = look()
+    assert targets(host) == ["gfx1036", "gfx1100"]
+    assert [gpu.integrated for gpu in host.gpus] == [True, False]
+    assert [gpu.memory_bytes for gpu in host.gpus] == [48 * GIB + GIB // 2, 24 * GIB]
+    assert [gpu.compute_units for gpu in host.gpus] == [2, 96]
+    assert (host.selected, host.visible_devices) == (1, "1")
+    assert host.why == "GPU 1 (gfx1100) comes before GPU 0 (gfx1036), which is part of the CPU"
+
+
+def test_the_bank_of_an_igpu_may_be_what_it_borrows(root: Root, look: Look) -> None:
+    root.kernel().gpu(1, RAPHAEL, 100306, memory=16 * GIB, gtt=16 * GIB)
+    root.put("sys/bus/pci/devices/0000:01:00.0/mem_info_vram_total", str(GIB // 2))
+    gpu = look().gpus[0]
+    assert (gpu.vram_bytes, gpu.gtt_bytes) == (GIB // 2, 16 * GIB)
+
+
+def test_nodes_are_in_the_order_of_their_numbers(root: Root, look: Look) -> None:
+    root.kernel().cpu()
+    for number, device in ((2, RX_7900), (10, RX_6800), (9, RX_7900)):
+        root.gpu(number, device, 110000 if device == RX_7900 else 100300)
+    assert [gpu.node for gpu in look().gpus] == [2, 9, 10]
+    assert [gpu.hip_index for gpu in look().gpus] == [0, 1, 2]
+
+
+def test_a_kernel_that_does_not_say_targets(root: Root, look: Look) -> None:
+    root.kernel("4.15.0").cpu().gpu(1, RX_6800, None).gpu(2, 0x9999, None)
+    root.gpu(3, 0x74A0, None, revision=0).gpu(4, 0x74A0, None, revision=1)
+    assert targets(look()) == ["gfx1030", "", "gfx940", "gfx942"]
+    assert look().gpus[0].source == "KFD, target by PCI id"
+    assert look().gpus[1].pci_id == "1002:9999"
+
+
+def test_the_kernels_word_counts_more_than_the_id(root: Root, look: Look) -> None:
+    root.kernel().gpu(1, 0x74A0, 90400, revision=1)
+    assert targets(look()) == ["gfx940"]
+
+
+def test_a_target_nobody_knows_stays_visible_and_can_be_used(root: Root, look: Look) -> None:
+    root.kernel().gpu(1, 0x8123, 150207, memory=64 * GIB)
+    host = look()
+    assert (targets(host), host.selected, host.gpus[0].integrated) == (["gfx1527"], 0, None)
+
+
+def test_the_same_place_in_another_domain_is_another_gpu(root: Root, look: Look) -> None:
+    for number in range(4):
+        root.gpu(number + 4, MI300X, 90402, bus=2, domain=number)
+    addresses = [gpu.address for gpu in look().gpus]
+    assert addresses == [f"000{number}:02:00.0" for number in range(4)]
+    assert look().notes == ()
+
+
+def test_partitions_lie_on_the_board_they_are_of(root: Root, look: Look) -> None:
+    for partition in range(8):
+        root.gpu(partition + 2, MI300X, 90402, units=38, bus=5, partition=partition, memory=24 * GIB)
+    root.put("sys/bus/pci/devices/0000:05:00.0/mem_info_vram_total", str(192 * GIB))
+    host = look()
+    assert {gpu.address for gpu in host.gpus} == {"0000:05:00.0"}
+    assert [gpu.memory_bytes for gpu in host.gpus] == [24 * GIB] * 8
+    assert host.notes == ("8 of these are partitions of one board, each with a share of memory and units",)
+
+
+def test_a_first_partition_a_little_smaller_is_still_the_first(root: Root, look: Look) -> None:
+    root.gpu(1, MI300X, 90402, memory=48 * GIB - (16 << 20)).gpu(2, MI300X, 90402, memory=48 * GIB)
+    assert look().selected == 0
+
+
+def test_names_come_from_the_machines_own_table_where_it_has_one(root: Root, look: Look) -> None:
+    root.kernel().gpu(1, RX_6800, 100300, revision=0xC1)
+    assert look().gpus[0].name == "Radeon RX 6800 XT"
+    root.put(
+        "usr/share/libdrm/amdgpu.ids", "# x\n1.0.0\n73BF,\tC0,\tAMD Radeon RX 6900 XT\n73BF,\tC1,\tOther\n"
+    )
+    assert look().gpus[0].name == "Other"
+    root.put("sys/bus/pci/devices/0000:01:00.0/product_name", "Its Own\n")
+    assert look().gpus[0].name == "Its Own"
+
+
+@pytest.mark.parametrize(
+    ("driver", "why"),
+    [
+        ("amdgpu", "PCIe atomics"),
+        ("radeon", "`radeon`"),
+        ("vfio-pci", "virtual machine"),
+        ("", "no driver"),
+    ],
+)
+def test_a_card_that_kfd_left_out_is_shown_with_the_reason(
+    root: Root, look: Look, driver: str, why: str
+) -> None:
+    root.kernel().cpu().card("0000:01:00.0", RX_580, driver=driver)
+    host = look()
+    assert (targets(host), host.selected) == (["gfx803"], None)
+    assert why in host.gpus[0].why_not
+    assert why in host.why
+    assert host.gpus[0].hip_index is None
+
+
+def test_no_kfd_at_all_is_told_from_a_card_it_left_out(root: Root, look: Look) -> None:
+    root.kernel().card("0000:01:00.0", RX_580)
+    assert "no compute driver (KFD)" in look().why
+
+
+def test_accelerators_have_another_class_and_sound_is_no_gpu(root: Root, look: Look) -> None:
+    root.card("0000:01:00.0", MI300X, base_class=0x12).card("0000:01:00.1", 0xAB38, base_class=0x04)
+    assert targets(look()) == ["gfx942"]
+
+
+def test_a_card_that_cannot_compute_gives_way_to_an_igpu(root: Root, look: Look) -> None:
+    root.kernel().cpu().gpu(1, RAPHAEL, 100306).card("0000:08:00.0", RX_580)
+    host = look()
+    assert (targets(host), host.selected) == (["gfx1036", "gfx803"], 0)
+    assert host.why == "GPU 0 (gfx1036) is the only one that can compute"
+    assert host.visible_devices == "", "an iGPU that is used must not be hidden"
+
+
+def test_a_node_that_the_driver_gave_up_on(root: Root, look: Look) -> None:
+    root.kernel().cpu().node(1, gpu_id=0, simd_count=0, vendor_id=0x1002, device_id=RX_6800)
+    root.gpu(2, RX_7900, 110000)
+    host = look()
+    assert [(gpu.target, gpu.state, gpu.hip_index) for gpu in host.gpus] == [
+        ("gfx1030", "unable", None),
+        ("gfx1100", "usable", 0),
+    ]
+
+
+def test_an_old_apu_is_cpu_and_gpu_in_one_node(root: Root, look: Look) -> None:
+    root.kernel("5.4.0").node(
+        0, cpu_cores_count=4, simd_count=32, simd_per_cu=4, vendor_id=0x1002, device_id=0x9874
+    )
+    gpu = look().gpus[0]
+    assert (gpu.integrated, gpu.compute_units, gpu.target) == (True, 8, "")
+
+
+@pytest.mark.parametrize(
+    ("device", "version", "units"), [(RAPHAEL, 100306, 2), (0x1638, 90012, 8), (0x15BF, 110003, 2)]
+)
+def test_the_igpu_beside_an_nvidia_card_is_not_what_to_compute_on(
+    root: Root, look: Look, device: int, version: int, units: int
+) -> None:
+    root.kernel().gpu(1, device, version, units=units).card(
+        "0000:09:00.0", 0x2204, vendor=0x10DE, driver="nvidia"
+    )
+    host = look()
+    assert host.gpus[0].usable
+    assert host.selected is None
+    assert "beside a GPU of NVIDIA" in host.why
+    assert host.others == ("NVIDIA",)
+
+
+def test_a_large_igpu_and_a_card_are_used_beside_an_nvidia_card_too(root: Root, look: Look) -> None:
+    root.kernel().card("0000:09:00.0", 0x2204, vendor=0x10DE, driver="nvidia").gpu(
+        1, 0x1586, 110501, units=40
+    )
+    assert look().selected == 0
+    root.gpu(2, RX_6800, 100300)
+    assert look().selected == 1
+
+
+def test_a_small_igpu_is_used_where_there_is_no_other(root: Root, look: Look) -> None:
+    root.kernel().gpu(1, RAPHAEL, 100306, units=2).card("0000:09:00.0", 0x0111, vendor=0x1234, driver="bochs")
+    assert look().selected == 0, "the screen of a virtual machine is no other card"
+
+
+def test_cards_are_ranked_by_support_then_memory_then_age(root: Root, look: Look) -> None:
+    root.kernel().gpu(1, 0x66A1, 90006, memory=32 * GIB).gpu(2, RX_6800, 100300, memory=16 * GIB)
+    assert look().why == "today's releases do more for GPU 1 (gfx1030) than for GPU 0 (gfx906)"
+    root.gpu(3, RX_7900, 110000, memory=24 * GIB)
+    assert look().why == "GPU 2 (gfx1100) has more memory than GPU 1 (gfx1030)"
+    root.gpu(4, 0x7550, 120001, memory=24 * GIB)
+    assert look().why == "GPU 3 (gfx1201) is of a newer kind than GPU 2 (gfx1100)"
+    root.gpu(5, 0x7550, 120001, memory=24 * GIB)
+    assert look().why == "GPU 3 (gfx1201) is the first of several that are alike"
+
+
+def test_no_gpu(root: Root, look: Look) -> None:
+    assert (look().gpus, look().why) == ((), "there is no AMD GPU here")
+    root.card("0000:09:00.0", 0x2204, vendor=0x10DE, driver="nvidia").card("0000:00:02.0", 1, vendor=0x8086)
+    assert (look().gpus, look().selected, look().why) == (
+        (),
+        None,
+        "there is no AMD GPU here, only Intel and NVIDIA",
+    )
+
+
+def test_wsl_says_that_it_cannot_know(root: Root, look: Look) -> None:
+    root.wsl()
+    host = look()
+    assert (host.gpus, host.driver.wsl) == ((), True)
+    assert "WSL" in host.why
+    assert "--target" in host.why
+
+
+def test_the_driver(root: Root, look: Look) -> None:
+    root.kernel("6.8.0-45-generic", dkms="6.10.5")
+    driver = look().driver
+    assert (driver.kernel, driver.amdgpu, driver.loaded) == ("6.8.0-45-generic", "6.10.5", True)
+
+
+def test_a_container_without_the_devices(root: Root, look: Look) -> None:
+    root.kernel().gpu(1, RAPHAEL, 100306).gpu(2, RX_6800, 100300)
+    (root.path / "dev/kfd").unlink()
+    host = look()
+    assert [gpu.state for gpu in host.gpus] == ["barred", "barred"]
+    assert (host.selected, host.visible_devices) == (1, "1"), "as it will be once it was given them"
+    assert "`/dev/kfd` is not there" in host.why
+    assert "--device /dev/kfd --device /dev/dri" in host.remedies[0]
+
+
+def test_a_container_with_one_gpu_of_two(root: Root, look: Look) -> None:
+    root.kernel().gpu(1, RX_7900, 110000).gpu(2, RX_6800, 100300)
+    (root.path / "dev/dri/renderD128").unlink()
+    host = look()
+    assert [(gpu.target, gpu.state, gpu.hip_index) for gpu in host.gpus] == [
+        ("gfx1100", "barred", None),
+        ("gfx1030", "usable", 0),
+    ]
+    assert host.selected == 1
+    assert host.why == "GPU 1 (gfx1030) can be used now, GPU 0 (gfx1100) cannot"
+
+
+def test_an_error_that_is_no_matter_of_permissions(
+    root: Root, look: Look, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root.kernel().gpu(1, RX_6800, 100300)
+    (root.path / "dev/kfd").unlink()
+    monkeypatch.chdir(root.path / "dev")
+    with socket.socket(socket.AF_UNIX) as device:
+        device.bind("kfd")  # opens with ENXIO, whoever asks
+        host = look()
+    assert host.selected == 0
+    assert errno.errorcode[errno.ENXIO] in host.gpus[0].why_not
+    assert "usermod" not in host.remedies[0]
+
+
+def test_a_node_that_cannot_be_read_is_a_gpu_all_the_same(root: Root, look: Look) -> None:
+    root.kernel().cpu().gpu(1, RX_6800, 100300).gpu(2, RX_7900, 110000)
+    properties = root.path / NODES / "1/properties"
+    properties.unlink()
+    properties.mkdir()  # reading fails for root too
+    host = look()
+    assert [(gpu.target, gpu.state, gpu.node) for gpu in host.gpus] == [
+        ("gfx1030", "barred", 1),
+        ("gfx1100", "usable", 2),
+    ]
+    assert host.selected == 1
+
+
+def test_without_permission(root: Root, tmp_path: Path) -> None:
+    """As somebody for whom modes count: neither `/dev/kfd` nor one of the nodes may be opened."""
+    root.kernel().gpu(1, RX_6800, 100300).gpu(2, RX_7900, 110000)
+    (root.path / "dev/kfd").chmod(0)
+    (root.path / NODES / "1/properties").chmod(0)
+    program = (
+        "import json, tests.host.conftest as c; from rocenv.host import detect; h = detect(c.MATRIX);"
+        "print(json.dumps([[g.target, g.state, g.why_not] for g in h.gpus] + [h.selected, list(h.remedies)]))"
+    )
+    done = subprocess.run(
+        [*unprivileged(), sys.executable, "-c", program],
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": os.getcwd()},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    first, second, selected, remedies = json.loads(done.stdout)
+    assert first[:2] == ["gfx1030", "barred"]
+    assert "KFD node 1 cannot be read" in first[2]
+    assert second == ["gfx1100", "barred", "no permission to open `/dev/kfd`"]
+    assert selected == 1
+    assert any("usermod -aG render,video" in remedy for remedy in remedies)
+
+
+GARBAGE = [
+    "",
+    "\0\0\0",
+    "simd_count\n",
+    "simd_count many\n",
+    "simd_count -1\n",
+    "simd_count 99999999999999999999999\n",
+]
+
+
+@pytest.mark.parametrize("text", [*GARBAGE, "simd_count 192\n" * 100_000, "\x80" * 5000])
+def test_what_makes_no_sense_hides_no_other_gpu(root: Root, look: Look, text: str) -> None:
+    root.kernel().gpu(1, RX_6800, 100300).gpu(2, RX_7900, 110000)
+    for name in ("properties", "gpu_id", "name", "mem_banks/0/properties"):
+        (root.path / NODES / "1" / name).write_text(text, encoding="latin-1")
+    for path in (root.path / "sys/bus/pci/devices/0000:01:00.0").iterdir():
+        path.write_text(text, encoding="latin-1")
+    root.put("proc/version", text)
+    root.put("usr/share/libdrm/amdgpu.ids", text)
+    assert "gfx1100" in [gpu.target for gpu in look().gpus if gpu.usable]
+
+
+def test_what_is_no_file_neither_raises_nor_blocks(root: Root, look: Look) -> None:
+    root.kernel().gpu(2, RX_7900, 110000)
+    nodes = root.path / NODES
+    for number in (3, 4, 5, 6):
+        (nodes / str(number)).mkdir()
+    (nodes / "3/properties").symlink_to("properties")
+    os.mkfifo(nodes / "4/properties")
+    (nodes / "5/properties").symlink_to("/dev/zero")
+    (nodes / "7").symlink_to("7")
+    (nodes / "8").write_text("no folder")
+    (nodes / "nine").mkdir()
+    (root.path / "sys/bus/pci/devices/0000:0a:00.0").symlink_to("0000:0a:00.0")
+    host = look()
+    assert [gpu.target for gpu in host.gpus if gpu.usable] == ["gfx1100"]
+    assert host.gpus[0].index == host.selected
+
+
+@pytest.mark.parametrize(
+    ("said", "targets", "selected"),
+    [
+        ("", [], None),
+        (" , ", [], None),
+        ("gfx90a:xnack-", ["gfx90a"], 0),
+        ("gfx1036, gfx1100", ["gfx1036", "gfx1100"], 1),
+        ("gfx9999", ["gfx9999"], 0),
+    ],
+)
+def test_the_variable_stands_in_for_the_machine(
+    root: Root,
+    look: Look,
+    monkeypatch: pytest.MonkeyPatch,
+    said: str,
+    targets: list[str],
+    selected: int | None,
+) -> None:
+    root.kernel().gpu(1, RX_7900, 110000)
+    monkeypatch.setenv("ROCENV_TARGET", said)
+    host = look()
+    assert [gpu.target for gpu in host.gpus] == targets
+    assert host.selected == selected
+    assert "ROCENV_TARGET" in host.why
+    assert host.visible_devices == "", "nothing is known about the numbers of GPUs that were only named"
+
+
+@pytest.mark.parametrize(
+    ("value", "version", "expected"),
+    [
+        ("10.3.0", 100300, "repeats what gfx1030 is"),
+        ("12.0.1", 110501, "passes gfx1151 off as gfx1201"),
+        ("10.3.0", 100305, "wrong results"),
+        ("10.3.0", 100301, ""),
+        ("9.0.0", 90012, ""),
+        ("1030", 100300, "is no version"),
+    ],
+)
+def test_an_override_left_in_the_environment(
+    root: Root, look: Look, monkeypatch: pytest.MonkeyPatch, value: str, version: int, expected: str
+) -> None:
+    root.kernel().gpu(1, 0x1111, version)
+    monkeypatch.setenv("HSA_OVERRIDE_GFX_VERSION", value)
+    notes = look().notes
+    assert len(notes) == bool(expected)
+    assert all(expected in note and "`unset HSA_OVERRIDE_GFX_VERSION`" in note for note in notes)

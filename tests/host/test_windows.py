@@ -1,0 +1,192 @@
+"""GPUs of Windows machines: HIP's list and the display drivers', which agree on little."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rocenv.host.windows import parse_controllers, parse_hip
+from tests.host.conftest import MATRIX
+from tests.host.roots import GIB, Root
+from tests.users import missing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from rocenv.host import Host
+
+    Look = Callable[[], Host]
+
+CARD: dict[str, Any] = {"Name": "AMD Radeon RX 6800", "gcnArchName": "gfx1030"}
+IGPU: dict[str, Any] = {
+    "Name": "AMD Radeon 780M Graphics",
+    "gcnArchName": "gfx1103",
+    "totalGlobalMem": "25.16 GB",
+}
+NVIDIA = {"Name": "NVIDIA GeForce RTX 4070", "PNPDeviceID": r"PCI\VEN_10DE&DEV_2786&REV_A1"}
+NO_DEVICE = 'checkHipErrors() HIP API error = 0100 "no ROCm-capable device is detected"\n'
+
+
+def adapter(name: str, device: str = "", driver: str = "", **more: Any) -> dict[str, Any]:
+    pnp = {"PNPDeviceID": rf"PCI\VEN_1002&DEV_{device}&SUBSYS_17141043&REV_C1\6&1"} if device else {}
+    return {"Name": name, "DriverVersion": driver, **pnp, **more}
+
+
+def test_hips_order_counts_and_the_card_is_used(root: Root, look: Look) -> None:
+    root.windows(
+        IGPU, CARD, controllers=[adapter("AMD Radeon RX 6800"), adapter("AMD Radeon(TM) 780M Graphics")]
+    )
+    host = look()
+    assert host.platform == "windows"
+    assert [(gpu.target, gpu.integrated, gpu.hip_index) for gpu in host.gpus] == [
+        ("gfx1103", True, 0),
+        ("gfx1030", False, 1),
+    ]
+    assert (host.selected, host.visible_devices) == (1, "1")
+
+
+def test_what_each_side_knows_is_put_together(root: Root, look: Look) -> None:
+    devices = [
+        {**IGPU, "multiProcessorCount": 6, "isIntegrated": 1},
+        {"Name": "", "gcnArchName": "gfx1030:xnack-"},
+    ]
+    controllers = [
+        adapter("AMD Radeon RX 6800 XT", "73BF", "32.0.12033.1030"),
+        adapter("AMD Radeon(TM) 780M Graphics", "15bf", AdapterRAM=GIB // 2),
+    ]
+    root.windows(*devices, controllers=controllers)
+    host = look()
+    igpu, card = host.gpus
+    assert (igpu.pci_id, igpu.compute_units, igpu.vram_bytes) == ("1002:15bf", 12, GIB // 2)
+    assert igpu.memory_bytes == int(25.16 * GIB)
+    assert (card.name, card.pci_id, card.features) == ("AMD Radeon RX 6800 XT", "1002:73bf", ":xnack-")
+    assert (host.driver.display, host.driver.release) == ("32.0.12033.1030", "24.12.1")
+
+
+def test_units_are_pairs_on_rdna_only(root: Root, look: Look) -> None:
+    devices = [
+        {"Name": "a", "gcnArchName": name, "multiProcessorCount": 36}
+        for name in ("gfx803", "gfx1100", "gfx1999")
+    ]
+    root.windows(*devices)
+    assert [gpu.compute_units for gpu in look().gpus] == [36, 72, None]
+
+
+def test_without_hip_the_display_drivers_tell_the_targets(root: Root, look: Look) -> None:
+    root.windows(controllers=adapter("AMD Radeon(TM) 8060S Graphics", "1586"))
+    host = look()
+    assert [(gpu.target, gpu.usable, gpu.hip_index) for gpu in host.gpus] == [("gfx1151", True, 0)]
+    root.windows(controllers=[adapter("AMD Radeon(TM) RX 6800"), adapter("AMD Radeon(TM) Graphics")])
+    assert [gpu.target for gpu in look().gpus] == ["gfx1030", ""]
+
+
+def test_without_hip_nothing_is_hidden_by_a_guessed_number(root: Root, look: Look) -> None:
+    root.windows(controllers=[adapter("AMD Radeon 780M Graphics"), adapter("AMD Radeon RX 6800")])
+    host = look()
+    assert (host.selected, host.visible_devices) == (1, "")
+    assert any("not known" in note for note in host.notes)
+
+
+def test_a_card_that_hip_does_not_list_is_shown_with_its_words(root: Root, look: Look) -> None:
+    root.windows(said=NO_DEVICE, controllers=[adapter("AMD Radeon RX 6800 XT", "73BF")])
+    host = look()
+    assert (host.gpus[0].target, host.gpus[0].state, host.selected) == ("gfx1030", "barred", 0)
+    assert "no ROCm-capable device is detected" in host.why
+    root.windows(
+        IGPU, controllers=[adapter("AMD Radeon RX 6800 XT", "73BF"), adapter("AMD Radeon 780M Graphics")]
+    )
+    host = look()
+    assert [(gpu.target, gpu.usable) for gpu in host.gpus] == [("gfx1103", True), ("gfx1030", False)]
+    assert host.selected == 0
+
+
+def test_equal_cards_are_not_taken_for_one(root: Root, look: Look) -> None:
+    root.windows(CARD, CARD, controllers=[adapter("AMD Radeon RX 6800", "73BF")] * 2)
+    assert [gpu.pci_id for gpu in look().gpus] == ["1002:73bf"] * 2
+
+
+@pytest.mark.parametrize("other", [NVIDIA, {"Name": "NVIDIA GeForce RTX 4070"}])
+def test_nvidia_beside(root: Root, look: Look, other: dict[str, Any]) -> None:
+    igpu = {"Name": "AMD Radeon(TM) Graphics", "gcnArchName": "gfx1036", "isIntegrated": 1}
+    root.windows(igpu, controllers=[other, adapter("AMD Radeon(TM) Graphics", "164E")])
+    assert (look().selected, look().others) == (None, ("NVIDIA",))
+    root.windows(controllers=[other])
+    assert look().why == "there is no AMD GPU here, only NVIDIA"
+
+
+def test_memory_that_the_field_cannot_hold_is_not_believed(root: Root, look: Look) -> None:
+    root.windows(controllers=[adapter("AMD Radeon RX 6800", AdapterRAM=4293918720)])
+    assert look().gpus[0].vram_bytes is None
+
+
+@pytest.mark.parametrize(
+    "text", ["", "null", "{}", "[1, [2]]", "{", "\0\xff", "[" * 50_000, '[{"Name": 7, "AdapterRAM": "much"}]']
+)
+def test_adapters_that_make_no_sense(root: Root, look: Look, text: str) -> None:
+    root.windows(CARD)
+    (root.path / "windows/video_controllers.json").write_text(text, encoding="latin-1")
+    assert look().selected == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "device#\n",
+        "device# x\n",
+        "device# 99999999999999\nName: x\n",
+        "\0" * 100,
+        "totalGlobalMem: 1.2.3 GB\n",
+    ],
+)
+def test_a_list_of_hip_that_makes_no_sense(root: Root, look: Look, text: str) -> None:
+    root.windows(said=text, controllers=[adapter("AMD Radeon RX 6800 XT", "73BF")])
+    assert [gpu.target for gpu in look().gpus] == ["gfx1030"]
+
+
+def test_devices_come_in_the_order_of_their_numbers() -> None:
+    text = (
+        "device#  1\nName:  b\ndevice#  0\nName:  a\ntotalGlobalMem:  1.2.3 GB\ngcnArchName: nonsense here\n"
+    )
+    assert [(gpu.name, gpu.target) for gpu in parse_hip(text, MATRIX)] == [("a", ""), ("b", "")]
+
+
+def test_an_adapter_without_revision_as_the_registry_has_it() -> None:
+    row = {"PNPDeviceID": r"PCI\VEN_1002&DEV_73BF", "RadeonSoftwareVersion": "25.4.1"}
+    controller = parse_controllers(json.dumps(row))[0]
+    assert (controller.device, controller.revision, controller.release) == ("73bf", "", "25.4.1")
+
+
+def test_hip_itself_is_asked_in_a_child(tmp_path: Path) -> None:
+    """What the child prints of a library that answers like HIP is what `hipInfo` would print."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        missing("no C compiler to make a HIP with")
+        return
+    source = tmp_path / "hip.c"
+    source.write_text(
+        "#include <stdlib.h>\n#include <string.h>\n"
+        'int hipGetDeviceCount(int *n) { *n = 2; return getenv("NO_DEVICE") ? 100 : 0; }\n'
+        "int hipDeviceGetName(char *s, int l, int d)"
+        ' { strncpy(s, d ? "AMD Radeon RX 6800" : "iGPU", l); return 0; }\n'
+        "int hipDeviceTotalMem(size_t *b, int d) { *b = (size_t)(d + 1) << 33; return 0; }\n"
+    )
+    library = tmp_path / "hip.so"
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", str(library), str(source)], check=True, timeout=60)
+
+    def asked(**env: str) -> subprocess.CompletedProcess[str]:
+        argv = [sys.executable, "-m", "rocenv.host.hip_child", str(library)]
+        return subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60, check=False)
+
+    done = asked()
+    assert done.returncode == 0, done.stderr
+    assert [(gpu.name, gpu.memory_bytes) for gpu in parse_hip(done.stdout, MATRIX)] == [
+        ("iGPU", 8 * GIB),
+        ("AMD Radeon RX 6800", 16 * GIB),
+    ]
+    assert '"error 100"' in asked(NO_DEVICE="1").stdout

@@ -1,0 +1,98 @@
+"""`rocenv gpus` as people and scripts see it, with the matrix that is shipped."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.host.roots import GIB, Root
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Root:
+    path = tmp_path / "machine"
+    path.mkdir()
+    return Root(path)
+
+
+def gpus(root: Root, *argv: str, **env: str) -> subprocess.CompletedProcess[str]:
+    keep = {name: value for name, value in os.environ.items() if not name.startswith(("ROCENV_", "HSA_"))}
+    return subprocess.run(
+        [sys.executable, "-m", "rocenv", "gpus", *argv],
+        env={**keep, "ROCENV_SYSROOT": str(root.path), **env},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def document(root: Root, **env: str) -> Any:
+    done = gpus(root, "--json", **env)
+    assert (done.returncode, done.stderr) == (0, "")
+    return json.loads(done.stdout)
+
+
+def card_and_igpu(root: Root) -> Root:
+    root.kernel().cpu().gpu(1, 0x164E, 100306, units=2, memory=GIB // 2)
+    return root.gpu(2, 0x73BF, 100300, memory=16 * GIB)
+
+
+def test_the_document_for_scripts(root: Root) -> None:
+    told = document(card_and_igpu(root))
+    assert (told["selected"], told["hip_visible_devices"]) == (1, "1")
+    card = told["gpus"][1]
+    assert {
+        name: card[name] for name in ("index", "target", "pci_id", "integrated", "usable", "why_not")
+    } == {
+        "index": 1,
+        "target": "gfx1030",
+        "pci_id": "1002:73bf",
+        "integrated": False,
+        "usable": True,
+        "why_not": None,
+    }
+    assert (card["vram_bytes"], card["source"]) == (16 * GIB, "KFD")
+    assert "RX 6800 XT" in card["name"]
+
+
+def test_people_get_a_table_the_reason_and_what_to_set(root: Root) -> None:
+    done = gpus(card_and_igpu(root))
+    header, igpu, card, why = done.stdout.splitlines()
+    assert done.returncode == 0
+    assert header.split() == ["GPU", "TARGET", "NAME", "PCI", "ID", "KIND", "MEMORY", "UNITS", "STATE"]
+    assert "iGPU" in igpu
+    assert card.startswith("*  1    gfx1030")
+    assert "16.0 GiB" in card
+    assert why == "used: GPU 1 (gfx1030) comes before GPU 0 (gfx1036), which is part of the CPU"
+    assert "HIP_VISIBLE_DEVICES=1" in done.stderr
+
+
+def test_people_get_what_to_do(root: Root) -> None:
+    card_and_igpu(root)
+    (root.path / "dev/kfd").unlink()
+    done = gpus(root)
+    assert done.returncode == 0
+    assert "GPU 0, 1: `/dev/kfd` is not there" in done.stderr
+    assert "hint: start the container with `--device /dev/kfd --device /dev/dri`" in done.stderr
+
+
+def test_a_target_nobody_knows_is_listed(root: Root) -> None:
+    told = document(root.kernel().gpu(1, 0x8123, 150207))
+    assert [(gpu["target"], gpu["integrated"]) for gpu in told["gpus"]] == [("gfx1527", None)]
+
+
+def test_no_gpu_is_an_answer(root: Root) -> None:
+    assert document(root)["gpus"] == []
+    assert document(card_and_igpu(root), ROCENV_TARGET="")["gpus"] == []
+    assert [gpu["target"] for gpu in document(root, ROCENV_TARGET="gfx90a:xnack-")["gpus"]] == ["gfx90a"]
+    done = gpus(root, ROCENV_TARGET="")
+    assert done.stdout == "none is used: ROCENV_TARGET is set to nothing, which stands for no GPU\n"

@@ -1,0 +1,145 @@
+"""`rocenv matrix` and `rocenv explain` as people and scripts meet them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rocenv.explain.selection import Filters, select
+from rocenv.matrix.load import load
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MATRIX = load()
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("home")
+
+
+def run(home: Path, *argv: str) -> subprocess.CompletedProcess[str]:
+    environ = {**os.environ, "ROCENV_HOME": str(home), "PYTHONIOENCODING": "utf-8"}
+    environ.pop("ROCENV_PROFILES", None)
+    return subprocess.run(
+        [sys.executable, "-m", "rocenv", *argv], env=environ, capture_output=True, text=True, timeout=60
+    )
+
+
+def tables(home: Path, *argv: str) -> dict[str, list[dict[str, Any]]]:
+    done = run(home, "matrix", "--json", *argv)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    found: dict[str, list[dict[str, Any]]] = document["tables"]
+    return found
+
+
+class TestOverview:
+    def test_fits_and_says_what_the_facts_say(self, home: Path) -> None:
+        done = run(home, "matrix")
+        lines = done.stdout.splitlines()
+        assert max(map(len, lines)) <= 100
+        heads = lines[1].split()
+        (row,) = (line for line in lines if line.startswith("gfx1031 "))
+        linux = heads[1 : heads.index("10.0") + 1]
+        windows = heads[heads.index("10.0") + 1 : -2]
+        cells = row.split()[1:]
+        assert dict(zip(linux, cells, strict=False))["7.2"] == "-"
+        assert dict(zip(linux, cells, strict=False))["7.14"] == "L"
+        assert dict(zip(windows, cells[len(linux) :], strict=False))["6.4"] == "P"
+        assert row.endswith("gfx1030 (<7)")
+        assert "O supported by AMD" in done.stdout
+
+    @pytest.mark.parametrize(("platform", "other"), [("linux", "WINDOWS"), ("windows", "LINUX")])
+    def test_one_platform(self, home: Path, platform: str, other: str) -> None:
+        first = run(home, "matrix", "--platform", platform).stdout.splitlines()[0]
+        assert platform.upper() in first
+        assert other not in first
+
+
+class TestRows:
+    def test_fit_on_the_page_with_status_and_source(self, home: Path) -> None:
+        text = run(home, "matrix", "--rocm", "6.1", "--target", "gfx1031").stdout
+        long = [line for line in text.splitlines() if len(line) > 100 and "https://" not in line]
+        assert long == []
+        assert "STATUS" in text
+        assert "sdnext-3414" in text
+        assert "https://github.com/vladmandic/sdnext/issues/3414" in text, "sources are told whole"
+
+    def test_rows_are_whole_in_json_and_in_a_stable_order(self, home: Path) -> None:
+        found = tables(home, "--target", "gfx1031", "--zluda", "3.8.3")
+        (incident,) = (row for row in found["verdict"] if row.get("code") == "sdnext-3414")
+        assert {"source", "checked", "status", "what", "rocm"} <= incident.keys()
+        assert found == tables(home, "--target", "gfx1031", "--zluda", "3.8.3")
+
+    def test_without_filters_json_has_all_rows(self, home: Path) -> None:
+        found = tables(home)
+        assert len(found["target"]) == len(MATRIX.targets)
+        assert len(found["verdict"]) == len(MATRIX.verdict)
+        assert len(found["pack"]) == len(MATRIX.pack)
+
+    def test_spec_is_a_range_too(self, home: Path) -> None:
+        found = tables(home, "--rocm", ">=6.1,<6.3")
+        assert {row["version"] for row in found["rocm"]} == {"6.1.0", "6.1.2", "6.2.0", "6.2.4"}
+        assert {row["version"] for row in found["hip_sdk"]} == {"6.1.2", "6.2.4"}
+
+    def test_row_that_says_the_contrary_is_left_out(self) -> None:
+        found = select(MATRIX, Filters(target="gfx1201", rocm="6.2", platform="windows"))
+        assert all("gfx1201" in row.targets for row in MATRIX.pack if row in found["pack"])
+        assert "override" not in found
+        assert "rocm" not in found, "packages are for Linux"
+
+    def test_negative_facts_are_rows(self) -> None:
+        found = select(MATRIX, Filters(rocm="7.1", platform="windows"))
+        assert any(getattr(row, "absent", False) for row in found["pack"])
+        assert any(getattr(row, "level", "") == "unsupported" for row in found["support"])
+
+    @pytest.mark.parametrize(
+        ("argv", "said"),
+        [
+            (("--target", "gfx1300"), "nothing is known about target gfx1300; known are gfx"),
+            (("--rocm", "9.9"), "nothing is known about rocm 9.9; known are 5."),
+            (("--zluda", "3.8.3", "--torch", "1.0"), "nothing is known about torch 1.0"),
+        ],
+    )
+    def test_nothing_matches(self, home: Path, argv: tuple[str, ...], said: str) -> None:
+        done = run(home, "matrix", *argv)
+        assert done.returncode == 1
+        assert said in done.stderr
+        document = json.loads(run(home, "matrix", "--json", *argv).stdout)
+        assert document["error"] == "no-row"
+
+    def test_no_spec(self, home: Path) -> None:
+        done = run(home, "matrix", "--rocm", "banana")
+        assert done.returncode == 2
+        assert "`banana` is no version for --rocm" in done.stderr
+
+
+class TestExplain:
+    def test_json(self, home: Path) -> None:
+        document = json.loads(run(home, "explain", "gfx1031", "--json").stdout)
+        assert (document["thing"], document["kind"]) == ("gfx1031", "target")
+        linux, windows = document["answer"]
+        assert (linux["label"], linux["status"]) == ("Linux", "reported")
+        assert linux["sources"][0].keys() == {"source", "status", "checked"}
+        assert windows["text"].startswith("yes")
+        assert {section["title"] for section in document["sections"]} >= {"Linux", "Windows"}
+        assert all(step["command"].startswith("rocenv create ") for step in document["commands"])
+
+    def test_words_need_no_quotes(self, home: Path) -> None:
+        done = run(home, "explain", "RX", "6750", "XT")
+        assert done.stdout.startswith("gfx1031: RX 6700/6750")
+
+    def test_unknown(self, home: Path) -> None:
+        done = run(home, "explain", "gfx1300")
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "nothing is known about `gfx1300`" in done.stderr
+        document = json.loads(run(home, "explain", "gfx1300", "--json").stdout)
+        assert document["error"] == "thing-unknown"
+        assert document["hints"]
