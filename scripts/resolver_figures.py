@@ -24,6 +24,8 @@ from rocenv.model import Request
 from rocenv.resolve import resolve
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rocenv.matrix.rows import Matrix
 
 TIMES = 100
@@ -120,7 +122,7 @@ def enlarged(matrix: Matrix) -> Matrix:
 
 def moved(row: Any, world: int, table: str, changes: dict[str, str]) -> Any:
     """Return a row as it is in another world."""
-    moves = {
+    moves: dict[str, Callable[[Any], Any]] = {
         "version": lambda text: moved_version(text, world),
         "versions": lambda texts: tuple(moved_version(text, world) for text in texts),
         "range": lambda text: moved_range(text, world),

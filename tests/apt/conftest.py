@@ -15,7 +15,8 @@ from tests.aptrepo import Key, Repo
 from tests.debs import file
 
 if TYPE_CHECKING:
-    from rocenv.matrix.rows import Matrix, RocmSet
+    from rocenv.matrix.releases import RocmSet
+    from rocenv.matrix.rows import Matrix
     from tests.mini import Mini
 
 _ROW = 'status = "tested"\nsource = "tests"\nchecked = "2026-11-20"\n'

@@ -179,6 +179,10 @@ def test_a_set_is_consistent(row: RocmSet) -> None:
     assert all(place.startswith(f"{layout.root}/") for place in inside)
 
 
+# `support` speaks of series; these came later in theirs. Source: ROCm docs system-requirements 6.4.1
+LATER = {"6.4.0": {"gfx1101", "gfx1200", "gfx1201"}}
+
+
 @pytest.mark.parametrize("row", [row for row in shipped().rocm if row.channel == "amd"], ids=name_of)
 class TestAmdsSets:
     def test_lie_under_their_own_version(self, row: RocmSet) -> None:
@@ -196,7 +200,7 @@ class TestAmdsSets:
             if (each.platform, each.rocm, each.channel) == ("linux", series(row.version), ""):
                 by_level.setdefault(each.level, set()).update(each.targets)
         promised = by_level["official"] | by_level.get("deprecated", set())
-        assert set(row.official) == promised
+        assert set(row.official) == promised - LATER.get(row.version, set())
         # Of what is built some is not shipped, where a listing of the shipped files was read.
         lists = [
             set(each.targets)

@@ -131,11 +131,11 @@ def test_an_index_that_breaks_off_says_nothing_about_the_channel_of_rocm(
     mini, index = torch_world
     index.headless = True
     wish = ("--rocm", "6.4", "--torch")
-    world = {"NO_PROXY": "127.0.0.1", "UV_HTTP_RETRIES": "0"}
-    done = mini.run("create", "x", *wish, "--dry-run", **world)
+    mini.env |= {"NO_PROXY": "127.0.0.1", "UV_HTTP_RETRIES": "0"}
+    done = mini.run("create", "x", *wish, "--dry-run")
     assert done.returncode == 1
     assert "broke" in done.stderr
-    done = mini.run("resolve", *wish, **world)
+    done = mini.run("resolve", *wish)
     assert done.returncode == 0, "the set itself is known"
     assert "its files are not listed, and `create` would fail now" in done.stdout
     done = mini.run("resolve", "--rocm", "6.4")

@@ -1,0 +1,239 @@
+"""`rocenv resolve` and the env that follows from it: Windows, overrides, the iGPU, the user's own rows."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rocenv.matrix.compiled import compiled
+from rocenv.matrix.load import load
+from tests.host.roots import Root
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.mini import Mini
+
+OVERRIDE = """schema = 1
+[[override]]
+target = "gfx1036"
+runs_as = "gfx1100"
+value = "11.0.0"
+verdict = "{verdict}"
+note = "for the tests"
+status = "tested"
+source = "tests"
+checked = "2026-11-20"
+"""
+
+
+def shipped(tmp_path: Path, *argv: str) -> subprocess.CompletedProcess[str]:
+    """Run `rocenv resolve` with rocenv's own data, where no connection may be opened."""
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(("ROCENV_", "HSA_"))}
+    return subprocess.run(
+        [sys.executable, "-m", "rocenv", "resolve", *argv],
+        env={**environ, "ROCENV_HOME": str(tmp_path / "home"), "ROCENV_OFFLINE": "1", "ROCENV_TARGET": ""},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def plan(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert isinstance(found, dict)
+    return found
+
+
+# ---------------------------------------------------------------- sets for Windows
+
+
+def test_a_set_with_zluda_is_planned_on_any_machine(tmp_path: Path) -> None:
+    wish = ("--platform", "windows", "--target", "gfx1031", "--rocm", "5.7", "--zluda")
+    found = plan(shipped(tmp_path, *wish, "--json"))
+    parts = {part["kind"]: part for part in found["components"]}
+    assert list(parts) == ["rocm", "zluda", "libraries", "torch"]
+    assert parts["rocm"]["version"] == "5.7.1"
+    (archive,) = parts["zluda"]["artifacts"]
+    assert archive["url"].startswith("https://github.com/lshqqytiger/ZLUDA/releases/download/rel.5e717459")
+    assert archive["url"].endswith("/ZLUDA-windows-rocm5-amd64.zip")
+    assert (archive["sha256"], archive["size_bytes"]) == (None, None), "nobody publishes them"
+    assert parts["torch"]["version"] == "2.7.1+cu118"
+    assert parts["torch"]["python"] == "3.12"
+    assert "torch" not in {
+        part["kind"] for part in plan(shipped(tmp_path, *wish, "--no-torch", "--json"))["components"]
+    }
+
+
+def test_the_incident_is_not_planned(tmp_path: Path) -> None:
+    wish = ("--platform", "windows", "--target", "gfx1031", "--rocm", "6.1", "--zluda")
+    found = plan(shipped(tmp_path, *wish, "--json"))
+    assert [part["version"] for part in found["components"] if part["kind"] == "zluda"] == ["3.8.4"]
+    assert any("avoided" in note and "0xC0000005" in note for note in found["notes"])
+    done = shipped(tmp_path, *wish, "3.8.3")
+    assert done.returncode == 1
+    assert "sdnext/issues/3414" in done.stderr
+    assert (
+        "hint: rocenv resolve --platform windows --rocm 6.1 --zluda 3.8.4 --torch --target gfx1031"
+        in done.stderr
+    )
+
+
+def test_what_is_planned_for_windows_is_not_installed_here(mini: Mini) -> None:
+    del mini.env["ROCENV_PROFILES"]
+    wish = ("--platform", "windows", "--target", "gfx1100", "--zluda")
+    done = mini.run("create", "sd", *wish, "--json")
+    assert (done.returncode, json.loads(done.stdout)["error"]) == (1, "not-installable")
+    assert not mini.prefix("sd").exists()
+    done = mini.run("create", "sd", "--platform", "windows", "--json")
+    assert (done.returncode, json.loads(done.stdout)["error"]) == (1, "no-gpu"), (
+        "this machine's GPU is not meant"
+    )
+
+
+def test_zluda_is_for_windows(tmp_path: Path) -> None:
+    done = shipped(tmp_path, "--platform", "linux", "--target", "gfx1100", "--zluda")
+    assert done.returncode == 1
+    assert "ZLUDA is for Windows" in done.stderr
+    assert "hint: rocenv resolve --torch --target gfx1100" in done.stderr
+
+
+@pytest.mark.parametrize("driver", ["new", "25.5.1; rm", ""])
+def test_a_driver_that_is_no_version(tmp_path: Path, driver: str) -> None:
+    done = shipped(tmp_path, "--platform", "windows", "--target", "gfx1100", "--zluda", "--driver", driver)
+    assert done.returncode == (2 if driver else 0)
+    assert ("is no version for --driver" in done.stderr) is bool(driver)
+
+
+def test_a_set_whose_files_cannot_be_listed_is_shown_and_says_so(tmp_path: Path) -> None:
+    done = shipped(tmp_path, "--target", "gfx942", "--json")
+    found = plan(done)
+    assert all(part["artifacts"] == [] for part in found["components"])
+    assert any("its files are not listed, and `create` would fail now" in note for note in found["notes"])
+
+
+# ---------------------------------------------------------------- an override
+
+
+def test_an_override_is_set_in_the_env_and_nowhere_else(mini: Mini) -> None:
+    (mini.root / "profiles" / "override.toml").write_text(OVERRIDE.format(verdict="ok"))
+    found = plan(mini.run("resolve", "--rocm", "5.7", "--target", "gfx1036", "--json"))
+    assert (found["target"], found["runs_as"]) == ("gfx1036", "gfx1100")
+    assert found["environment"]["HSA_OVERRIDE_GFX_VERSION"] == "11.0.0"
+    assert any(
+        note.startswith("gfx1036 runs as gfx1100: HSA_OVERRIDE_GFX_VERSION=11.0.0") for note in found["notes"]
+    )
+    mini.create("demo", "--target", "gfx1036")
+    said = mini.run(
+        "run", "demo", "--", "sh", "-c", "echo $HSA_OVERRIDE_GFX_VERSION", HSA_OVERRIDE_GFX_VERSION="9.0.0"
+    )
+    assert said.stdout == "11.0.0\n"
+    native = plan(mini.run("resolve", "--rocm", "5.7", "--target", "gfx1100", "--json"))
+    assert "HSA_OVERRIDE_GFX_VERSION" not in native["environment"]
+    assert native["runs_as"] == "gfx1100"
+
+
+def test_a_blocked_override_is_named_with_its_source(mini: Mini) -> None:
+    (mini.root / "profiles" / "override.toml").write_text(OVERRIDE.format(verdict="block"))
+    done = mini.run("resolve", "--rocm", "5.7", "--target", "gfx1036", "--json")
+    assert done.returncode == 1
+    lines = json.loads(done.stdout)["conflict"]
+    assert any("HSA_OVERRIDE_GFX_VERSION=11.0.0" in line["requirement"] for line in lines)
+    assert any(line["source"] == "tests" for line in lines)
+
+
+# ---------------------------------------------------------------- the machine's GPUs
+
+
+def test_the_igpu_beside_the_card_is_hidden_in_the_env(mini: Mini) -> None:
+    del mini.env["ROCENV_TARGET"]
+    Root(mini.sysroot).kernel().cpu().gpu(1, 0x1681, 100305, units=6).gpu(2, 0x744C, 110000, units=96)
+    (mini.root / "profiles" / "gpus.toml").write_text(_GPUS)
+    done = mini.run("resolve", "--rocm", "5.7", "--json")
+    found = plan(done)
+    assert found["target"] == "gfx1100", "the card, though the kernel lists the iGPU first"
+    assert found["environment"]["HIP_VISIBLE_DEVICES"] == "1"
+    assert "HIP_VISIBLE_DEVICES=1 in the env hides the iGPU" in done.stderr
+    other = plan(mini.run("resolve", "--rocm", "5.7", "--target", "gfx1030", "--json"))
+    assert "HIP_VISIBLE_DEVICES" not in other["environment"], "that env is not for this machine's card"
+
+
+_ROW = 'status = "tested"\nsource = "tests"\nchecked = "2026-11-20"\n'
+_GPUS = "schema = 1\n" + "".join(
+    f'[[target]]\nname = "{name}"\narch = "a"\nkind = "{kind}"\nwave = 32\nproducts = "p"\n{_ROW}'
+    for name, kind in (("gfx1035", "apu"), ("gfx1100", "card"), ("gfx1030", "card"))
+)
+
+
+# ---------------------------------------------------------------- the user's own rows
+
+
+def test_the_users_own_rows_count_at_once(mini: Mini) -> None:
+    assert mini.run("resolve", "--rocm", "5.7", "--target", "gfx1036").returncode == 1
+    own = mini.home / "profiles" / "mine.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text(OVERRIDE.format(verdict="ok"))
+    assert plan(mini.run("resolve", "--rocm", "5.7", "--target", "gfx1036", "--json"))["runs_as"] == "gfx1100"
+    own.write_text(OVERRIDE.format(verdict="perhaps"))
+    done = mini.run("resolve", "--rocm", "5.7", "--json")
+    assert json.loads(done.stdout)["error"] == "data-invalid"
+    assert str(own) in done.stderr
+    own.unlink()
+    assert mini.run("resolve", "--rocm", "5.7", "--target", "gfx1036").returncode == 1
+
+
+# ---------------------------------------------------------------- the compiled form
+
+
+class _Bomb:
+    def __init__(self, witness: str) -> None:
+        self.witness = witness
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (os.mkdir, (self.witness,))
+
+
+def test_the_compiled_matrix_is_the_matrix(
+    mini: Mini, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("ROCENV_PROFILES", raising=False)
+    cache, own = tmp_path / "cache" / "matrix.pickle", tmp_path / "own"
+    first = compiled(cache, own)
+    assert compiled(cache, own) == first == load()
+    written = cache.stat()
+    compiled(cache, own)
+    assert (cache.stat().st_mtime_ns, cache.stat().st_ino) == (written.st_mtime_ns, written.st_ino), (
+        "read, not made"
+    )
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "garbage", "bomb", "folder"])
+def test_a_compiled_matrix_that_is_damaged_or_evil_is_not_used(
+    damage: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("ROCENV_PROFILES", raising=False)
+    cache, own, witness = tmp_path / "matrix.pickle", tmp_path / "own", tmp_path / "witness"
+    good = compiled(cache, own)
+    stamp, content = cache.read_bytes()[:32], cache.read_bytes()[32:]
+    if damage == "folder":
+        cache.unlink()
+        cache.mkdir()
+    else:
+        bad = {
+            "cut": content[:-100],
+            "empty": b"",
+            "garbage": b"\x00" * 64,
+            "bomb": pickle.dumps(_Bomb(str(witness))),
+        }
+        cache.write_bytes(stamp + bad[damage])
+    assert compiled(cache, own) == good
+    assert not witness.exists(), "what lies in the cache runs nothing"
