@@ -223,7 +223,8 @@ def explanation(broken: Mapping[Rules, Whole], keep: Sequence[str] = ()) -> tupl
 def witnesses(broken: Mapping[Rules, Whole], rules: Sequence[str]) -> dict[str, Whole]:
     """Return for each rule of a minimal explanation a whole that breaks no other rule of it."""
     found: dict[str, Whole] = {}
-    for each, whole in broken.items():
+    # One that breaks nothing else at all shows it best.
+    for each, whole in sorted(broken.items(), key=lambda pair: len(pair[0])):
         both = each & frozenset(rules)
         if len(both) == 1:
             found.setdefault(next(iter(both)), whole)

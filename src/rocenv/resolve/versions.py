@@ -26,9 +26,9 @@ def specifier(text: str, option: str) -> SpecifierSet:
         if text[:1].isdigit():
             series = text.removesuffix(".*")
             # A pre-release, a post-release or one with a local version is one release.
-            text = f"=={series}.*" if series.replace(".", "").isdigit() else f"=={text}"
+            text = f"=={series}.*" if series.replace(".", "").isdigit() else f"=={Version(text)}"
         return SpecifierSet("" if text == "*" else text, prereleases=True)
-    except InvalidSpecifier:
+    except (InvalidSpecifier, InvalidVersion):
         error = RocenvError(
             f"`{text}` is no version for {option}",
             hints=(f"give a version (`{option} 5.7`) or a range (`{option} '>=6.1,<6.3'`)",),
@@ -76,7 +76,7 @@ def bounds(text: str) -> tuple[Version | None, Version | None]:
     for each in _range(text):
         version = Version(each.version.removesuffix(".*"))
         if each.operator in (">=", ">", "==", "~=", "==="):
-            lows.append(Version(f"{version.public}.dev0"))
+            lows.append(Version(f"{version.base_version}.dev0"))
         if each.operator in ("<=", "<"):
             highs.append(Version(f"{version.base_version}.post999999"))
         if each.operator in ("==", "===", "~="):

@@ -166,20 +166,23 @@ def _no_torch(rule: str, whole: Whole, case: Case) -> Rejection:
         found = f"needs {torch.glibc}"
         text = f"{name} needs glibc {torch.glibc}, and this machine has {case.machine.glibc}"
     else:
-        return _no_wheels(way, case)
+        return _no_wheels(way, torch, case)
     return Rejection(component=name, requirement=wish, found=found, source=torch.source, text=text)
 
 
-def _no_wheels(way: Way, case: Case) -> Rejection:
+def _no_wheels(way: Way, torch: TorchSet, case: Case) -> Rejection:
+    """Return why no torch, or none that meets what is asked for, goes with a set."""
     release, target = series(way.row.version), way.runs_as
     built = [row for row in case.matrix.torch if row.rocm and series(row.rocm) == release]
-    built.sort(key=lambda row: newest_first(row.version))
+    if any(target in row.targets for row in built):
+        return _not_this_wheel(way, torch, case)
+    built.sort(key=lambda row: (newest_first(row.version), row.rocm))
     if not built:
         found = f"no torch is built for ROCm {release}"
         source = way.row.source
     else:
         kernels = sorted({each for row in built for each in row.targets})
-        names = joined([row.version for row in built])
+        names = joined(list(dict.fromkeys(row.version for row in built)))
         found = f"torch for ROCm {release} ({names}) has kernels for {', '.join(kernels)}"
         source = built[0].source
         if any(target in row.compiled for row in built):
@@ -190,4 +193,26 @@ def _no_wheels(way: Way, case: Case) -> Rejection:
         found=found,
         source=source,
         text=f"no torch for ROCm {release} has kernels for {target}: {found}",
+    )
+
+
+def _not_this_wheel(way: Way, torch: TorchSet, case: Case) -> Rejection:
+    """Return why a torch does not go with a set that others go with."""
+    name, target = f"torch {torch.version} for ROCm {torch.rocm}", way.runs_as
+    release = series(way.row.version)
+    if series(torch.rocm) != release:
+        found = f"built for ROCm {torch.rocm}"
+        text = f"{name} would do, and does not go with ROCm {release}"
+    elif target not in torch.targets:
+        found = f"has kernels for {', '.join(torch.targets)}"
+        text = f"{name} has no kernels for {target}: it {found}"
+    else:
+        found = f"has kernels for {case.request.target} itself"
+        text = f"{name} {found}, as {title(way.row)} does, so that nothing is run as {target}"
+    return Rejection(
+        component=name,
+        requirement=f"torch for ROCm {release} with kernels for {target}",
+        found=found,
+        source=torch.source,
+        text=text,
     )

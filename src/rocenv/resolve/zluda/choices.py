@@ -2,9 +2,9 @@
 
 Roots are HIP SDKs. Order, the first difference decides:
 
-1. the SDK: one that the apps' makers name for the target, with a build that is asked for; its rocBLAS has kernels of its own; else a library
-   pack for it has an address that is known; what AMD promises for the target; how well that is known; the
-   newest;
+1. the SDK: one that the apps' makers name for the target, with a build that is asked for; its rocBLAS has
+   kernels of its own; else a library pack for it has an address that is known; what AMD promises for the
+   target; how well that is known; the newest;
 2. the archive: of the build that the apps' makers take today; a whole one before a nightly, which needs
    unofficial libraries; of the fork that the apps take; how well it is known; the newest build;
 3. the library pack, where the SDK's rocBLAS has no kernels for the target: one whose address is known; one

@@ -1,0 +1,26 @@
+"""The command line of a suggestion, read as the program reads it."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+
+from rocenv.commands.resolve import NO_TORCH
+from rocenv.commands.resolve import command as resolve_command
+from rocenv.model import Request
+
+_NAMES = ("rocm", "zluda", "torch", "python", "target", "channel", "platform", "driver")
+
+
+def asked(command: str) -> Request:
+    """Return what a `rocenv resolve …` asks for, on Linux and with nothing in the configuration."""
+    words = shlex.split(command)
+    assert words[:2] == ["rocenv", "resolve"]
+    given = resolve_command.make_context("resolve", words[2:]).params
+    request = Request(**{name: given[name] or "" for name in _NAMES})
+    request = replace(request, platform=request.platform or "linux")
+    if given["no_torch"] or request.torch == NO_TORCH:
+        assert not given["torch"]
+        return replace(request, torch="")
+    # With ZLUDA torch is the default.
+    return replace(request, torch="*") if request.zluda and not request.torch else request

@@ -1,0 +1,420 @@
+"""What `resolve` must find, worked out plainly: every combination of parts, every rule asked of each.
+
+Written from the order and the rules that the issue and the docstrings of `rocenv.resolve` promise, without
+their code. Slow, and meant to be read.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
+
+from rocenv.matrix.releases import HipSdk, RocmWheels
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from rocenv.matrix.knowledge import GoodSet, Override, Verdict
+    from rocenv.matrix.releases import Asset, Pack, RocmSet, Support, TorchSet, ZludaBuild
+    from rocenv.matrix.rows import Matrix
+    from rocenv.model import Machine, Request
+    from rocenv.resolve import Candidate
+
+SURE = {"maker": 0, "tested": 0, "reported": 1, "inferred": 2}
+SERVES = ("official", "deprecated", "libraries")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """One combination."""
+
+    rocm: RocmSet | HipSdk | RocmWheels
+    override: Override | None = None
+    build: ZludaBuild | None = None
+    asset: Asset | None = None
+    pack: Pack | None = None
+    torch: TorchSet | None = None
+
+    @property
+    def root(self) -> tuple[object, ...]:
+        """Of what only the best set is shown."""
+        return (self.rocm, self.override)
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    request: Request
+    matrix: Matrix
+    machine: Machine
+
+    @property
+    def target(self) -> str:
+        return self.request.target
+
+    @property
+    def driver(self) -> str:
+        return self.request.driver or self.machine.driver
+
+
+def best_sets(request: Request, matrix: Matrix, machine: Machine) -> list[Parts]:
+    """Return the best set of each root that has one, in order; empty where nothing fits."""
+    world = World(request=request, matrix=matrix, machine=machine)
+    enumerate_all, fits, rank = STACKS[request.platform, bool(request.zluda)]
+    fitting = sorted(
+        (parts for parts in enumerate_all(world) if fits(parts, world)), key=lambda parts: rank(parts, world)
+    )
+    first: dict[tuple[object, ...], Parts] = {}
+    for parts in fitting:
+        first.setdefault(tuple(map(id, parts.root)), parts)
+    return list(first.values())
+
+
+def parts_of(candidate: Candidate) -> Parts:
+    return Parts(
+        rocm=candidate.rocm,
+        override=candidate.override,
+        build=candidate.zluda,
+        asset=candidate.asset,
+        pack=candidate.pack,
+        torch=candidate.torch,
+    )
+
+
+# ---------------------------------------------------------------- words
+
+
+def series(version: str) -> str:
+    return ".".join(version.split(".")[:2])
+
+
+def in_range(text: str, version: str) -> bool:
+    """Whether a range of the data holds a version; none holds all."""
+    return SpecifierSet(text, prereleases=True).contains(version)
+
+
+def wished(spec: str, version: str, *, floating: bool = False, local: str = "") -> bool:
+    """Whether a version is what a user asked for; of a floating one, whether any of its releases could be."""
+    if spec in ("", "*"):
+        return True
+    if re.fullmatch(r"[0-9.]+(\.\*)?", spec):
+        spec = f"=={spec.removesuffix('.*')}.*"
+    elif spec[0].isdigit():
+        spec = f"=={spec}"
+    wanted = SpecifierSet(spec, prereleases=True)
+    releases = [version, *(f"{version}.{patch}{local}" for patch in range(100))] if floating else [version]
+    return any(wanted.contains(release) for release in releases)
+
+
+@dataclass(frozen=True)
+class newest:  # noqa: N801 - reads as the function that it is
+    """Sorts versions with the newest first."""
+
+    version: str
+
+    def __lt__(self, other: newest) -> bool:
+        return Version(other.version) < Version(self.version)
+
+
+def target_known(world: World) -> bool:
+    return not world.matrix.targets or world.target in world.matrix.targets
+
+
+def python_wished(world: World, row: TorchSet | RocmWheels) -> bool:
+    return any(wished(world.request.python, python, floating=True) for python in row.python)
+
+
+def known_bad(parts: Parts, world: World) -> bool:
+    return any(applies(row, parts, world) for row in world.matrix.verdict)
+
+
+def applies(row: Verdict, parts: Parts, world: World) -> bool:
+    """Whether a set is one that a row calls broken: everything that the row names must be so."""
+    if row.verdict != "broken" or row.only_if or row.platform != world.request.platform:
+        return False
+    if row.targets and world.target not in row.targets:
+        return False
+    if row.driver and not (world.driver and in_range(row.driver, world.driver)):
+        return False
+    if not in_range(row.rocm, parts.rocm.version):
+        return False
+    if row.torch and (parts.torch is None or not in_range(row.torch, parts.torch.version)):
+        return False
+    if not (row.zluda or row.project or row.flavour or row.pack):
+        return True
+    return (
+        parts.build is not None
+        and parts.asset is not None
+        and in_range(row.zluda, parts.build.version)
+        and row.project in ("", parts.build.project)
+        and (not row.flavour or parts.asset.flavour in row.flavour)
+        and (row.pack != "none" or parts.pack is None)
+    )
+
+
+# ---------------------------------------------------------------- Linux
+
+
+def linux_sets(world: World) -> Iterator[Parts]:
+    wheels = [row for row in world.matrix.torch if row.rocm] if world.request.torch else [None]
+    ways = [None, *(row for row in world.matrix.override if row.target == world.target)]
+    for rocm, override, torch in itertools.product(world.matrix.rocm, ways, wheels):
+        yield Parts(rocm=rocm, override=override, torch=torch)
+
+
+def linux_fits(parts: Parts, world: World) -> bool:
+    row: Any = parts.rocm
+    request = world.request
+    return (
+        target_known(world)
+        and wished(request.rocm, row.version, floating=row.floating)
+        and request.channel in ("", row.channel)
+        and way_fits(parts, row, world)
+        and (parts.torch is None or wheel_fits(parts, parts.torch, world))
+        and not known_bad(parts, world)
+    )
+
+
+def way_fits(parts: Parts, row: RocmSet, world: World) -> bool:
+    override = parts.override
+    if override is None:
+        return world.target in row.blas or world.target in row.compiles
+    natively = world.target in row.blas and (parts.torch is None or world.target in parts.torch.targets)
+    return (
+        not natively
+        and override.verdict in ("ok", "caution")
+        and override.runs_as in row.blas
+        and in_range(override.rocm, row.version)
+    )
+
+
+def wheel_fits(parts: Parts, torch: TorchSet, world: World) -> bool:
+    glibc = world.machine.glibc
+    runs_as = parts.override.runs_as if parts.override else world.target
+    return (
+        series(torch.rocm) == series(parts.rocm.version)
+        and runs_as in torch.targets
+        and wished(world.request.torch, torch.version, floating=True, local=f"+rocm{torch.rocm}")
+        and python_wished(world, torch)
+        and not (torch.glibc and glibc and Version(glibc) < Version(torch.glibc))
+    )
+
+
+def linux_rank(parts: Parts, world: World) -> tuple[object, ...]:
+    row: Any = parts.rocm
+    override, matrix = parts.override, world.matrix
+    runs_as = override.runs_as if override else world.target
+    way = override.verdict if override else "native" if world.target in row.blas else "compile"
+    said = [
+        SURE[each.status]
+        for each in matrix.support
+        if each.platform == "linux"
+        and each.rocm == series(row.version)
+        and not each.channel
+        and each.level in SERVES
+        and runs_as in each.targets
+    ]
+    torch = parts.torch
+    return (
+        ("native", "ok", "caution", "compile").index(way),
+        not tested_with_driver(series(row.version), world),
+        runs_as not in row.official,
+        matrix.channels[row.channel].by != "maker",
+        min(said, default=SURE[row.status]),
+        newest(row.version),
+        row.channel,
+        override.value if override else "",
+        (not torch.released, newest(torch.version), newest(torch.rocm)) if torch else (),
+    )
+
+
+def tested_with_driver(release: str, world: World) -> bool:
+    """Whether nothing speaks against a release with the kernel driver; here drivers are named by series."""
+    pairs = world.matrix.driver_pair
+    driver = world.driver
+    heard = any(driver in row.drivers or release in row.rocm for row in pairs)
+    return not driver or not heard or any(driver in row.drivers and release in row.rocm for row in pairs)
+
+
+# ---------------------------------------------------------------- Windows with ZLUDA
+
+
+def zluda_sets(world: World) -> Iterator[Parts]:
+    matrix = world.matrix
+    archives = [(build, asset) for build in matrix.zluda for asset in build.assets]
+    wheels = [row for row in matrix.torch if row.cuda] if world.request.torch else [None]
+    for sdk, (build, asset), pack, torch in itertools.product(
+        matrix.hip_sdk, archives, [None, *matrix.pack], wheels
+    ):
+        yield Parts(rocm=sdk, build=build, asset=asset, pack=pack, torch=torch)
+
+
+def zluda_fits(parts: Parts, world: World) -> bool:
+    sdk, build, asset = parts.rocm, parts.build, parts.asset
+    assert build is not None
+    assert asset is not None
+    release, request = series(sdk.version), world.request
+    return (
+        target_known(world)
+        and wished(request.rocm, sdk.version)
+        and request.channel in ("", "hip-sdk")
+        and wished(request.zluda, build.version)
+        and not (build.driver and world.driver and not in_range(build.driver, world.driver))
+        and asset.platform == "windows"
+        and (release in asset.rocm or release.split(".")[0] in asset.rocm)
+        and pack_fits(parts, world)
+        and (parts.torch is None or cuda_wheel_fits(parts.torch, world))
+        and not known_bad(parts, world)
+    )
+
+
+def promise(sdk: HipSdk | RocmSet | RocmWheels, world: World) -> Support | None:
+    """What AMD says of a target on an SDK."""
+    found = [
+        row
+        for row in world.matrix.support
+        if row.platform == "windows"
+        and not row.channel
+        and row.rocm == series(sdk.version)
+        and world.target in row.targets
+    ]
+    return min(found, key=lambda row: SURE[row.status], default=None)
+
+
+def has_kernels(sdk: HipSdk | RocmSet | RocmWheels, world: World) -> bool:
+    said = promise(sdk, world)
+    return said is not None and said.level in SERVES
+
+
+def pack_fits(parts: Parts, world: World) -> bool:
+    if has_kernels(parts.rocm, world):
+        return parts.pack is None
+    return parts.pack in packs_for(parts.rocm, world)
+
+
+def packs_for(sdk: HipSdk | RocmSet | RocmWheels, world: World) -> list[Pack]:
+    """The packs that add kernels for the target to an SDK."""
+    return [
+        row
+        for row in world.matrix.pack
+        if row.kind == "rocblas"
+        and not row.absent
+        and any(target.split(":")[0] == world.target for target in row.targets)
+        and series(sdk.version) in map(series, row.rocm)
+    ]
+
+
+def named_sets(sdk: HipSdk | RocmSet | RocmWheels, world: World) -> list[GoodSet]:
+    """The sets that makers of apps name for the target and an SDK, with a build that the user asks for."""
+    return [
+        row
+        for row in world.matrix.good_set
+        if row.platform == "windows"
+        and row.zluda
+        and world.target in row.targets
+        and in_range(row.rocm, sdk.version)
+        and any(
+            in_range(row.zluda, build.version) and wished(world.request.zluda, build.version)
+            for build in world.matrix.zluda
+        )
+    ]
+
+
+def cuda_wheel_fits(torch: TorchSet, world: World) -> bool:
+    wish = world.request.torch
+    right = wished(wish, torch.version) or wished(wish, f"{torch.version}+cu{torch.cuda.replace('.', '')}")
+    return right and python_wished(world, torch)
+
+
+def zluda_rank(parts: Parts, world: World) -> tuple[object, ...]:
+    sdk, build, asset, pack, torch = parts.rocm, parts.build, parts.asset, parts.pack, parts.torch
+    assert build is not None
+    assert asset is not None
+    said = promise(sdk, world)
+    named = named_sets(sdk, world)
+    levels = ("official", "deprecated", "libraries", "runtime", "unsupported")
+    return (
+        not named,
+        not has_kernels(sdk, world),
+        pack is not None and not any(each.url for each in packs_for(sdk, world)),
+        levels.index(said.level) if said else len(levels),
+        SURE[said.status] if said else 3,
+        newest(sdk.version),
+        not build.preferred,
+        asset.flavour == "nightly",
+        build.project,
+        SURE[build.status],
+        newest(build.version),
+        asset.name,
+        (not pack.url, not pack.sha256, len(pack.targets), SURE[pack.status], pack.provider, pack.asset)
+        if pack
+        else (),
+        pack.rocm if pack else (),
+        (
+            not any(
+                row.torch and in_range(row.torch, torch.version) and in_range(row.zluda, build.version)
+                for row in named
+            ),
+            not (torch.zluda and in_range(torch.zluda, build.version)),
+            SURE[torch.status],
+            newest(torch.version),
+        )
+        if torch
+        else (),
+    )
+
+
+# ---------------------------------------------------------------- Windows without ZLUDA
+
+
+def windows_sets(world: World) -> Iterator[Parts]:
+    yield from (Parts(rocm=row) for row in world.matrix.rocm_wheels)
+    yield from (Parts(rocm=row) for row in world.matrix.hip_sdk)
+
+
+def windows_fits(parts: Parts, world: World) -> bool:
+    row, request = parts.rocm, world.request
+    if not target_known(world) or not wished(request.rocm, row.version) or known_bad(parts, world):
+        return False
+    if not isinstance(row, RocmWheels):
+        return request.channel in ("", "hip-sdk") and has_kernels(row, world) and not request.torch
+    return (
+        "windows" in row.platforms
+        and world.target in row.targets
+        and (request.channel == row.channel or (not request.channel and not row.nightly))
+        and python_wished(world, row)
+        and (not row.torch or any(wished(request.torch, version) for version in row.torch))
+        and not (row.driver and world.driver and not in_range(row.driver, world.driver))
+    )
+
+
+def windows_rank(parts: Parts, world: World) -> tuple[object, ...]:
+    row = parts.rocm
+    if isinstance(row, RocmWheels):
+        supported, where = world.target in row.official, (row.channel, row.index)
+    else:
+        said = promise(row, world)
+        supported, where = said is not None and said.level in ("official", "deprecated"), ("hip-sdk", "")
+    return (
+        not isinstance(row, RocmWheels),
+        not supported,
+        SURE[row.status],
+        newest(row.version),
+        where,
+    )
+
+
+Stack = tuple[
+    "Callable[[World], Iterator[Parts]]",
+    "Callable[[Parts, World], bool]",
+    "Callable[[Parts, World], tuple[object, ...]]",
+]
+STACKS: dict[tuple[str, bool], Stack] = {
+    ("linux", False): (linux_sets, linux_fits, linux_rank),
+    ("windows", True): (zluda_sets, zluda_fits, zluda_rank),
+    ("windows", False): (windows_sets, windows_fits, windows_rank),
+}

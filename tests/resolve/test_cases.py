@@ -1,0 +1,166 @@
+"""What must come out of the shipped matrix in situations that people are in: `tests/cases/NAME.toml` each.
+
+    why = "one sentence: what the case is about"
+    source = "who says that this must come out: a link, or a row of a table"
+
+    [request]                # as on the command line; "*" = any
+    platform = "windows"     # default: linux
+    target = "gfx1031"
+    rocm, zluda, torch, python, channel, driver = "…"
+
+    [machine]                # what is known of the machine, where the set is for it
+    glibc, kernel, driver = "…"
+
+    [expect]                 # of the best set; what is not named may be anything
+    rocm, channel, project, zluda, asset, torch, runs_as = "…"
+    pack = "gfx1031"         # part of the file name, or of a target of the pack; "" = there must be none
+    override = "10.3.0"      # "" = there must be none
+    notes = ["part of a note that must be there"]
+    absent_notes = ["part of a note that must not be there"]
+
+    [impossible]             # or this, where no set must fit
+    because = ["part of the text of a line"]
+    sources = ["part of the source of a line"]
+    lines = 2                # exactly so many
+    suggests = ["part of a suggested command"]
+
+The expectation is written from what the source says, not from what rocenv prints.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rocenv.codec import from_plain
+from rocenv.errors import ResolutionImpossible
+from rocenv.matrix.load import load
+from rocenv.model import Machine, Request
+from rocenv.resolve import Candidate, resolve
+from tests.resolve.commands import asked
+
+if TYPE_CHECKING:
+    from rocenv.matrix.rows import Matrix
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).parents[2]
+CASES = sorted((ROOT / "tests" / "cases").glob("*.toml"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expect:
+    rocm: str | None = None
+    channel: str | None = None
+    project: str | None = None
+    zluda: str | None = None
+    asset: str | None = None
+    pack: str | None = None
+    torch: str | None = None
+    runs_as: str | None = None
+    override: str | None = None
+    notes: tuple[str, ...] = ()
+    absent_notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Impossible:
+    because: tuple[str, ...]
+    sources: tuple[str, ...] = ()
+    lines: int | None = None
+    suggests: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Situation:
+    why: str
+    source: str
+    request: Request
+    machine: Machine = field(default_factory=Machine)
+    expect: Expect | None = None
+    impossible: Impossible | None = None
+
+
+@lru_cache(maxsize=1)
+def matrix() -> Matrix:
+    return load(ROOT / "profiles")
+
+
+def read(path: Path) -> Situation:
+    plain = tomllib.loads(path.read_text(encoding="utf-8"))
+    plain.get("request", {}).setdefault("platform", "linux")
+    return from_plain(Situation, plain, path.name)
+
+
+def test_there_are_as_many_cases_as_people_need() -> None:
+    assert len(CASES) >= 75
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+def test_case(path: Path) -> None:
+    case = read(path)
+    assert case.why
+    assert case.source
+    assert (case.expect is None) != (case.impossible is None)
+    if case.expect is not None:
+        check_set(next(resolve(case.request, matrix(), case.machine)), case.expect)
+        return
+    with pytest.raises(ResolutionImpossible) as caught:
+        resolve(case.request, matrix(), case.machine)
+    assert case.impossible is not None
+    check_lines(caught.value, case.impossible)
+    check_suggestions(caught.value, case)
+
+
+def check_set(found: Candidate, expect: Expect) -> None:
+    pack = found.pack
+    was: dict[str, Any] = {
+        "rocm": found.rocm.version,
+        "channel": getattr(found.rocm, "channel", "hip-sdk"),
+        "project": found.zluda.project if found.zluda else "",
+        "zluda": found.zluda.version if found.zluda else "",
+        "asset": found.asset.name if found.asset else "",
+        "torch": found.torch.version if found.torch else "",
+        "runs_as": found.runs_as,
+        "override": found.override.value if found.override else "",
+    }
+    wanted = {name: getattr(expect, name) for name in was if getattr(expect, name) is not None}
+    assert {name: was[name] for name in wanted} == wanted
+    if expect.pack is not None:
+        assert (pack is None) == (not expect.pack)
+        assert pack is None or expect.pack in " ".join((pack.asset, *pack.targets))
+    notes = "\n".join(found.notes)
+    for text in expect.notes:
+        assert text in notes
+    for text in expect.absent_notes:
+        assert text not in notes
+
+
+def check_lines(error: ResolutionImpossible, expect: Impossible) -> None:
+    texts = "\n".join(line.text for line in error.rejections)
+    sources = "\n".join(line.source for line in error.rejections)
+    assert all(line.source for line in error.rejections)
+    for text in expect.because:
+        assert text in texts
+    for text in expect.sources:
+        assert text in sources
+    if expect.lines is not None:
+        assert len(error.rejections) == expect.lines, texts
+
+
+def check_suggestions(error: ResolutionImpossible, case: Situation) -> None:
+    assert case.impossible is not None
+    for text in case.impossible.suggests:
+        assert any(text in suggestion.command for suggestion in error.suggestions), error.hints
+    for suggestion in error.suggestions:
+        again = asked(suggestion.command)
+        assert again.target == case.request.target
+        assert next(resolve(again, matrix(), case.machine)).versions == suggestion.components

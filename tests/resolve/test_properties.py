@@ -1,0 +1,156 @@
+"""On random matrices the resolver finds what a plain enumeration finds, and explains what it does not."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, event, given, settings
+from hypothesis import strategies as st
+
+from rocenv.errors import ResolutionImpossible
+from rocenv.matrix.rows import Matrix
+from rocenv.resolve import Candidate, resolve
+from tests.resolve import matrices
+from tests.resolve.commands import asked
+from tests.resolve.oracle import best_sets, parts_of
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    from rocenv.model import Machine, Rejection, Request, Suggestion
+
+STACKS = {
+    "linux": (matrices.linux_requests, matrices.linux_machines),
+    "zluda": (matrices.zluda_requests, matrices.windows_machines),
+    "windows": (matrices.windows_requests, matrices.windows_machines),
+}
+PHASES = [Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink]
+quick = settings(max_examples=1000, deadline=None, suppress_health_check=list(HealthCheck), phases=PHASES)
+at_length = settings(max_examples=6000, deadline=None, suppress_health_check=list(HealthCheck))
+each_stack = pytest.mark.parametrize("stack", STACKS)
+
+
+@dataclass(frozen=True)
+class Impossible:
+    message: str
+    rejections: tuple[Rejection, ...]
+    suggestions: tuple[Suggestion, ...]
+
+
+OTHER = matrices.OTHER_TARGET
+# Table, what makes a row of it, and what makes the row one about another target.
+OTHERS: list[tuple[str, matrices.Make[Any], dict[str, Any]]] = [
+    ("rocm", matrices.rocm, {"compiles": (OTHER,), "blas": (OTHER,), "official": (OTHER,), "version": "9.9"}),
+    ("rocm_wheels", matrices.wheels, {"targets": (OTHER,), "official": (OTHER,), "version": "9.9"}),
+    ("override", matrices.override, {"target": OTHER}),
+    ("verdict", matrices.verdict, {"targets": (OTHER,)}),
+    ("verdict", matrices.windows_verdict, {"targets": (OTHER,)}),
+    ("pack", matrices.pack, {"targets": (OTHER,)}),
+    ("good_set", matrices.good_set, {"targets": (OTHER,)}),
+    ("torch", matrices.linux_torch, {"targets": (OTHER,)}),
+]
+Outcome: TypeAlias = "list[Candidate] | Impossible"
+
+
+def check(data: st.DataObject, stack: str) -> None:
+    """Ask everything of one random case."""
+    requests, machines = STACKS[stack]
+    request, matrix, machine = data.draw(requests), data.draw(matrices.matrices), data.draw(machines)
+    found = outcome(request, matrix, machine)
+    sets = found if isinstance(found, list) else []
+    event(f"{stack}: {'fits' if sets else 'impossible'}")
+    assert list(map(parts_of, sets)) == best_sets(request, matrix, machine)
+    assert outcome(request, shuffled(matrix, data), machine) == found
+    check_rows_of_others(found, outcome(request, with_row_of_another(matrix, data), machine))
+    for candidate in sets:
+        check_override(candidate, request)
+    if isinstance(found, Impossible):
+        check_lines(found)
+        check_suggestions(found, request, matrix, machine)
+
+
+def outcome(request: Request, matrix: Matrix, machine: Machine) -> Outcome:
+    """Everything that a user sees of a resolution."""
+    try:
+        return list(resolve(request, matrix, machine))
+    except ResolutionImpossible as error:
+        return Impossible(error.message, error.rejections, error.suggestions)
+
+
+def shuffled(matrix: Matrix, data: st.DataObject) -> Matrix:
+    """The same rows of each table in another order."""
+    mixer = random.Random(data.draw(st.integers(0, 1 << 16)))
+    mixed: dict[str, Any] = {}
+    for field in fields(matrix):
+        value = getattr(matrix, field.name)
+        items = list(value.items() if isinstance(value, dict) else value)
+        mixer.shuffle(items)
+        mixed[field.name] = dict(items) if isinstance(value, dict) else tuple(items)
+    return Matrix(**mixed)
+
+
+def with_row_of_another(matrix: Matrix, data: st.DataObject) -> Matrix:
+    """The matrix with one more row, which is about a target that nobody asked for."""
+    table, row, change = data.draw(st.sampled_from(OTHERS))
+    more: Any = replace(data.draw(matrices.strategy(row)), **change)
+    larger: dict[str, Any] = {table: (*getattr(matrix, table), more)}
+    return replace(matrix, **larger)
+
+
+def check_rows_of_others(before: Outcome, after: Outcome) -> None:
+    """Rows about another target change neither the verdict nor the sets nor what is suggested."""
+    if isinstance(before, Impossible):
+        assert isinstance(after, Impossible)
+        assert after.suggestions == before.suggestions
+    else:
+        assert isinstance(after, list)
+        assert list(map(parts_of, after)) == list(map(parts_of, before))
+
+
+def check_override(candidate: Candidate, request: Request) -> None:
+    """A variable that makes a GPU another one is never set where everything serves it as it is."""
+    override, torch = candidate.override, candidate.torch
+    if override is None:
+        assert candidate.runs_as == request.target
+        return
+    row: Any = candidate.rocm
+    assert candidate.runs_as == override.runs_as
+    assert request.target not in row.blas or (torch and request.target not in torch.targets)
+    assert any(override.value in note for note in candidate.notes)
+
+
+def check_lines(error: Impossible) -> None:
+    """A line says what a part would have to be, what it is, and who says so."""
+    for line in error.rejections:
+        assert line.component
+        assert line.requirement
+        assert line.found
+        assert line.source
+        assert line.text
+
+
+def check_suggestions(error: Impossible, request: Request, matrix: Matrix, machine: Machine) -> None:
+    """What is suggested is for the same GPU, does resolve, and gives what it promises."""
+    for suggestion in error.suggestions:
+        again = asked(suggestion.command)
+        assert again.target == request.target
+        assert again != request
+        assert next(resolve(again, matrix, machine)).versions == suggestion.components
+
+
+@each_stack
+@quick
+@given(data=st.data())
+def test_as_enumerated(stack: str, data: st.DataObject) -> None:
+    check(data, stack)
+
+
+@pytest.mark.slow
+@each_stack
+@at_length
+@given(data=st.data())
+def test_as_enumerated_at_length(stack: str, data: st.DataObject) -> None:
+    check(data, stack)

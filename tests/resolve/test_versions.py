@@ -1,0 +1,146 @@
+"""What a SPEC of the command line and a range of the data allow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
+
+from rocenv.errors import RocenvError
+from rocenv.model import Request
+from rocenv.resolve import resolve
+from rocenv.resolve.verdicts import VersionIndex
+from rocenv.resolve.versions import allows, newest_first, specifier, version_fits, wish
+from tests.resolve.oracle import wished
+from tests.resolve.test_cases import matrix
+
+if TYPE_CHECKING:
+    from tests.mini import Mini
+
+
+@pytest.mark.parametrize(
+    ("text", "version", "fits"),
+    [
+        ("5.7", "5.7", True),
+        ("5.7", "5.7.1", True),
+        ("5.7", "5.70", False),
+        ("5", "5.7.1", True),
+        ("5.7.1", "5.7", False),
+        ("6.4.*", "6.4.3", True),
+        (" 5.7 ", "5.7.1", True),
+        (">=6.1,<6.3", "6.2.4", True),
+        (">=6.1,<6.3", "6.3.0", False),
+        ("!=6.2.0", "6.2.0", False),
+        ("~=6.1", "6.4", True),
+        ("~=6.1.0", "6.2", False),
+        (">=7", "7.0.0rc1", False),
+        ("<7.0", "7.0.0rc1", False),
+        ("*", "0.1", True),
+        ("", "0.1", True),
+        # Builds of ZLUDA are numbered so.
+        ("3.8.4", "3.8.4.post1", True),
+        ("3.8.4.post1", "3.8.4.post1", True),
+        ("3.8.4.post1", "3.8.4", False),
+        ("6rc60", "6rc60", True),
+        ("6rc60", "6", False),
+        ("6", "6rc60", True),
+        ("7.0.dev0", "7.0.dev0", True),
+        ("2.7.1+cu118", "2.7.1+cu118", True),
+        ("2.7.1+cu118", "2.7.1+cu121", False),
+    ],
+)
+def test_a_spec(text: str, version: str, fits: bool) -> None:
+    assert version_fits(specifier(text, "--rocm"), version, floating=False) is fits
+    assert wish(text, "--rocm").meets(version) is fits
+
+
+@pytest.mark.parametrize(
+    ("text", "fits"), [("6.4", True), ("6.4.3", True), (">=6.4.2", True), ("6.3", False), (">6.4,<6.5", True)]
+)
+def test_a_series_fits_if_a_release_of_it_could(text: str, fits: bool) -> None:
+    assert wish(text, "--rocm").meets("6.4", floating=True) is fits
+
+
+@pytest.mark.parametrize("text", ["latest", "v5.7", "=5.7", ">=", "5.7 6.1", "5.7,<6", "\u0665"])
+@pytest.mark.parametrize("name", ["rocm", "zluda", "torch", "python"])
+def test_what_is_no_spec(text: str, name: str) -> None:
+    """A slip is told even where nothing depends on it."""
+    platform = "windows" if name == "zluda" else "linux"
+    with pytest.raises(RocenvError) as caught:
+        resolve(Request(**{"target": "gfx1100", "platform": platform, name: text}), matrix())
+    assert caught.value.exit_code == 2
+    assert text in caught.value.message
+    assert f"--{name} 5.7" in caught.value.hints[0]
+
+
+def test_a_driver_is_a_version() -> None:
+    with pytest.raises(RocenvError) as caught:
+        resolve(Request(target="gfx1100", platform="windows", zluda="*", driver="<25.5.1"), matrix())
+    assert caught.value.exit_code == 2
+    assert "--driver" in caught.value.message
+
+
+@pytest.mark.parametrize("option", ["--rocm", "--torch", "--python"])
+def test_a_bad_spec_on_the_command_line_is_a_usage_error(mini: Mini, option: str) -> None:
+    wishes = {"--python": ["--torch", "--python", "latest"]}
+    done = mini.run("resolve", "--target", "gfx1100", *wishes.get(option, [option, "latest"]))
+    assert done.returncode == 2
+    assert f"is no version for {option}" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+# ---------------------------------------------------------------- against packaging
+
+numbers = st.integers(0, 12).map(str)
+suffixes = st.sampled_from(["", "", "", ".post1", "rc2", "a20260311", "b1", ".dev0"])
+versions = st.builds(
+    lambda parts, suffix: ".".join(parts) + suffix, st.lists(numbers, min_size=1, max_size=3), suffixes
+)
+bounds = st.builds(
+    lambda operator, parts, suffix: operator + ".".join(parts) + (suffix if operator != "~=" else ""),
+    st.sampled_from([">=", "<=", ">", "<", "==", "!=", "~="]),
+    st.lists(numbers, min_size=2, max_size=3),
+    suffixes,
+)
+prefixes = st.builds(
+    lambda operator, parts: operator + ".".join(parts) + ".*",
+    st.sampled_from(["==", "!="]),
+    st.lists(numbers, min_size=1, max_size=3),
+)
+ranges = st.lists(bounds | prefixes, min_size=1, max_size=2).map(",".join)
+often = settings(max_examples=600, deadline=None)
+
+
+@often
+@given(text=ranges, found=st.lists(versions, max_size=8))
+def test_a_range_finds_the_places_that_it_allows(text: str, found: list[str]) -> None:
+    allowed = [
+        place for place, version in enumerate(found) if SpecifierSet(text, prereleases=True).contains(version)
+    ]
+    assert sorted(VersionIndex(found).allowed(text)) == allowed
+    assert [place for place, version in enumerate(found) if allows(text, version)] == allowed
+
+
+@often
+@given(
+    text=ranges | versions,
+    version=versions,
+    floating=st.booleans(),
+    local=st.sampled_from(["", "+rocm6.2"]),
+)
+def test_a_wish_is_met_as_a_specifier_says(text: str, version: str, floating: bool, local: str) -> None:
+    if floating:
+        version = ".".join(map(str, (*Version(version).release, 0)[:2]))
+    expected = wished(text, version, floating=floating, local=local)
+    assert wish(text, "--rocm").meets(version, floating=floating, local=local) is expected
+
+
+@often
+@given(found=st.lists(versions, max_size=6))
+def test_the_newest_comes_first(found: list[str]) -> None:
+    newest = sorted(map(Version, found), reverse=True)
+    assert [Version(text) for text in sorted(found, key=newest_first)] == newest

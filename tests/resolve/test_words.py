@@ -1,0 +1,180 @@
+"""In which order sets are shown, and how requests, lines and suggestions are put into words."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rocenv.errors import ResolutionImpossible
+from rocenv.matrix.rows import Matrix
+from rocenv.model import Machine, Request
+from rocenv.resolve import Candidate, describe, options, resolve
+from tests.resolve.commands import asked
+from tests.resolve.test_cases import ROOT, matrix
+
+if TYPE_CHECKING:
+    from rocenv.matrix.releases import RocmSet
+
+
+def linux(rocm: str = "", target: str = "gfx1100", **wishes: str) -> Request:
+    return Request(rocm=rocm, target=target, platform="linux", **wishes)
+
+
+def windows(rocm: str = "", target: str = "gfx1100", **wishes: str) -> Request:
+    return Request(rocm=rocm, target=target, platform="windows", **wishes)
+
+
+def names(request: Request, of: Matrix | None = None) -> list[str]:
+    found: list[Any] = [each.rocm for each in resolve(request, of or matrix())]
+    return [f"{row.channel} {row.version}" for row in found]
+
+
+def impossible(request: Request, of: Matrix | None = None) -> ResolutionImpossible:
+    with pytest.raises(ResolutionImpossible) as caught:
+        resolve(request, of or matrix())
+    return caught.value
+
+
+# ---------------------------------------------------------------- order
+
+
+@pytest.mark.parametrize(
+    ("request_", "expected"),
+    [
+        (linux("5.7"), ["amd 5.7.1", "debian-trixie 5.7.1"]),
+        (linux("<6"), ["amd 5.7.1", "debian-trixie 5.7.1"]),
+        (linux("5.7", channel="debian-trixie"), ["debian-trixie 5.7.1"]),
+        (linux("6.4", "gfx942"), ["amd 6.4.2", "amd 6.4.1", "amd 6.4.0", "debian-forky 6.4"]),
+        (linux(">=6.1,<6.3", "gfx1030"), ["amd 6.2.4", "amd 6.2.0", "amd 6.1.2", "amd 6.1.0"]),
+    ],
+    ids=lambda value: describe(value) if isinstance(value, Request) else "",
+)
+def test_all_that_fits_best_first(request_: Request, expected: list[str]) -> None:
+    assert names(request_) == expected
+
+
+def test_a_set_that_its_maker_supports_for_the_target_comes_first() -> None:
+    def supported(row: RocmSet) -> RocmSet:
+        return replace(row, official=("gfx1100",) if row.channel == "debian-trixie" else ())
+
+    changed = replace(matrix(), rocm=tuple(map(supported, matrix().rocm)))
+    assert names(linux("5.7"), changed) == ["debian-trixie 5.7.1", "amd 5.7.1"]
+
+
+def test_a_driver_that_does_not_serve_a_release_puts_it_last() -> None:
+    """What was tested with the machine's kernel driver comes first, whoever made it and however new."""
+    machine = Machine(driver="5.7")
+    first = next(resolve(linux(target="gfx90a"), matrix(), machine))
+    assert first.rocm.version == "6.1.2"
+    assert next(resolve(linux(target="gfx90a"), matrix())).rocm.version > "6.1.2"
+
+
+def test_no_torch_unless_asked() -> None:
+    assert all(found.torch is None for found in resolve(linux(), matrix()))
+
+
+def test_sets_are_found_as_they_are_asked_for() -> None:
+    """The first one is there at once, and the iterator goes on where it was left."""
+    found = resolve(linux("6.4", "gfx942"), matrix())
+    assert next(found).rocm.version == "6.4.2"
+    assert next(found).rocm.version == "6.4.1"
+
+
+# ---------------------------------------------------------------- words
+
+
+def test_each_part_says_why() -> None:
+    best = next(resolve(windows("5.7", "gfx1031", zluda="*", torch="*"), matrix()))
+    assert set(best.why) == {"rocm", "zluda", "libraries", "torch"}
+    assert all(best.why.values())
+    assert [kind for kind, _ in best.versions] == ["rocm", "zluda", "libraries", "torch"]
+
+
+def test_a_request_in_words() -> None:
+    assert describe(linux("5.7")) == "ROCm 5.7 for gfx1100"
+    assert describe(linux(torch="*", python="3.11")) == "any ROCm with torch on Python 3.11 for gfx1100"
+    text = describe(windows("6.1", zluda="3.8.3", torch="*", driver="25.4.1"))
+    assert text == "HIP SDK 6.1 with ZLUDA 3.8.3 and torch for gfx1100 on windows with driver 25.4.1"
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        linux(">=6.1,<6.3", torch="*", python="3.11", channel="amd"),
+        linux("5.7", torch="==2.5.1+rocm6.2", driver="22.20.50200"),
+        windows("6.1", zluda="3.8.4.post1", torch="2.7.1"),
+        windows(zluda="*", torch="*", driver="25.4.1"),
+        windows("5.7", zluda="*"),
+        windows(torch="*", channel="therock"),
+    ],
+    ids=describe,
+)
+def test_options_say_the_same_again(request_: Request) -> None:
+    """What is printed can be pasted: into a shell, and into the program."""
+    assert asked(f"rocenv resolve {options(request_)}") == request_
+
+
+def test_nothing_fits_in_an_empty_matrix() -> None:
+    """No line and no suggestion can be made of nothing, and nothing breaks."""
+    for request in (linux(torch="*"), windows(torch="*"), windows(zluda="*", torch="*")):
+        error = impossible(request, Matrix())
+        assert error.message.startswith("no set fits")
+        assert error.suggestions == ()
+
+
+def test_suggestions_give_up_as_little_as_can_be() -> None:
+    """With two wishes that exclude each other, either alone is given up before both."""
+    error = impossible(linux("5.7", torch="2.7"))
+    commands = [suggestion.command for suggestion in error.suggestions]
+    assert commands[0] == "rocenv resolve --rocm 5.7 --torch 2.3 --target gfx1100"
+    assert commands[1].endswith("--torch 2.7 --target gfx1100")
+    assert len(commands) == 2
+
+
+def test_an_override_of_a_machine_that_needs_none_is_not_offered() -> None:
+    """With a matrix where everything serves the target itself, the override's way is not even second."""
+    row = next(each for each in matrix().rocm if each.version == "6.2.4")
+    torch = next(each for each in matrix().torch if (each.version, each.rocm) == ("2.7", "6.2.4"))
+    only = replace(matrix(), rocm=(row,), torch=(torch,))
+    found: list[Candidate] = list(resolve(linux(target="gfx1101", torch="*"), only))
+    assert [each.override for each in found] == [None]
+
+
+HASHES = """
+import sys
+from rocenv.errors import ResolutionImpossible
+from rocenv.resolve import resolve
+from tests.resolve.test_cases import CASES, matrix, read
+
+for path in CASES:
+    case = read(path)
+    try:
+        found = resolve(case.request, matrix(), case.machine)
+        print([(each.versions, each.why, each.notes) for each in found])
+    except ResolutionImpossible as error:
+        print(error.rejections, error.suggestions)
+"""
+
+
+def test_two_runs_never_differ() -> None:
+    """Python hashes text anew in each process; no set of anything may show through."""
+    printed = {
+        subprocess.run(
+            [sys.executable, "-c", HASHES],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)},
+            cwd=Path(ROOT),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(printed) == 1
+    assert printed != {""}
