@@ -43,7 +43,9 @@ def rules_of(whole: Whole, problem: Problem) -> Rules:
     apart = strangers(whole, problem)
     if not apart:
         broken |= {
-            rule for rule, places in problem.bad.items() if all(rule in whole[place].hits for place in places)
+            rule
+            for rule, places in problem.bad.items()
+            if all(place < len(whole) and rule in whole[place].hits for place in places)
         }
     return frozenset(broken | {problem.slots[place].rule for place in apart})
 

@@ -84,7 +84,7 @@ def shuffled(matrix: Matrix, data: st.DataObject) -> Matrix:
     """The same rows of each table in another order."""
     mixer = random.Random(data.draw(st.integers(0, 1 << 16)))
     mixed: dict[str, Any] = {}
-    for field in fields(matrix):
+    for field in (each for each in fields(matrix) if each.init):
         value = getattr(matrix, field.name)
         items = list(value.items() if isinstance(value, dict) else value)
         mixer.shuffle(items)

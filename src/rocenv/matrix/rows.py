@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from rocenv.matrix.known import Known
 from rocenv.model import EnvChange  # noqa: TC001 - the reader needs the type at run time
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from rocenv.matrix import hardware, knowledge, reference, releases
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +120,15 @@ class Matrix:
     c_libraries: tuple[CLibrary, ...] = ()
     environment: tuple[EnvRow, ...] = ()
     watched: tuple[Watched, ...] = ()
+    # What readers have worked out from the rows, to be kept as long as these rows are.
+    derived: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def kept(self, name: str, make: Callable[[Matrix], T]) -> T:
+        """Return what `make` works out from this matrix; it is asked once."""
+        if name not in self.derived:
+            self.derived[name] = make(self)
+        found: T = self.derived[name]
+        return found
 
     @property
     def keep_out_patterns(self) -> tuple[str, ...]:

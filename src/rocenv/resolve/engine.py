@@ -19,11 +19,13 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 Rules = frozenset[str]
 Whole = tuple["Option", ...]  # the root, then one option of each slot
@@ -48,9 +50,28 @@ class Slot:
 
     name: str
     rule: str
-    options: tuple[Option, ...]
+    options: Sequence[Option]
+    # The options that fit a key, where they can be had without asking each; else `Option.fits` is asked.
+    joined: Callable[[Any], Iterable[Option]] | None = None
     # Ranks an option where that depends on what was chosen before; else `Option.rank` counts.
     rank: Callable[[Option, Whole], tuple[Any, ...]] | None = None
+
+
+class Made(Sequence[Option]):
+    """Options that are made when they are first looked at: most never are."""
+
+    def __init__(self, count: int, make: Callable[[int], Option]) -> None:
+        self._made: list[Option | None] = [None] * count
+        self._make = make
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    def __getitem__(self, number: Any) -> Any:
+        option = self._made[number]
+        if option is None:
+            option = self._made[number] = self._make(number)
+        return option
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,29 +90,42 @@ class Search:
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        self.roots = sorted(problem.roots, key=lambda option: option.rank)
-        self._ranked: list[list[Option]] = []
-        self._by_key: list[dict[Any, list[Option]]] = []
-        self._counts: list[list[tuple[Rules, int]]] = []  # of each slot: what how many options break
+        self._fitting: dict[tuple[int, Any], list[Option]] = {}  # by slot and key, best first
         self._groups: dict[tuple[int, Any], tuple[list[Option], Counter[Rules]]] = {}
-        for slot in problem.slots:
+
+    @cached_property
+    def roots(self) -> list[Option]:
+        """All roots, best first."""
+        return sorted(self.problem.roots, key=_rank)
+
+    @cached_property
+    def _ranked(self) -> list[list[Option]]:
+        """The options of each slot, best first."""
+        return [sorted(slot.options, key=_rank) for slot in self.problem.slots]
+
+    @cached_property
+    def _counts(self) -> list[list[tuple[Rules, int]]]:
+        """Of each slot what how many options break, those first that break least."""
+        counts = [Counter(option.breaks for option in options) for options in self._ranked]
+        return [sorted(each.items(), key=lambda item: len(item[0])) for each in counts]
+
+    @cached_property
+    def _by_key(self) -> list[dict[Any, list[Option]]]:
+        found: list[dict[Any, list[Option]]] = []
+        for slot in self.problem.slots:
             index: dict[Any, list[Option]] = defaultdict(list)
-            ranked = sorted(slot.options, key=lambda option: option.rank)
-            for option in ranked:
+            for option in () if slot.joined else slot.options:
                 for key in option.fits:
                     index[key].append(option)
-            self._ranked.append(ranked)
-            self._by_key.append(index)
-            counts = Counter(option.breaks for option in ranked)
-            self._counts.append(sorted(counts.items(), key=lambda item: len(item[0])))
+            found.append(index)
+        return found
 
     def wholes(self) -> Iterator[Whole]:
         """Yield the best whole that fits of each root that has one, best first."""
-        for root in self.roots:
-            if not root.breaks:
-                whole = self._complete((root,))
-                if whole is not None:
-                    yield whole
+        for root in sorted((root for root in self.problem.roots if not root.breaks), key=_rank):
+            whole = self._complete((root,))
+            if whole is not None:
+                yield whole
 
     def broken(self) -> dict[Rules, Whole]:
         """Return the minimal sets of rules that wholes break, each with a whole that breaks just these."""
@@ -137,7 +171,13 @@ class Search:
         return None
 
     def _joined(self, root: Option, place: int) -> list[Option]:
-        return self._by_key[place].get(root.keys.get(self.problem.slots[place].name), [])
+        """Return the options that fit a root, best first."""
+        slot = self.problem.slots[place]
+        key = root.keys.get(slot.name)
+        if (place, key) not in self._fitting:
+            found = slot.joined(key) if slot.joined else self._by_key[place].get(key, ())
+            self._fitting[place, key] = sorted(found, key=_rank)
+        return self._fitting[place, key]
 
     def _bad(self, whole: Whole) -> Rules:
         """Return the bad combinations that a whole, or as much of it as is chosen, is one of."""
@@ -200,6 +240,10 @@ class Search:
                 if len(found) == len(wanted):
                     break
         return list(found.values())
+
+
+def _rank(option: Option) -> tuple[Any, ...]:
+    return option.rank
 
 
 def explanation(broken: Mapping[Rules, Whole], keep: Sequence[str] = ()) -> tuple[str, ...]:

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rocenv.model import Rejection
+from rocenv.resolve.engine import NOTHING
 from rocenv.resolve.versions import allows, bounds, version_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from rocenv.matrix.knowledge import Verdict
     from rocenv.resolve.candidate import Case
@@ -73,21 +74,6 @@ def forbids(row: Verdict, driver: str) -> bool:
     return not row.driver or (bool(driver) and allows(row.driver, driver))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Marks:
-    """The rules made from verdicts, by the options of a whole that they concern."""
-
-    # Place and number of an option -> rules that it breaks by itself, and rules that it is one part of.
-    breaks: Mapping[tuple[int, int], set[str]]
-    hits: Mapping[tuple[int, int], set[str]]
-    bad: Mapping[str, frozenset[int]]  # rule of several parts -> their places
-
-    def of(self, place: int, number: int) -> tuple[Rules, Rules]:
-        """Return what an option breaks and what it is a part of."""
-        key = (place, number)
-        return frozenset(self.breaks.get(key, ())), frozenset(self.hits.get(key, ()))
-
-
 # Which options of a place meet a verdict's conditions on it: their numbers; None where it has none on it.
 Finder = Callable[["Verdict"], "Collection[int] | None"]
 
@@ -103,29 +89,81 @@ def versions(field: str, found: Sequence[str]) -> Finder:
     return find
 
 
-def marks(case: Case, roots: int, finders: Sequence[Finder]) -> Marks:
-    """Return the rules that the verdicts make, for the options of each place of a whole.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """The rules that verdicts make, by the options that they have conditions on."""
 
-    A verdict without conditions on any place concerns every one of the `roots`.
-    """
-    breaks: dict[tuple[int, int], set[str]] = defaultdict(set)
-    hits: dict[tuple[int, int], set[str]] = defaultdict(set)
-    bad = {}
-    for row in _concerning(case):
-        if not forbids(row, case.driver):
+    at: Mapping[tuple[int, int], Sequence[str]]  # place and number of an option -> rules about it
+    everywhere: Sequence[str]  # without conditions on any place
+    bad: Mapping[str, frozenset[int]]  # rule about several places -> the places
+    by_target: Mapping[str, Rules]  # target, "" = any -> rules that hold whatever the driver
+    by_driver: Sequence[tuple[str, Verdict]]  # rules that depend on it
+
+
+def placed(rows: Iterable[Verdict], platform: str, finders: Sequence[Finder]) -> Placed:
+    """Return the verdicts on a platform by what they have conditions on."""
+    at: dict[tuple[int, int], list[str]] = defaultdict(list)
+    by_target: dict[str, set[str]] = defaultdict(set)
+    everywhere, by_driver, bad = [], [], {}
+    for row in rows:
+        if row.platform != platform or row.verdict != "broken" or row.only_if:
             continue
         met = {place: found for place, find in enumerate(finders) if (found := find(row)) is not None}
-        met = met or {0: range(roots)}
         if not all(met.values()):
             continue  # nothing here meets one of its conditions
         rule = rule_of(row)
-        marked = hits if len(met) > 1 else breaks
+        if not met:
+            everywhere.append(rule)
         if len(met) > 1:
             bad[rule] = frozenset(met)
         for place, numbers in met.items():
             for number in numbers:
-                marked[place, number].add(rule)
-    return Marks(breaks=breaks, hits=hits, bad=bad)
+                at[place, number].append(rule)
+        if row.driver:
+            by_driver.append((rule, row))
+        else:
+            for target in row.targets or ("",):
+                by_target[target].add(rule)
+    return Placed(
+        at=at,
+        everywhere=everywhere,
+        bad=bad,
+        by_target={target: frozenset(rules) for target, rules in by_target.items()},
+        by_driver=by_driver,
+    )
+
+
+class Marks:
+    """The rules that verdicts make for one request."""
+
+    def __init__(self, placed: Placed, case: Case) -> None:
+        target = case.request.target
+        self._placed = placed
+        self._for_all = placed.by_target.get("", NOTHING)
+        self._for_target = placed.by_target.get(target, NOTHING)
+        self._for_driver = frozenset(
+            rule
+            for rule, row in placed.by_driver
+            if (not row.targets or target in row.targets) and forbids(row, case.driver)
+        )
+        self._everywhere = frozenset(self._applying(placed.everywhere))
+
+    @property
+    def bad(self) -> Mapping[str, frozenset[int]]:
+        """The rules about several places, and the places."""
+        return self._placed.bad
+
+    def of(self, place: int, number: int) -> tuple[Rules, Rules]:
+        """Return the rules that an option breaks by itself, and those that it is one part of."""
+        found = frozenset(self._applying(self._placed.at.get((place, number), ())))
+        hits = frozenset(rule for rule in found if rule in self._placed.bad)
+        breaks = found - hits if hits else found
+        return breaks | self._everywhere if place == 0 else breaks, hits
+
+    def _applying(self, rules: Iterable[str]) -> Iterator[str]:
+        for rule in rules:
+            if rule in self._for_all or rule in self._for_target or rule in self._for_driver:
+                yield rule
 
 
 def reason(rule: str, name: str, case: Case) -> Rejection:

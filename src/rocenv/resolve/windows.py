@@ -21,19 +21,27 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rocenv.matrix.knowledge import Verdict
+    from rocenv.matrix.rows import Matrix
     from rocenv.resolve.candidate import Case
     from rocenv.resolve.engine import Rules, Whole
 
 
 def problem(case: Case) -> Problem:
     """Return what there is to choose from."""
-    rows: list[RocmWheels | HipSdk] = [row for row in case.matrix.rocm_wheels if "windows" in row.platforms]
-    rows += case.matrix.hip_sdk
-    finders = (verdicts.versions("rocm", [row.version for row in rows]), _of_zluda)
-    marks = verdicts.marks(case, len(rows), finders)
+    rows = _rows(case.matrix)
+    marks = verdicts.Marks(case.matrix.kept("windows", _placed), case)
     served = _served(case)
     roots = tuple(_root(row, marks.of(0, number), served, case) for number, row in enumerate(rows))
     return Problem(roots=roots, bad=marks.bad, wishes=frozenset(WISHES))
+
+
+def _rows(matrix: Matrix) -> list[RocmWheels | HipSdk]:
+    return [*(row for row in matrix.rocm_wheels if "windows" in row.platforms), *matrix.hip_sdk]
+
+
+def _placed(matrix: Matrix) -> verdicts.Placed:
+    finders = (verdicts.versions("rocm", [row.version for row in _rows(matrix)]), _of_zluda)
+    return verdicts.placed(matrix.verdict, "windows", finders)
 
 
 def _of_zluda(row: Verdict) -> list[int] | None:

@@ -14,6 +14,7 @@ decides:
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,14 +22,15 @@ from rocenv.matrix.known import STATUS_RANK
 from rocenv.resolve import verdicts
 from rocenv.resolve.candidate import SERVING, UNKNOWN, WISHES
 from rocenv.resolve.drivers import kernel_driver, tested
-from rocenv.resolve.engine import Option, Problem, Slot
+from rocenv.resolve.engine import Made, Option, Problem, Slot
 from rocenv.resolve.versions import allows, any_fits, newest_first, series, wish
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from rocenv.matrix.knowledge import Override
     from rocenv.matrix.releases import RocmSet, TorchSet
+    from rocenv.matrix.rows import Matrix
     from rocenv.resolve.candidate import Case
     from rocenv.resolve.engine import Rules
 
@@ -46,59 +48,80 @@ class Way:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
-    """What the matrix says about the target and the driver, found once."""
+class Shelf:
+    """What the matrix holds for Linux, as it is looked up."""
 
-    overrides: tuple[Override, ...]
-    untested: frozenset[str]  # releases that were not tested with the kernel driver
-    surety: Mapping[
-        tuple[str, str], int
-    ]  # release and target -> how well it is known that it serves it; 0 = best
+    wheels: tuple[TorchSet, ...]
+    # release and target -> numbers of wheels with kernels
+    wheels_for: Mapping[tuple[str, str], Sequence[int]]
+    overrides: Mapping[str, Sequence[Override]]  # by target
+    surety: Mapping[tuple[str, str], int]  # release, target -> how well it is known to serve it; 0 = best
+    placed: verdicts.Placed
 
 
 def problem(case: Case) -> Problem:
     """Return what there is to choose from."""
-    facts = _facts(case)
-    ways = [way for row in case.matrix.rocm for way in _ways(row, facts, case)]
-    wheels = [row for row in case.matrix.torch if row.rocm] if case.request.torch else []
-    marks = verdicts.marks(
-        case,
-        len(ways),
-        (
-            verdicts.versions("rocm", [way.row.version for way in ways]),
-            verdicts.versions("torch", [row.version for row in wheels]),
-        ),
+    shelf = case.matrix.kept("linux", _shelf)
+    marks = verdicts.Marks(shelf.placed, case)
+    untested = _untested(case)
+    roots = tuple(
+        _root(way, marks.of(0, number), untested, case)
+        for number, row in enumerate(case.matrix.rocm)
+        for way in _ways(row, shelf, case)
     )
-    roots = tuple(_root(way, marks.of(0, number), facts, case) for number, way in enumerate(ways))
     if not case.request.torch:
         return Problem(roots=roots, bad=marks.bad, wishes=frozenset(WISHES))
-    options = tuple(_wheel(row, marks.of(1, number), case) for number, row in enumerate(wheels))
-    slot = Slot(name="torch", rule="wheels", options=options)
+    options = Made(len(shelf.wheels), lambda number: _wheel(shelf.wheels[number], marks.of(1, number), case))
+
+    def joined(key: tuple[str, str, bool]) -> Iterator[Option]:
+        release, target, native = key
+        for number in shelf.wheels_for.get((release, target), ()):
+            if not (native and case.request.target in shelf.wheels[number].targets):
+                yield options[number]
+
+    slot = Slot(name="torch", rule="wheels", options=options, joined=joined)
     return Problem(roots=roots, slots=(slot,), bad=marks.bad, wishes=frozenset(WISHES))
 
 
-def _facts(case: Case) -> Facts:
-    matrix = case.matrix
-    driver = kernel_driver(case.driver, matrix)
-    releases = {series(row.version) for row in matrix.rocm}
+def _shelf(matrix: Matrix) -> Shelf:
+    wheels = tuple(row for row in matrix.torch if row.rocm)
+    wheels_for: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for number, wheel in enumerate(wheels):
+        for target in wheel.targets:
+            wheels_for[series(wheel.rocm), target].append(number)
+    overrides: dict[str, list[Override]] = defaultdict(list)
+    for override in matrix.override:
+        if override.runs_as != "*":
+            overrides[override.target].append(override)
     surety: dict[tuple[str, str], int] = {}
     for row in matrix.support:
         if row.platform == "linux" and not row.channel and row.level in SERVING:
             for target in row.targets:
                 known = surety.get((row.rocm, target), len(STATUS_RANK))
                 surety[row.rocm, target] = min(known, STATUS_RANK[row.status])
-    return Facts(
-        overrides=tuple(
-            row for row in matrix.override if row.target == case.request.target and row.runs_as != "*"
-        ),
-        untested=frozenset(
-            release for release in releases if driver and tested(driver, release, matrix) is False
-        ),
+    finders = (
+        verdicts.versions("rocm", [row.version for row in matrix.rocm]),
+        verdicts.versions("torch", [row.version for row in wheels]),
+    )
+    return Shelf(
+        wheels=wheels,
+        wheels_for=wheels_for,
+        overrides=overrides,
         surety=surety,
+        placed=verdicts.placed(matrix.verdict, "linux", finders),
     )
 
 
-def _root(way: Way, marks: tuple[Rules, Rules], facts: Facts, case: Case) -> Option:
+def _untested(case: Case) -> frozenset[str]:
+    """Return the releases that were not tested with the kernel driver."""
+    driver = kernel_driver(case.driver, case.matrix)
+    if not driver:
+        return frozenset()
+    releases = {series(row.version) for row in case.matrix.rocm}
+    return frozenset(release for release in releases if tested(driver, release, case.matrix) is False)
+
+
+def _root(way: Way, marks: tuple[Rules, Rules], untested: frozenset[str], case: Case) -> Option:
     row = way.row
     rules = _against_wishes(row, case)
     if way.override is not None:
@@ -112,20 +135,20 @@ def _root(way: Way, marks: tuple[Rules, Rules], facts: Facts, case: Case) -> Opt
     breaks, hits = marks
     return Option(
         part=way,
-        rank=_rank(way, facts, case),
+        rank=_rank(way, untested, case),
         breaks=breaks | rules,
         hits=hits,
         keys={"torch": (series(row.version), way.runs_as, native)},
     )
 
 
-def _ways(row: RocmSet, facts: Facts, case: Case) -> Iterator[Way]:
+def _ways(row: RocmSet, shelf: Shelf, case: Case) -> Iterator[Way]:
     target = case.request.target
     has_kernels = target in row.blas
     yield Way(row=row, runs_as=target, kind="native" if has_kernels else "compile")
     if has_kernels and not case.request.torch:
         return  # nothing else would be served by an override
-    for override in facts.overrides:
+    for override in shelf.overrides.get(target, ()):
         yield Way(row=row, runs_as=override.runs_as, kind=override.verdict, override=override)
 
 
@@ -148,14 +171,15 @@ def _against_override(override: Override, row: RocmSet) -> set[str]:
     return rules
 
 
-def _rank(way: Way, facts: Facts, case: Case) -> tuple[object, ...]:
+def _rank(way: Way, untested: frozenset[str], case: Case) -> tuple[object, ...]:
     row = way.row
+    surety = case.matrix.kept("linux", _shelf).surety
     return (
         _WAYS[way.kind],
-        series(row.version) in facts.untested,
+        series(row.version) in untested,
         way.runs_as not in row.official,
         case.matrix.channels[row.channel].by != "maker",
-        facts.surety.get((series(row.version), way.runs_as), STATUS_RANK[row.status]),
+        surety.get((series(row.version), way.runs_as), STATUS_RANK[row.status]),
         newest_first(row.version),
         row.channel,
         way.override.value if way.override else "",

@@ -23,14 +23,15 @@ from typing import TYPE_CHECKING
 from rocenv.matrix.known import STATUS_RANK
 from rocenv.resolve import verdicts
 from rocenv.resolve.candidate import SERVING, UNKNOWN, WISHES
-from rocenv.resolve.engine import Option, Problem, Slot
+from rocenv.resolve.engine import Made, Option, Problem, Slot
 from rocenv.resolve.versions import allows, any_fits, newest_first, series, wish
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from rocenv.matrix.knowledge import GoodSet, Verdict
     from rocenv.matrix.releases import Asset, HipSdk, Pack, Support, TorchSet, ZludaBuild
+    from rocenv.matrix.rows import Matrix
     from rocenv.resolve.candidate import Case
     from rocenv.resolve.engine import Rules, Whole
 
@@ -46,53 +47,50 @@ class Archive:
     asset: Asset
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shelf:
+    """What the matrix holds for sets with ZLUDA, as it is looked up."""
+
+    archives: tuple[Option, ...]  # as they are without a request
+    archives_for: Mapping[str, Sequence[int]]  # release of the SDK -> numbers of archives
+    wheels: tuple[TorchSet, ...]
+    packs: Mapping[str, Sequence[Pack]]  # by target
+    sdks: verdicts.VersionIndex
+    good: Mapping[str, Sequence[tuple[GoodSet, Sequence[str]]]]  # by target, with the builds that it allows
+    promises: Mapping[str, Mapping[str, Support]]  # target -> release -> what it does for it
+    placed: verdicts.Placed
+
+
 def problem(case: Case) -> Problem:
     """Return what there is to choose from."""
-    matrix = case.matrix
-    sdks = list(matrix.hip_sdk)
-    archives = [
-        Archive(build=build, asset=asset)
-        for build in matrix.zluda
-        for asset in build.assets
-        if asset.platform == "windows" and asset.rocm
-    ]
-    packs: list[Pack | None] = [None, *packs_for(case.request.target, matrix.pack)]
-    wheels = [row for row in matrix.torch if row.cuda] if case.request.torch else []
-    marks = verdicts.marks(
-        case,
-        len(sdks),
-        (
-            verdicts.versions("rocm", [row.version for row in sdks]),
-            _archive_finder(archives),
-            lambda row: [0] if row.pack == "none" else None,
-            verdicts.versions("torch", [row.version for row in wheels]),
-        ),
-    )
-    members = _members(sdks)
+    shelf = case.matrix.kept("zluda", _shelf)
+    marks = verdicts.Marks(shelf.placed, case)
+    archives = Made(len(shelf.archives), lambda n: _archive(shelf.archives[n], marks.of(1, n), case))
+    packs: list[Pack | None] = [None, *shelf.packs.get(case.request.target, ())]
     good = good_sets(case)
     slots = [
         Slot(
             name="zluda",
             rule="build",
-            options=tuple(_archive(each, marks.of(1, n), members, case) for n, each in enumerate(archives)),
+            options=archives,
+            joined=lambda release: [archives[n] for n in shelf.archives_for.get(release, ())],
         ),
         Slot(
             name="libraries",
             rule="pack",
-            options=tuple(_pack(each, marks.of(2, n), case) for n, each in enumerate(packs)),
+            options=tuple(_pack(each, marks.of(2, n)) for n, each in enumerate(packs)),
         ),
     ]
     if case.request.torch:
-        options = tuple(_wheel(each, marks.of(3, n), case) for n, each in enumerate(wheels))
+        options = tuple(_wheel(each, marks.of(3, n), case) for n, each in enumerate(shelf.wheels))
         slots.append(Slot(name="torch", rule="wheels", options=options, rank=_wheel_rank(good)))
     promised = promises(case)
     fetchable = {series(version) for pack in packs if pack and pack.url for version in pack.rocm}
-    index = verdicts.VersionIndex([row.version for row in sdks])
-    named_sdks = {number for each in good for number in index.allowed(each.rocm)}
+    named_sdks = {number for each in good for number in shelf.sdks.allowed(each.rocm)}
     return Problem(
         roots=tuple(
             _sdk(each, marks.of(0, n), promised, fetchable, n in named_sdks, case)
-            for n, each in enumerate(sdks)
+            for n, each in enumerate(case.matrix.hip_sdk)
         ),
         slots=tuple(slots),
         bad=marks.bad,
@@ -100,15 +98,55 @@ def problem(case: Case) -> Problem:
     )
 
 
-def packs_for(target: str, packs: Sequence[Pack]) -> list[Pack]:
-    """Return the rocBLAS packs for a target, with whichever features; Windows has them one way only."""
-    return [
-        row
-        for row in packs
-        if row.kind == "rocblas"
-        and not row.absent
-        and target in (each.partition(":")[0] for each in row.targets)
+def _shelf(matrix: Matrix) -> Shelf:
+    archives = [
+        Archive(build=build, asset=asset)
+        for build in matrix.zluda
+        for asset in build.assets
+        if asset.platform == "windows" and asset.rocm
     ]
+    members = _members(matrix.hip_sdk)
+    options = tuple(_plain(archive, members) for archive in archives)
+    archives_for: dict[str, list[int]] = defaultdict(list)
+    for number, option in enumerate(options):
+        for release in option.fits:
+            archives_for[release].append(number)
+    builds = [row.version for row in matrix.zluda]
+    index = verdicts.VersionIndex(builds)
+    good: dict[str, list[tuple[GoodSet, Sequence[str]]]] = defaultdict(list)
+    for row in matrix.good_set:
+        if row.platform == "windows" and row.zluda:
+            allowed = [builds[number] for number in index.allowed(row.zluda)]
+            for target in row.targets:
+                good[target].append((row, allowed))
+    packs: dict[str, list[Pack]] = defaultdict(list)
+    for pack in matrix.pack:
+        if pack.kind == "rocblas" and not pack.absent:
+            # With whichever features: Windows has them one way only.
+            for target in {each.partition(":")[0] for each in pack.targets}:
+                packs[target].append(pack)
+    wheels = tuple(row for row in matrix.torch if row.cuda)
+    finders = (
+        verdicts.versions("rocm", [row.version for row in matrix.hip_sdk]),
+        _archive_finder(archives),
+        lambda row: [0] if row.pack == "none" else None,
+        verdicts.versions("torch", [row.version for row in wheels]),
+    )
+    return Shelf(
+        archives=options,
+        archives_for=archives_for,
+        wheels=wheels,
+        packs=packs,
+        sdks=verdicts.VersionIndex([row.version for row in matrix.hip_sdk]),
+        promises=_promises(matrix),
+        good=good,
+        placed=verdicts.placed(matrix.verdict, "windows", finders),
+    )
+
+
+def packs_for(target: str, matrix: Matrix) -> Sequence[Pack]:
+    """Return the rocBLAS packs for a target."""
+    return matrix.kept("zluda", _shelf).packs.get(target, ())
 
 
 def _members(sdks: Sequence[HipSdk]) -> dict[str, list[str]]:
@@ -122,21 +160,26 @@ def _members(sdks: Sequence[HipSdk]) -> dict[str, list[str]]:
     return found
 
 
-def promises(case: Case) -> dict[str, Support]:
+def promises(case: Case) -> Mapping[str, Support]:
     """Return what each HIP SDK does for the target, by its series, from who knows it best."""
-    found = [
-        row
-        for row in case.matrix.support
-        if row.platform == "windows" and not row.channel and case.request.target in row.targets
-    ]
-    found.sort(key=lambda row: (STATUS_RANK[row.status], row.source), reverse=True)
-    return {row.rocm: row for row in found}
+    return case.matrix.kept("zluda", _shelf).promises.get(case.request.target, {})
+
+
+def _promises(matrix: Matrix) -> dict[str, dict[str, Support]]:
+    """Return what each HIP SDK does for each target."""
+    rows = [row for row in matrix.support if row.platform == "windows" and not row.channel]
+    rows.sort(key=lambda row: (STATUS_RANK[row.status], row.source), reverse=True)
+    found: dict[str, dict[str, Support]] = defaultdict(dict)
+    for row in rows:
+        for target in row.targets:
+            found[target][row.rocm] = row
+    return found
 
 
 def _sdk(
     row: HipSdk,
     marks: tuple[Rules, Rules],
-    promised: dict[str, Support],
+    promised: Mapping[str, Support],
     fetchable: set[str],
     is_named: bool,
     case: Case,
@@ -175,18 +218,10 @@ CHANNEL = "hip-sdk"
 
 def good_sets(case: Case) -> list[GoodSet]:
     """Return the sets that the apps' makers name for the target, with a build that is asked for."""
-    request = case.request
-    wanted = wish(request.zluda, "--zluda")
-    asked = [build.version for build in case.matrix.zluda if wanted.meets(build.version)]
-    builds = verdicts.VersionIndex(asked)
-    return [
-        good
-        for good in case.matrix.good_set
-        if good.platform == "windows"
-        and good.zluda
-        and request.target in good.targets
-        and builds.allowed(good.zluda)
-    ]
+    shelf = case.matrix.kept("zluda", _shelf)
+    wanted = wish(case.request.zluda, "--zluda")
+    named = shelf.good.get(case.request.target, ())
+    return [good for good, builds in named if any(map(wanted.meets, builds))]
 
 
 def named(row: HipSdk, case: Case) -> list[GoodSet]:
@@ -210,16 +245,9 @@ def _archive_finder(archives: Sequence[Archive]) -> verdicts.Finder:
     return find
 
 
-def _archive(
-    archive: Archive, marks: tuple[Rules, Rules], members: dict[str, list[str]], case: Case
-) -> Option:
+def _plain(archive: Archive, members: Mapping[str, Sequence[str]]) -> Option:
+    """Return an archive as an option, as it is without a request."""
     build, asset = archive.build, archive.asset
-    rules = set()
-    if not wish(case.request.zluda, "--zluda").meets(build.version):
-        rules.add("zluda")
-    if build.driver and case.driver and not allows(build.driver, case.driver):
-        rules.add("driver")
-    breaks, hits = marks
     rank = (
         not build.preferred,
         asset.flavour == "nightly",
@@ -229,10 +257,22 @@ def _archive(
         asset.name,
     )
     fits = frozenset(release for name in asset.rocm for release in members.get(name, ()))
-    return Option(part=archive, rank=rank, breaks=breaks | rules, hits=hits, fits=fits)
+    return Option(part=archive, rank=rank, fits=fits)
 
 
-def _pack(row: Pack | None, marks: tuple[Rules, Rules], case: Case) -> Option:
+def _archive(plain: Option, marks: tuple[Rules, Rules], case: Case) -> Option:
+    build: ZludaBuild = plain.part.build
+    breaks, hits = marks
+    if not wish(case.request.zluda, "--zluda").meets(build.version):
+        breaks |= {"zluda"}
+    if build.driver and case.driver and not allows(build.driver, case.driver):
+        breaks |= {"driver"}
+    if not breaks and not hits:
+        return plain
+    return Option(part=plain.part, rank=plain.rank, fits=plain.fits, breaks=breaks, hits=hits)
+
+
+def _pack(row: Pack | None, marks: tuple[Rules, Rules]) -> Option:
     breaks, hits = marks
     if row is None:
         return Option(part=None, rank=(-1,), breaks=breaks, hits=hits, fits=frozenset([_OWN]))
@@ -245,8 +285,7 @@ def _pack(row: Pack | None, marks: tuple[Rules, Rules], case: Case) -> Option:
         row.asset,
         row.rocm,
     )
-    fits = frozenset(series(version) for version in row.rocm)
-    return Option(part=row, rank=rank, breaks=breaks, hits=hits, fits=fits)
+    return Option(part=row, rank=rank, fits=frozenset(series(version) for version in row.rocm))
 
 
 def _wheel(row: TorchSet, marks: tuple[Rules, Rules], case: Case) -> Option:

@@ -206,7 +206,7 @@ def _no_build(sdk: HipSdk, archive: Archive, case: Case) -> Rejection:
 def _no_pack(sdk: HipSdk, case: Case) -> Rejection:
     target = case.request.target
     release = series(sdk.version)
-    there = packs_for(target, case.matrix.pack)
+    there = packs_for(target, case.matrix)
     absent = sorted(
         (row.note, row.source)
         for row in case.matrix.pack
