@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gc
 import json
-import statistics
 import sys
 import time
 from dataclasses import replace
@@ -60,8 +59,8 @@ def main() -> int:
     found = {
         "resolve_ms": [milliseconds(request, matrix, 25) for request in POSSIBLE],
         "explain_ms": [milliseconds(request, matrix, 15) for request in IMPOSSIBLE],
-        "large_resolve_ms": [milliseconds(request, large, 3) for request in POSSIBLE],
-        "large_explain_ms": [milliseconds(request, large, 3) for request in IMPOSSIBLE],
+        "large_resolve_ms": [milliseconds(request, large, 5) for request in POSSIBLE],
+        "large_explain_ms": [milliseconds(request, large, 5) for request in IMPOSSIBLE],
         "rows": rows_of(matrix),
         "large_rows": rows_of(large),
     }
@@ -70,7 +69,7 @@ def main() -> int:
 
 
 def milliseconds(request: Request, matrix: Matrix, repetitions: int) -> float:
-    """Return the median time until the best set, or the explanation with its suggestions, is there."""
+    """Return the least time until the best set, or the explanation with its suggestions, is there."""
     times = []
     for _ in range(repetitions):
         start = time.perf_counter()
@@ -80,7 +79,7 @@ def milliseconds(request: Request, matrix: Matrix, repetitions: int) -> float:
             if request in POSSIBLE:
                 raise
         times.append((time.perf_counter() - start) * 1000)
-    return statistics.median(times)
+    return min(times)  # what else the machine does can only add
 
 
 def rows_of(matrix: Matrix) -> int:

@@ -74,6 +74,8 @@ class TestWords:
             (("create", "x", "--torch", "2", "--no-torch"), "exclude each other"),
             (("create", "x", "--rocm", "abc"), "`abc` is no version for --rocm"),
             (("create", "x", "--from", "a.lock", "--rocm", "5.7"), "--from names the whole set"),
+            (("create", "x", "--rocm", ">=" + "9" * 5000), "it is longer than 200 characters"),
+            (("matrix", "--torch", "9" * 5000), "it is longer than 200 characters"),
             (("create", "x", "--platform", "amiga"), "--platform"),
             (("verify", "x", "--upto", "moon"), "'moon' is not one of 'files'"),
             (("verify", "x", "--timeout", "0"), "--timeout"),

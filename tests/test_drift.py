@@ -224,6 +224,16 @@ def place(mini: Mini) -> Mini:
     return mini
 
 
+def test_data_that_does_not_load_is_no_drift(place: Mini, tmp_path: Path) -> None:
+    newer = tmp_path / "newer" / "newer.toml"
+    newer.parent.mkdir()
+    newer.write_text("schema = 2")
+    env = {**os.environ, **place.env, "ROCENV_PROFILES": str(newer.parent)}
+    done = subprocess.run([sys.executable, str(SCRIPT)], env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert f"`{newer}` has schema 2" in done.stderr
+
+
 def check(place: Mini, *options: str, **env: str) -> tuple[int, dict[str, Any]]:
     done = subprocess.run(
         [sys.executable, str(SCRIPT), "--json", *options],

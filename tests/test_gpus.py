@@ -96,3 +96,10 @@ def test_no_gpu_is_an_answer(root: Root) -> None:
     assert [gpu["target"] for gpu in document(root, ROCENV_TARGET="gfx90a:xnack-")["gpus"]] == ["gfx90a"]
     done = gpus(root, ROCENV_TARGET="")
     assert done.stdout == "none is used: ROCENV_TARGET is set to nothing, which stands for no GPU\n"
+
+
+def test_a_long_name_is_cut_in_the_table_only(root: Root) -> None:
+    root.kernel().gpu(1, 0x73BF, 100300)
+    root.put("sys/bus/pci/devices/0000:01:00.0/product_name", "Radeon Name " * 12)
+    assert document(root)["gpus"][0]["name"] == ("Radeon Name " * 12).strip()
+    assert max(map(len, gpus(root).stdout.splitlines())) < 140

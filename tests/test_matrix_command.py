@@ -143,3 +143,13 @@ class TestExplain:
         document = json.loads(run(home, "explain", "gfx1300", "--json").stdout)
         assert document["error"] == "thing-unknown"
         assert document["hints"]
+
+
+@pytest.mark.parametrize(
+    "thing", ["gfx\x1b[31m9", "\x1b]0;title\x07", "x" * 100_000, "rocm-" + "9" * 100_000]
+)
+def test_what_nobody_knows_is_repeated_in_short_and_without_commands(home: Path, thing: str) -> None:
+    done = run(home, "explain", thing)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "nothing is known about `" in done.stderr
+    assert all(line.isprintable() and len(line) < 400 for line in done.stderr.splitlines())

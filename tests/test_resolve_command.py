@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -114,6 +115,17 @@ def test_a_driver_that_is_no_version(tmp_path: Path, driver: str) -> None:
     assert ("is no version for --driver" in done.stderr) is bool(driver)
 
 
+def test_on_windows_the_commands_are_for_windows(mini: Mini) -> None:
+    del mini.env["ROCENV_PROFILES"], mini.env["ROCENV_TARGET"]
+    Root(mini.sysroot).windows({"device": 0, "name": "AMD Radeon RX 6750 XT", "gcnArchName": "gfx1031"})
+    found = plan(mini.run("resolve", "--rocm", "6.1", "--zluda", "--json"))
+    assert (found["platform"], found["target"]) == ("windows", "gfx1031")
+    done = mini.run("resolve", "--rocm", "6.1", "--zluda", "3.8.3")
+    assert "hint: rocenv resolve --rocm 6.1 --zluda 3.8.4 --torch --target gfx1031" in done.stderr
+    done = mini.run("resolve", "--platform", "linux", "--rocm", "6.2", "--target", "gfx1201")
+    assert "hint: rocenv resolve --platform linux --rocm 7.2.4 --target gfx1201" in done.stderr
+
+
 def test_a_set_whose_files_cannot_be_listed_is_shown_and_says_so(tmp_path: Path) -> None:
     done = shipped(tmp_path, "--target", "gfx942", "--json")
     found = plan(done)
@@ -165,6 +177,54 @@ def test_the_igpu_beside_the_card_is_hidden_in_the_env(mini: Mini) -> None:
     assert "HIP_VISIBLE_DEVICES=1 in the env hides the iGPU" in done.stderr
     other = plan(mini.run("resolve", "--rocm", "5.7", "--target", "gfx1030", "--json"))
     assert "HIP_VISIBLE_DEVICES" not in other["environment"], "that env is not for this machine's card"
+
+
+def test_the_igpu_is_hidden_also_for_the_card_that_is_not_the_best(mini: Mini) -> None:
+    del mini.env["ROCENV_TARGET"]
+    root = Root(mini.sysroot).kernel().cpu().gpu(1, 0x1681, 100305, units=6)
+    root.gpu(2, 0x744C, 110000, units=96).gpu(3, 0x73BF, 100300, memory=8 << 30)
+    (mini.root / "profiles" / "gpus.toml").write_text(_GPUS)
+    found = plan(mini.run("resolve", "--rocm", "5.7", "--target", "gfx1030", "--json"))
+    assert found["environment"]["HIP_VISIBLE_DEVICES"] == "2,1", "its own card first: programs take the first"
+
+
+def test_numbers_of_gpus_are_those_of_the_machine_that_a_lock_is_built_on(mini: Mini) -> None:
+    del mini.env["ROCENV_TARGET"]
+    here = Root(mini.sysroot).kernel().cpu().gpu(1, 0x1681, 100305, units=6).gpu(2, 0x744C, 110000, units=96)
+    (mini.root / "profiles" / "gpus.toml").write_text(_GPUS)
+    assert mini.run("create", "one", "--rocm", "5.7", "--no-verify").returncode == 0
+    lock = mini.root / "one.lock"
+    assert mini.run("lock", "one", "-o", str(lock)).returncode == 0
+    argv = ("create", "two", "--from", str(lock), "--dry-run", "--json")
+    assert plan(mini.run(*argv))["environment"]["HIP_VISIBLE_DEVICES"] == "1"
+    assert "HIP_VISIBLE_DEVICES" not in plan(mini.run(*argv, ROCENV_TARGET=""))["environment"]
+    shutil.rmtree(here.path / "sys")
+    here.gpu(1, 0x744C, 110000, units=96).gpu(2, 0x1681, 100305, units=6)
+    assert plan(mini.run(*argv))["environment"]["HIP_VISIBLE_DEVICES"] == "0"
+
+
+def test_a_lock_from_anywhere_says_nothing_to_the_terminal(mini: Mini) -> None:
+    mini.create("one", "--rocm", "5.7")
+    lock = json.loads(mini.run("lock", "one").stdout)
+    lock["notes"] = ["harmless \x1b[2J\x1b]0;title\x07"]
+    lock["components"][0]["why"] = "\x1b[31mred"
+    path = mini.root / "foreign.lock"
+    path.write_text(json.dumps(lock))
+    dry = mini.run("create", "two", "--from", str(path), "--dry-run")
+    assert dry.returncode == 0, dry.stderr
+    assert "harmless ?[2J?]0;title?" in dry.stdout
+    done = mini.run("create", "two", "--from", str(path), "--no-verify")
+    assert "harmless ?[2J" in done.stderr
+    assert "\x1b" not in dry.stdout + dry.stderr + done.stdout + done.stderr
+
+
+def test_the_target_of_an_env_can_be_named_where_an_override_makes_it_another(mini: Mini) -> None:
+    (mini.root / "profiles" / "override.toml").write_text(OVERRIDE.format(verdict="ok"))
+    argv = ("create", "demo", "--rocm", "5.7", "--target", "gfx1036", "--no-verify")
+    assert mini.run(*argv).returncode == 0
+    for more in ((), ("--target", "gfx1036"), ("--target", "gfx1100")):
+        done = mini.run("verify", "demo", "--upto", "files", "--json", *more)
+        assert (done.returncode, json.loads(done.stdout)["target"]) == (0, "gfx1100"), more
 
 
 _ROW = 'status = "tested"\nsource = "tests"\nchecked = "2026-11-20"\n'

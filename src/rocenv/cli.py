@@ -133,7 +133,9 @@ def _show(error: RocenvError, *, wants_json: bool) -> None:
         lines += _reasons(error.rejections)
     if error.hints:
         lines += ["", *(f"hint: {hint}" for hint in error.hints)]
-    sys.stderr.write("\n".join(lines) + "\n")
+    from rocenv.commands.world import harmless
+
+    sys.stderr.write(harmless("\n".join(lines)) + "\n")
     if wants_json:
         _print_json(error_json(error))
 

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 from rocenv.codec import from_plain, load_json, to_plain
 from rocenv.errors import DataError
-from rocenv.model import Lock
+from rocenv.model import VISIBLE, Lock
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
-    from rocenv.model import Artifact, Component
+    from rocenv.model import Artifact, Component, EnvChange
     from rocenv.sources import Work
 
 LOCK_SCHEMA = 1
@@ -90,6 +91,15 @@ def relocated(lock: Lock, work: Work) -> Lock:
             artifacts.append(artifact)
         components.append(replace(component, artifacts=tuple(artifacts)))
     return replace(lock, components=tuple(components))
+
+
+def on_this_machine(lock: Lock, changes: Sequence[EnvChange]) -> Lock:
+    """Return a lock with what this machine needs in the environment, not what the one it comes from did."""
+    kept = tuple(change for change in lock.environment if change.name != VISIBLE or change.action != "set")
+    dropped = (VISIBLE,) if kept != lock.environment else ()
+    own = {change.name for change in changes}
+    watched = tuple(name for name in dict.fromkeys((*lock.watched, *dropped)) if name not in own)
+    return replace(lock, environment=(*kept, *changes), watched=watched)
 
 
 def artifacts_of(lock: Lock) -> tuple[Artifact, ...]:

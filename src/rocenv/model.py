@@ -99,9 +99,13 @@ class Request:
 class Machine:
     """What a set has to live with on the machine it is for; "" = not known."""
 
+    platform: str = "linux"  # of the machine that commands are given on
     glibc: str = ""  # "2.36"
     kernel: str = ""  # "6.8.0-45-generic"
     driver: str = ""  # the kernel driver on Linux, the display driver on Windows
+
+
+VISIBLE = "HIP_VISIBLE_DEVICES"  # holds numbers of GPUs, which are those of one machine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -102,9 +102,11 @@ def verify(
         RocenvError: `save_dir` cannot be made or written to, or there is no room for temporary files.
     """
     record = prefix.record()
+    if target in ("", record.lock.target):
+        target = record.lock.code_target  # the GPU of the set, as an override makes it look
     with ExitStack() as stack:
         work_dir = _work_dir(save_dir, stack)
-        probe = _probe(prefix, record, c_library, target or record.lock.code_target, work_dir, timeout_s)
+        probe = _probe(prefix, record, c_library, target, work_dir, timeout_s)
         wanted = [rung for rung in probe.rungs if RUNGS.index(rung) <= RUNGS.index(upto)]
         results = run_ladder(
             probe, wanted, files=lambda: _files_rung(prefix, record, progress), report=report

@@ -77,7 +77,7 @@ class TestDoesMyCardWork:
 class TestWhyNot61:
     def test_release(self, read: Read) -> None:
         text = read("6.1")
-        assert "Linux torch 2.4 to 2.6 is built for it" in text
+        assert "Linux torch 2.4 to 2.6 has wheels for it" in text
         assert "HIP SDK 6.1.2 goes with ZLUDA 3.8.post1 to 3.8.4 of lshqqytiger" in text
         assert "not with 3.9.5, which the apps take today" in text
         assert "takes it only with `--rocm 6.1`: by itself it takes" in text
@@ -178,6 +178,10 @@ class TestNames:
         assert caught.value.exit_code == 1
         assert any("upgrade rocenv" in hint for hint in caught.value.hints)
         assert any("rocenv gpus" in hint for hint in caught.value.hints)
+
+    def test_the_override_says_when_rocenv_sets_it(self, read: Read) -> None:
+        text = read("HSA_OVERRIDE_GFX_VERSION")
+        assert "set in an env where a set has no kernels for the target" in text
 
     def test_slip_names_what_is_near(self, matrix: Matrix) -> None:
         with pytest.raises(RocenvError) as caught:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rocenv.errors import RocenvError
 from rocenv.host.gpu import split_target, target_age, target_name
 from tests.host.roots import GIB, NODES, Root
 from tests.users import unprivileged
@@ -60,7 +61,7 @@ def test_the_card_is_used_and_the_igpu_with_more_memory_hidden(root: Root, look:
     assert [gpu.integrated for gpu in host.gpus] == [True, False]
     assert [gpu.memory_bytes for gpu in host.gpus] == [48 * GIB + GIB // 2, 24 * GIB]
     assert [gpu.compute_units for gpu in host.gpus] == [2, 96]
-    assert (host.selected, host.visible_devices) == (1, "1")
+    assert (host.selected, host.visible_devices()) == (1, "1")
     assert host.why == "GPU 1 (gfx1100) comes before GPU 0 (gfx1036), which is part of the CPU"
 
 
@@ -167,7 +168,7 @@ def test_a_card_that_cannot_compute_gives_way_to_an_igpu(root: Root, look: Look)
     host = look()
     assert (targets(host), host.selected) == (["gfx1036", "gfx803"], 0)
     assert host.why == "GPU 0 (gfx1036) is the only one that can compute"
-    assert host.visible_devices == "", "an iGPU that is used must not be hidden"
+    assert host.visible_devices() == "", "an iGPU that is used must not be hidden"
 
 
 def test_a_node_that_the_driver_gave_up_on(root: Root, look: Look) -> None:
@@ -258,7 +259,7 @@ def test_a_container_without_the_devices(root: Root, look: Look) -> None:
     (root.path / "dev/kfd").unlink()
     host = look()
     assert [gpu.state for gpu in host.gpus] == ["barred", "barred"]
-    assert (host.selected, host.visible_devices) == (1, "1"), "as it will be once it was given them"
+    assert (host.selected, host.visible_devices()) == (1, "1"), "as it will be once it was given them"
     assert "`/dev/kfd` is not there" in host.why
     assert "--device /dev/kfd --device /dev/dri" in host.remedies[0]
 
@@ -390,7 +391,7 @@ def test_the_variable_stands_in_for_the_machine(
     assert [gpu.target for gpu in host.gpus] == targets
     assert host.selected == selected
     assert "ROCENV_TARGET" in host.why
-    assert host.visible_devices == "", "nothing is known about the numbers of GPUs that were only named"
+    assert host.visible_devices() == "", "nothing is known about the numbers of GPUs that were only named"
 
 
 @pytest.mark.parametrize(
@@ -412,3 +413,45 @@ def test_an_override_left_in_the_environment(
     notes = look().notes
     assert len(notes) == bool(expected)
     assert all(expected in note and "`unset HSA_OVERRIDE_GFX_VERSION`" in note for note in notes)
+
+
+@pytest.mark.parametrize("said", ["GFX1100", "rtx4090", "gfx\x1b[31m1100", "gfx1100,rm -rf /", "gfx\udcff"])
+def test_a_variable_that_names_no_target_is_an_error(
+    root: Root, look: Look, monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    monkeypatch.setenv("ROCENV_TARGET", said)
+    with pytest.raises(RocenvError, match="in ROCENV_TARGET is no target") as caught:
+        look()
+    assert caught.value.code == "target-unknown"
+    assert caught.value.message.isprintable()
+
+
+def test_what_cannot_be_listed_is_not_called_absent(root: Root, look: Look) -> None:
+    assert look().why == "there is no AMD GPU here"
+    root.put("sys/bus/pci/devices", "no folder")
+    assert look().why.startswith("whether there is an AMD GPU here is not known: `/sys/bus/pci/devices`")
+
+
+@pytest.mark.parametrize("name", ["nowhere", "proc/version", "x" * 300])
+def test_a_root_that_is_no_folder_is_named(
+    root: Root, look: Look, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    root.kernel()
+    monkeypatch.setenv("ROCENV_SYSROOT", str(root.path / name))
+    why = look().why
+    assert why.startswith(f"ROCENV_SYSROOT names `{root.path}"[:120])
+    assert why.endswith("`, which is no folder")
+
+
+def test_no_word_of_the_machine_reaches_a_terminal_as_a_command(root: Root, look: Look) -> None:
+    root.kernel("6\x1b[2J").gpu(1, RX_7900, 110000).card("0000:09:00.0", 0x1234, driver="x\x1b]0;y\x07")
+    root.put("sys/bus/pci/devices/0000:01:00.0/product_name", "\x1b[31m\u202eRX\n" + "7" * 5000)
+    host = look()
+    texts = [*(gpu.name + gpu.why_not + gpu.features for gpu in host.gpus), host.why, host.driver.kernel]
+    assert all(text.isprintable() and len(text) < 500 for text in texts), texts
+    assert host.gpus[0].name.startswith("?[31m?RX 777")
+
+
+def test_the_only_one_of_amd_is_not_called_the_only_one(root: Root, look: Look) -> None:
+    root.kernel().gpu(1, RX_7900, 110000).card("0000:09:00.0", 0x2684, vendor=0x10DE, driver="nvidia")
+    assert look().why == "GPU 0 (gfx1100) is the only one of AMD, beside NVIDIA"

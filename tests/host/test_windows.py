@@ -48,7 +48,7 @@ def test_hips_order_counts_and_the_card_is_used(root: Root, look: Look) -> None:
         ("gfx1103", True, 0),
         ("gfx1030", False, 1),
     ]
-    assert (host.selected, host.visible_devices) == (1, "1")
+    assert (host.selected, host.visible_devices()) == (1, "1")
 
 
 def test_what_each_side_knows_is_put_together(root: Root, look: Look) -> None:
@@ -89,7 +89,7 @@ def test_without_hip_the_display_drivers_tell_the_targets(root: Root, look: Look
 def test_without_hip_nothing_is_hidden_by_a_guessed_number(root: Root, look: Look) -> None:
     root.windows(controllers=[adapter("AMD Radeon 780M Graphics"), adapter("AMD Radeon RX 6800")])
     host = look()
-    assert (host.selected, host.visible_devices) == (1, "")
+    assert (host.selected, host.visible_devices()) == (1, "")
     assert any("not known" in note for note in host.notes)
 
 
@@ -190,3 +190,32 @@ def test_hip_itself_is_asked_in_a_child(tmp_path: Path) -> None:
         ("AMD Radeon RX 6800", 16 * GIB),
     ]
     assert '"error 100"' in asked(NO_DEVICE="1").stdout
+
+
+def test_adapters_that_cannot_be_understood_are_not_called_absent(root: Root, look: Look) -> None:
+    root.windows()
+    assert look().why == "there is no AMD GPU here"
+    root.put("windows/video_controllers.json", "no JSON")
+    assert "video_controllers.json` cannot be read" in look().why
+
+
+def test_files_that_powershell_wrote_begin_with_a_mark(root: Root, look: Look) -> None:
+    text = json.dumps([adapter("AMD Radeon RX 6800", "73BF")])
+    root.windows().put("windows/video_controllers.json", f"\ufeff{text}")
+    assert [gpu.target for gpu in look().gpus] == ["gfx1030"]
+    root.windows(said="\ufeffdevice# 0\nName: AMD Radeon RX 6800\n")
+    assert [gpu.source for gpu in look().gpus] == ["HIP"]
+
+
+def test_words_and_numbers_that_no_adapter_has(root: Root, look: Look) -> None:
+    root.windows(controllers=[adapter("AMD Radeon \x1b[31m\ud800 RX 6800", "73BF", AdapterRAM=10**400)])
+    host = look()
+    assert host.gpus[0].vram_bytes is None
+    assert host.gpus[0].name == "AMD Radeon ?[31m? RX 6800"
+
+
+def test_gpus_that_may_be_igpus_are_in_no_known_order_without_hip(root: Root, look: Look) -> None:
+    root.windows(controllers=[adapter("AMD Radeon(TM) Graphics"), adapter("AMD Radeon RX 6800", "73BF")])
+    host = look()
+    assert (host.selected, host.visible_devices()) == (1, "")
+    assert any("which numbers it gives to these GPUs is not known" in note for note in host.notes)

@@ -37,6 +37,28 @@ TARGET_FIELDS = [
     ("torch", "targets"),
     ("verdict", "targets"),
 ]
+VERSIONS = [
+    ("release", "version"),
+    ("rocm", "version"),
+    ("rocm", "glibc"),
+    ("support", "rocm"),
+    ("system_kernel", "rocm"),
+    ("torch", "version"),
+    ("torch", "rocm"),
+    ("torch", "python"),
+    ("rocm_wheels", "version"),
+    ("rocm_wheels", "python"),
+    ("rocm_wheels", "torch"),
+    ("hip_sdk", "version"),
+    ("zluda", "version"),
+    ("pack", "rocm"),
+    ("good_set", "python"),
+    ("driver_pair", "drivers"),
+    ("driver_pair", "rocm"),
+    ("driver_train", "rocm"),
+    ("display_driver", "version"),
+]
+
 SPECIFIERS = [
     ("good_set", "driver"),
     ("good_set", "rocm"),
@@ -120,10 +142,16 @@ def test_an_asset_may_be_for_a_series_or_for_all_of_a_major_release(tmp_path: Pa
 # ---------------------------------------------------------------- versions and ranges
 
 
-@pytest.mark.parametrize("table", ["rocm", "torch", "rocm_wheels", "hip_sdk", "zluda"])
-def test_a_version_that_is_none(table: str, tmp_path: Path) -> None:
-    said = rf"`version`: `latest` is no version \(`.*1\.toml: {table}\[0\]`\)"
-    refused(tmp_path, said, (table, example(table, version="latest")))
+@pytest.mark.parametrize(("table", "field"), VERSIONS)
+def test_a_version_that_is_none(table: str, field: str, tmp_path: Path) -> None:
+    latest: Any = "latest" if get_type_hints(TABLES[table])[field] is str else ["latest"]
+    said = rf"`{field}`: `latest` is no version \(`.*1\.toml: {table}\[0\]`\)"
+    refused(tmp_path, said, (table, example(table, **{field: latest})))
+
+
+def test_a_pattern_that_cannot_be_searched(tmp_path: Path) -> None:
+    said = r"`pattern`: `RX \(` is no regular expression: .* \(`.*1\.toml: gpu_name\[0\]`\)"
+    refused(tmp_path, said, ("gpu_name", example("gpu_name", pattern="RX (")))
 
 
 @pytest.mark.parametrize(("table", "field"), SPECIFIERS)

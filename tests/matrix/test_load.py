@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from rocenv.errors import DataError
-from rocenv.matrix.load import TABLES, load
+from rocenv.matrix.load import MOST_BYTES, TABLES, load
 from tests.matrix.data import BASE, example, loaded, text, write
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class TestEveryTable:
         with pytest.raises(DataError, match=rf"1\.toml: {table}\[0\]` has no source"):
             loaded(tmp_path, (table, example(table, source=source)))
 
-    @pytest.mark.parametrize("day", ["", " ", "today", "20.11.2026"])
+    @pytest.mark.parametrize("day", ["", " ", "today", "20.11.2026", "2026-11-31"])
     def test_a_row_that_was_checked_on_no_day(self, table: str, day: str, tmp_path: Path) -> None:
         with pytest.raises(DataError, match=rf"`checked` in `.*1\.toml: {table}\[0\]` is '.*', not a day"):
             loaded(tmp_path, (table, example(table, checked=day)))
@@ -80,6 +81,9 @@ def test_a_value_of_the_wrong_kind(table: str, values: dict[str, Any], said: str
         ("schema = 1", "schema = 2", r"1\.toml` has schema 2; this rocenv reads schema 1"),
         ("schema = 1", 'schema = "1"', r"1\.toml` has schema '1'"),
         ("schema = 1", "", r"1\.toml` has schema None"),
+        ("schema = 1", "schema = true", r"1\.toml` has schema True"),
+        ("schema = 1", f"schema = 0x{'f' * 5000}", r"cannot read `.*1\.toml`"),
+        ("[[pci]]", "a = " + "[" * 100_000, r"cannot read `.*1\.toml`: its values are nested too deeply"),
         ("[[pci]]", "[[pc]]", r"unknown table `pc` in `.*1\.toml`"),
         ("[[pci]]", "[pci]", r"`pci` in `.*1\.toml` is not a list of tables"),
         ("[[pci]]", "pci = [7]\n[[watched]]", r"1\.toml: pci\[0\]` is a int, not a dict"),
@@ -102,6 +106,46 @@ def test_a_newer_schema_comes_with_the_way_to_read_it(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"newer\.toml` has schema 2") as caught:
         load(tmp_path)
     assert "upgrade" in caught.value.hints[0]
+
+
+def test_a_file_of_windows_is_read(tmp_path: Path) -> None:
+    """Its editors write a byte order mark and two characters for the end of a line."""
+    whole = text([("pci", example("pci"))]).replace("\n", "\r\n")
+    (write(tmp_path, BASE) / "notepad.toml").write_bytes(b"\xef\xbb\xbf" + whole.encode())
+    assert len(load(tmp_path).pci) == 1
+
+
+@pytest.mark.parametrize("leads_to", ["loop.toml", "nowhere.toml"])
+def test_a_link_that_leads_to_no_file(leads_to: str, tmp_path: Path) -> None:
+    (write(tmp_path, BASE) / "loop.toml").symlink_to(leads_to)
+    with pytest.raises(DataError, match=r"cannot read `.*loop\.toml`: no file, or a link") as caught:
+        load(tmp_path)
+    assert "move its file away" in caught.value.hints[0], "every error says what to do next"
+
+
+def test_what_never_ends_is_not_opened(tmp_path: Path) -> None:
+    os.mkfifo(write(tmp_path, BASE) / "pipe.toml")
+    with pytest.raises(DataError, match=r"cannot read `.*pipe\.toml`"):
+        load(tmp_path)
+
+
+def test_a_file_that_is_far_too_long(tmp_path: Path) -> None:
+    with (write(tmp_path, BASE) / "long.toml").open("wb") as file:
+        file.truncate(MOST_BYTES + 1)
+    with pytest.raises(DataError, match=r"cannot read `.*long\.toml`: it has more than"):
+        load(tmp_path)
+
+
+def test_a_folder_may_be_called_like_a_file_and_links_to_folders_are_not_followed(tmp_path: Path) -> None:
+    write(tmp_path / "mine.toml", BASE)
+    (tmp_path / "round").symlink_to(tmp_path)
+    assert len(load(tmp_path).channels) == 1
+
+
+def test_a_file_in_the_place_of_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "own").write_text("schema = 1")
+    with pytest.raises(DataError, match=r"cannot list the data files in `.*own`"):
+        load(write(tmp_path / "shipped", BASE), tmp_path / "own")
 
 
 def test_a_file_that_is_not_utf_8(tmp_path: Path) -> None:

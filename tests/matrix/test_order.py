@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rocenv.matrix.load import TABLES, data_files, load
+from rocenv.matrix.folder import data_files
+from rocenv.matrix.load import TABLES, load
 from tests.matrix.data import BASE, example, write
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from rocenv.matrix.checks import series
-from rocenv.matrix.load import data_files, load
+from rocenv.matrix.folder import data_files
+from rocenv.matrix.load import load
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +47,7 @@ def shipped() -> Matrix:
 
 
 def tables() -> dict[str, list[Known]]:
-    found = {item.name: getattr(shipped(), item.name) for item in fields(shipped())}
+    found = {item.name: getattr(shipped(), item.name) for item in fields(shipped()) if item.init}
     return {name: list(rows.values() if hasattr(rows, "values") else rows) for name, rows in found.items()}
 
 
@@ -241,6 +242,16 @@ def test_a_torch_is_in_the_index_of_what_it_is_built_for() -> None:
         assert bool(row.targets) is bool(row.rocm), row
 
 
+def test_a_torch_has_kernels_for_no_target_that_the_rocblas_inside_has_none_for() -> None:
+    blas: dict[str, set[str]] = {}
+    for each in shipped().rocm:
+        if each.channel == "amd":
+            blas.setdefault(series(each.version), set()).update(each.blas)
+    for row in shipped().torch:
+        inside = blas.get(series(row.rocm))
+        assert inside is None or set(row.targets) <= inside, row
+
+
 def test_what_wheels_support_officially_is_among_their_targets() -> None:
     for row in shipped().rocm_wheels:
         assert row.targets, row
@@ -262,6 +273,32 @@ def test_each_archive_of_zluda_can_be_fetched() -> None:
             # A commit in the name of an archive is that of the build.
             commit = re.search(r"-([0-9a-f]{7})\.", asset.name)
             assert commit is None or row.commit.startswith(commit[1]), row
+
+
+# Archives for HIP 5 that ran on HIP SDK 6: no row of a build says that they are for it.
+ODD = {
+    "https://github.com/likelovewant/ROCmLibs-for-gfx1103-AMD780M-APU/issues/57",
+    "https://github.com/lshqqytiger/ZLUDA/issues/115",
+}
+
+
+def test_a_combination_that_works_is_one_of_an_archive_and_an_sdk_that_it_is_for() -> None:
+    from packaging.specifiers import SpecifierSet
+
+    sdks = [row.version for row in shipped().hip_sdk]
+    for row in shipped().verdict:
+        if row.verdict == "broken" or row.project != "lshqqytiger" or not row.rocm or row.source in ODD:
+            continue
+        fits = [
+            asset.name
+            for build in shipped().zluda
+            if build.project == row.project and SpecifierSet(row.zluda).contains(build.version, True)
+            for asset in build.assets
+            if not row.flavour or asset.flavour in row.flavour
+            for sdk in sdks
+            if series(sdk) in asset.rocm and SpecifierSet(row.rocm).contains(sdk)
+        ]
+        assert fits, row
 
 
 def test_one_build_is_the_preferred_one() -> None:

@@ -22,6 +22,7 @@ from rocenv.matrix.releases import (
     RocmSet,
     RocmWheels,
     Support,
+    SystemKernel,
     TorchSet,
     ZludaBuild,
 )
@@ -258,6 +259,16 @@ driver_pair = build(
 )
 
 
+system_kernel = build(
+    SystemKernel,
+    rocm=pick(SERIES),
+    os=pick(("ubuntu", "rhel")),
+    kernels=some(("5.10", "5.15", "6.8"), least=1),
+    backports=pick((False, False, True)),
+    **known,
+)
+
+
 def support(dice: random.Random) -> tuple[Support, ...]:
     """Of each target one level for each release, as the checks of the data require; maybe said twice."""
     found = []
@@ -330,6 +341,7 @@ matrices = strategy(
         verdict=rows(lambda dice: dice.choice((verdict, windows_verdict))(dice), _condition, 3, 0),
         good_set=rows(good_set, lambda row: (row.by, row.rocm, row.zluda, row.targets), 3, 0),
         driver_pair=rows(driver_pair, lambda row: (row.drivers, row.rocm), 3, 0),
+        system_kernel=rows(system_kernel, lambda row: (row.rocm, row.os), 3, 0),
         display_driver=just(tuple(map(_display_driver, DISPLAY_DRIVERS))),
     )
 )
@@ -376,6 +388,11 @@ windows_requests = strategy(
     )
 )
 linux_machines = strategy(
-    build(Machine, glibc=pick(("", "2.17", "2.39")), driver=often("", KERNEL_DRIVERS)),
+    build(
+        Machine,
+        glibc=pick(("", "2.17", "2.39")),
+        driver=often("", KERNEL_DRIVERS),
+        kernel=often("", ("5.4.0-173-generic", "5.10.6", "6.2.0", "6.11.0-29-generic")),
+    ),
 )
 windows_machines = strategy(build(Machine, driver=often("", DISPLAY_DRIVERS)))

@@ -237,7 +237,17 @@ def tested_with_driver(release: str, world: World) -> bool:
     pairs = world.matrix.driver_pair
     driver = world.driver
     heard = any(driver in row.drivers or release in row.rocm for row in pairs)
-    return not driver or not heard or any(driver in row.drivers and release in row.rocm for row in pairs)
+    if not driver:
+        return tested_on_kernel(release, world)
+    return not heard or any(driver in row.drivers and release in row.rocm for row in pairs)
+
+
+def tested_on_kernel(release: str, world: World) -> bool:
+    """Whether no release was tested on newer kernels only; kernels that carry newer drivers tell nothing."""
+    rows = [row for row in world.matrix.system_kernel if row.rocm == release and not row.backports]
+    kernels = [Version(kernel) for row in rows for kernel in row.kernels]
+    own = world.machine.kernel.partition("-")[0]
+    return not own or not kernels or Version(own).release[:2] >= min(kernels).release[:2]
 
 
 # ---------------------------------------------------------------- Windows with ZLUDA

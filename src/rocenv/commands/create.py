@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rocenv.commands.resolve import Asked, completed, plan_json, plan_text, request_options
+from rocenv.commands.resolve import Asked, completed, plan_json, plan_text, request_options, visible_gpus
 from rocenv.commands.verify import print_ladder, verdict_text
 from rocenv.commands.world import World, json_option, note, print_json
 from rocenv.errors import FetchError, RocenvError
@@ -94,13 +94,16 @@ def command(
 
 
 def _lock(asked: Asked, lock_file: Path | None, world: World) -> Lock:
-    from rocenv.lockfile import read_lock, relocated
+    from rocenv.host import detect
+    from rocenv.lockfile import on_this_machine, read_lock, relocated
 
     if lock_file is None:
         from rocenv.plan import make_plan
 
         return make_plan(asked.request, world.planning(), asked.machine, asked.changes)
-    return relocated(read_lock(lock_file), world.planning())
+    lock = relocated(read_lock(lock_file), world.planning())
+    host = detect(world.matrix)
+    return on_this_machine(lock, visible_gpus(host, lock.target) if host.platform == lock.platform else ())
 
 
 def _require_installable(lock: Lock) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,6 +11,9 @@ from rocenv.commands.world import World, columns, json_option, note, print_json
 
 if TYPE_CHECKING:
     from rocenv.host import Driver, Gpu, Host
+
+
+_NAME = 72  # characters of a name in the table; `--json` has all of it
 
 
 @click.command()
@@ -47,7 +51,7 @@ def host_json(host: Host) -> dict[str, Any]:
         },
         "wsl": host.driver.wsl,
         "others": list(host.others),
-        "hip_visible_devices": host.visible_devices or None,
+        "hip_visible_devices": host.visible_devices() or None,
         "notes": list(host.notes),
         "remedies": list(host.remedies),
     }
@@ -84,7 +88,7 @@ def _row(gpu: Gpu, *, selected: bool) -> tuple[str, ...]:
         "*" if selected else "",
         str(gpu.index),
         (gpu.target or "?") + gpu.features,
-        gpu.name or "?",
+        textwrap.shorten(gpu.name, _NAME, placeholder=" …") or "?",
         gpu.pci_id or "?",
         kind,
         memory,
@@ -99,8 +103,10 @@ def _remarks(host: Host) -> list[str]:
         if gpu.why_not:
             reasons.setdefault(gpu.why_not, []).append(str(gpu.index))
     lines = [f"GPU {', '.join(indices)}: {why}" for why, indices in reasons.items()]
-    if host.visible_devices:
-        lines.append(f"HIP_VISIBLE_DEVICES={host.visible_devices} hides the iGPU; envs made here set it")
+    if host.gpu and (shown := host.visible_devices()):
+        hides = len(shown.split(",")) < sum(gpu.hip_index is not None for gpu in host.gpus)
+        does = "hides the iGPU" if hides else f"puts the {host.gpu.target} first"
+        lines.append(f"HIP_VISIBLE_DEVICES={shown} {does}; envs made here set it")
     lines += [*_driver_lines(host.driver), *host.notes]
     return lines + [f"hint: {remedy}" for remedy in host.remedies]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rocenv.commands.world import World, columns, json_option, note, print_json
+from rocenv.commands.world import World, columns, json_option, note, print_json, short_enough
 from rocenv.errors import RocenvError
 
 if TYPE_CHECKING:
@@ -20,10 +20,22 @@ _WIDTH = 100  # where stdout is no terminal
 
 
 @click.command()
-@click.option("--rocm", metavar="SPEC", default="", help="Rows about this ROCm release or HIP SDK.")
-@click.option("--target", metavar="GFX", default="", help="Rows about this GPU target.")
-@click.option("--zluda", metavar="SPEC", default="", help="Rows about this ZLUDA build.")
-@click.option("--torch", metavar="SPEC", default="", help="Rows about this release of PyTorch.")
+@click.option(
+    "--rocm",
+    metavar="SPEC",
+    default="",
+    callback=short_enough,
+    help="Rows about this ROCm release or HIP SDK.",
+)
+@click.option(
+    "--target", metavar="GFX", default="", callback=short_enough, help="Rows about this GPU target."
+)
+@click.option(
+    "--zluda", metavar="SPEC", default="", callback=short_enough, help="Rows about this ZLUDA build."
+)
+@click.option(
+    "--torch", metavar="SPEC", default="", callback=short_enough, help="Rows about this release of PyTorch."
+)
 @click.option("--platform", type=click.Choice(["linux", "windows"]), help="Rows about this system only.")
 @json_option
 def command(rocm: str, target: str, zluda: str, torch: str, platform: str | None, as_json: bool) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 import shutil
 import textwrap
 from dataclasses import dataclass, replace
@@ -11,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rocenv.commands.world import World, json_option, note, print_json
+from rocenv.commands.world import World, harmless, json_option, note, print_json, short_enough
 from rocenv.errors import DataError, RocenvError
-from rocenv.model import EnvChange, Machine, Request
+from rocenv.model import VISIBLE, EnvChange, Machine, Request
 from rocenv.system.files import storage_errors
 
 if TYPE_CHECKING:
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 NO_TORCH = "none"  # asked for, where the default may be another
 DEFAULTS = ("rocm", "zluda", "torch", "python", "target", "channel")
 _NAMES = ("rocm", "zluda", "torch", "no_torch", "python", "target", "channel", "platform", "driver")
-_TARGET = re.compile(r"gfx[0-9a-f]+")
 
 
 def request_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -43,12 +41,18 @@ def request_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
     for option in reversed(
         (
-            click.option("--rocm", metavar="SPEC", help="Version (5.7) or range ('>=6.1,<6.3') of ROCm."),
+            click.option(
+                "--rocm",
+                metavar="SPEC",
+                callback=short_enough,
+                help="Version (5.7) or range ('>=6.1,<6.3') of ROCm.",
+            ),
             click.option(
                 "--zluda",
                 metavar="[SPEC]",
                 is_flag=False,
                 flag_value="*",
+                callback=short_enough,
                 help="Windows: CUDA programs on ZLUDA, with the HIP SDK; without SPEC the best build.",
             ),
             click.option(
@@ -56,12 +60,22 @@ def request_options(function: Callable[..., Any]) -> Callable[..., Any]:
                 metavar="[SPEC]",
                 is_flag=False,
                 flag_value="*",
+                callback=short_enough,
                 help="Install PyTorch too; without SPEC the newest that goes with the set.",
             ),
             click.option("--no-torch", is_flag=True, help="No PyTorch: the default, but for --zluda."),
-            click.option("--python", metavar="SPEC", help="Python for the venv of PyTorch."),
-            click.option("--target", metavar="GFX", help="GPU target, say gfx1100. Default: this machine's."),
-            click.option("--channel", metavar="CH", help="Take the set from this channel only."),
+            click.option(
+                "--python", metavar="SPEC", callback=short_enough, help="Python for the venv of PyTorch."
+            ),
+            click.option(
+                "--target",
+                metavar="GFX",
+                callback=short_enough,
+                help="GPU target, say gfx1100. Default: this machine's.",
+            ),
+            click.option(
+                "--channel", metavar="CH", callback=short_enough, help="Take the set from this channel only."
+            ),
             click.option(
                 "--platform",
                 type=click.Choice(["linux", "windows"]),
@@ -70,6 +84,7 @@ def request_options(function: Callable[..., Any]) -> Callable[..., Any]:
             click.option(
                 "--driver",
                 metavar="VER",
+                callback=short_enough,
                 help="Driver of the machine that the set is for: of the kernel, or Windows' display driver.",
             ),
         )
@@ -132,31 +147,39 @@ def _with_defaults(request: Request, world: World) -> Request:
 def _on(host: Host, request: Request) -> Asked:
     """Return a request with the facts of this machine, where the set is for it."""
     if request.platform != host.platform:
-        return Asked(request=request, machine=Machine())
+        return Asked(request=request, machine=Machine(platform=host.platform))
     from rocenv.system.machine import examined_elsewhere, glibc_version
 
     glibc = "" if examined_elsewhere() else ".".join(map(str, glibc_version() or ()))
     if all(gpu.target != request.target for gpu in host.gpus):
-        return Asked(request=request, machine=Machine(glibc=glibc))  # it is for another machine's GPU
+        # It is for another machine's GPU.
+        return Asked(request=request, machine=Machine(platform=host.platform, glibc=glibc))
     # A version of three parts (6.10.5) is the module's own, and does not say which ROCm it came with.
     kernel_driver = host.driver.amdgpu if host.driver.amdgpu.count(".") > 3 else ""
     driver = kernel_driver if host.platform == "linux" else host.driver.release
-    machine = Machine(glibc=glibc, kernel=host.driver.kernel, driver=driver)
-    return Asked(request=request, machine=machine, changes=_without_igpu(host, request.target))
+    # Of AMD's own driver, and below Windows, the kernel's number says nothing.
+    kernel = "" if host.driver.amdgpu or host.driver.wsl else host.driver.kernel
+    machine = Machine(platform=host.platform, glibc=glibc, kernel=kernel, driver=driver)
+    return Asked(request=request, machine=machine, changes=visible_gpus(host, request.target))
 
 
-def _without_igpu(host: Host, target: str) -> tuple[EnvChange, ...]:
-    shown = host.visible_devices
-    if not shown or host.gpu is None or host.gpu.target != target:
+def visible_gpus(host: Host, target: str) -> tuple[EnvChange, ...]:
+    """Return what makes programs of an env take the GPU that it is for, where this machine has others too."""
+    shown = host.visible_devices(target)
+    if not shown:
         return ()
-    hidden = [gpu.name or gpu.target for gpu in host.gpus if gpu.integrated and gpu.hip_index is not None]
-    note(f"HIP_VISIBLE_DEVICES={shown} in the env hides the iGPU: {', '.join(hidden)}")
-    return (EnvChange(action="set", name="HIP_VISIBLE_DEVICES", value=shown),)
+    seen = host.devices_for(target)
+    hidden = [gpu.name or gpu.target for gpu in host.gpus if gpu.hip_index is not None and gpu not in seen]
+    does = f"hides the iGPU: {', '.join(hidden)}" if hidden else f"puts {seen[0].name or target} first"
+    note(f"{VISIBLE}={shown} in the env {does}")
+    return (EnvChange(action="set", name=VISIBLE, value=shown),)
 
 
 def require_target(target: str) -> None:
     """Raise RocenvError for what is no name of a target; features like `:xnack-` are no part of it."""
-    if not _TARGET.fullmatch(target):
+    from rocenv.host.gpu import is_target
+
+    if not is_target(target):
         raise RocenvError(
             f"`{target}` is no target",
             hints=("a target is called gfx and a number, like gfx1100 (RX 7900) or gfx1030 (RX 6800)",),
@@ -234,7 +257,7 @@ def plan_text(lock: Lock) -> str:
             break_long_words=False,
             break_on_hyphens=False,
         )
-    return "\n".join(lines)
+    return harmless("\n".join(lines))
 
 
 def _part_text(part: Component) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from rocenv.commands.list_envs import summary
-from rocenv.commands.world import World, columns, json_option, print_json
+from rocenv.commands.world import World, columns, harmless, json_option, print_json
 
 
 @click.command()
@@ -56,4 +56,4 @@ def command(name: str, as_json: bool) -> None:
         ("verified", told["verified"] or f"not yet: `rocenv verify {shlex.quote(name)}`"),
     ]
     rows += [("note", text) for text in record.lock.notes]
-    click.echo(columns(rows))
+    click.echo(harmless(columns(rows)))

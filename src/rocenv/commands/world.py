@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from rocenv.sources import Work
 
 
+_LONGEST = 200
+
+
 class World:
     """The home, its settings, the network and the matrix, each made when it is first asked for."""
 
@@ -89,9 +92,21 @@ class World:
         return prefix_of(self.home, name)
 
 
+def short_enough(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
+    """Return the value of an option; raise BadParameter where it is longer than any name or range is."""
+    if value is not None and len(value) > _LONGEST:
+        raise click.BadParameter(f"it is longer than {_LONGEST} characters")
+    return value
+
+
+def harmless(text: str) -> str:
+    """Return a text without what a terminal would take for commands: it may repeat words of others."""
+    return "".join(char if char.isprintable() or char in "\n\t" else "?" for char in text)
+
+
 def note(text: str) -> None:
     """Print a line for people, on stderr."""
-    click.echo(text, err=True)
+    click.echo(harmless(text), err=True)
 
 
 def print_json(document: Any) -> None:

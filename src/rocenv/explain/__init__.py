@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rocenv.matrix.rows import Matrix
 
 _NEAR = 3
+_SHOWN = 80  # characters of what was asked, where nobody knows it
 _NO_PRODUCT = ("gfx", "rocm", "hip", "zluda", "torch")  # how names of other kinds begin
 
 
@@ -62,7 +63,8 @@ def explain(thing: str, matrix: Matrix) -> Explanation:
     word = plain(thing)
     found = _meant(word, matrix)
     if not found:
-        raise _unknown(thing, word, matrix)
+        shown = f"{thing[:_SHOWN]}..." if len(thing) > _SHOWN else thing
+        raise _unknown(shown, word[:_SHOWN], matrix)
     if len(found) == 1:
         kind, name = found[0]
         explanation = KINDS[kind].explain(name, matrix)

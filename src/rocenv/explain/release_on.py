@@ -37,7 +37,9 @@ def linux_release(matrix: Matrix, release: str) -> Line:
         for row in matrix.rocm_wheels
         if row.version.startswith(f"{release}.") and "linux" in row.platforms
     ]
-    torch = f"torch {_torch_spans(matrix, release)} is built for it" if wheels else "no torch is built for it"
+    torch = (
+        f"torch {_torch_spans(matrix, release)} has wheels for it" if wheels else "no torch has wheels for it"
+    )
     if sets:
         text = f"{torch}. {_taken(matrix, release, linux_sets, 'rocm')}"
     elif own:

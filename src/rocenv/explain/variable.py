@@ -26,6 +26,12 @@ def names(matrix: Matrix) -> list[str]:
     return sorted(set(rows))
 
 
+_OVERRIDE = (
+    "where a set has no kernels for the target, and a value below is known to do well with it; never where "
+    "it has kernels, and never outside of an env"
+)
+
+
 def meant(thing: str, matrix: Matrix) -> list[str]:
     """Return the variable that is meant."""
     name = re.sub(r"=(?!=).*", "", thing.removeprefix("$"), count=1).upper()
@@ -59,6 +65,7 @@ def explain(name: str, matrix: Matrix) -> Explanation:
                         )
                         for row in changes
                     ),
+                    *([Line(label="set in an env", text=_OVERRIDE)] if name == VARIABLE else []),
                     *(Line(label="reported where set", text=row.reason, rows=(row,)) for row in watched),
                 ],
             ),

@@ -12,12 +12,13 @@ import sys
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
+from rocenv.errors import RocenvError
 from rocenv.host.driver import Driver, linux_driver
-from rocenv.host.gpu import Found, Gpu, split_target
+from rocenv.host.gpu import Found, Gpu, is_target, printable, split_target
 from rocenv.host.linux import linux_gpus
 from rocenv.host.override import VARIABLE, override_notes
 from rocenv.host.ranking import choose, supported_today
-from rocenv.system.machine import examined_elsewhere, machine_path
+from rocenv.system.machine import examined_elsewhere, machine_path, sysroot
 
 if TYPE_CHECKING:
     from rocenv.matrix.rows import Matrix
@@ -46,20 +47,33 @@ class Host:
         """The GPU that is used."""
         return None if self.selected is None else self.gpus[self.selected]
 
-    @property
-    def visible_devices(self) -> str:
-        """The value of HIP_VISIBLE_DEVICES that hides iGPUs beside the card in use; "" = nothing to hide."""
+    def devices_for(self, target: str) -> tuple[Gpu, ...]:
+        """Return the GPUs that an env for a target should see, in the order that it should see them.
+
+        Those of the target come first, for programs take the first one; iGPUs beside a card of the target are
+        not among them. Empty where none of HIP's GPUs has the target.
+        """
         listed = [gpu for gpu in self.gpus if gpu.hip_index is not None]
-        shown = [gpu for gpu in listed if not gpu.integrated]
-        if self.gpu is None or self.gpu.integrated or len(shown) == len(listed):
-            return ""
-        return ",".join(str(gpu.hip_index) for gpu in shown)
+        own = [gpu for gpu in listed if gpu.target == target]
+        has_card = any(not gpu.integrated for gpu in own)
+        others = [gpu for gpu in listed if gpu not in own and not (has_card and gpu.integrated)]
+        return (*own, *others) if own else ()
+
+    def visible_devices(self, target: str = "") -> str:
+        """Return HIP_VISIBLE_DEVICES for a target, by default that of the GPU in use; "" = none is needed."""
+        shown = self.devices_for(target or (self.gpu.target if self.gpu else ""))
+        numbers = [str(gpu.hip_index) for gpu in shown]
+        listed = [str(gpu.hip_index) for gpu in self.gpus if gpu.hip_index is not None]
+        return ",".join(numbers) if numbers and numbers != listed else ""
 
 
 def detect(matrix: Matrix) -> Host:
     """Return what is known about this machine, or the one below `ROCENV_SYSROOT`.
 
     Nothing that lies there raises: what cannot be read or makes no sense is a fact less, not a GPU less.
+
+    Raises:
+        RocenvError: `ROCENV_TARGET` names what is no target.
     """
     platform = examined_platform()
     if _NAMED in os.environ:
@@ -70,7 +84,7 @@ def detect(matrix: Matrix) -> Host:
         found = windows_gpus(matrix)
     else:
         found = linux_gpus(matrix)
-    display, release = found.display_driver
+    display, release = map(printable, found.display_driver)
     driver = linux_driver() if platform == "linux" else Driver(display=display, release=release)
     gpus = _numbered(found)
     support = supported_today(matrix)
@@ -81,6 +95,10 @@ def detect(matrix: Matrix) -> Host:
     named = _NAMED in os.environ
     if named:
         why = f"named by {_NAMED}: {why}" if gpus else f"{_NAMED} is set to nothing, which stands for no GPU"
+    elif examined_elsewhere() and not os.path.isdir(sysroot()):
+        why = f"ROCENV_SYSROOT names `{printable(str(sysroot()))}`, which is no folder"
+    elif not gpus and found.unread:
+        why = f"whether there is an AMD GPU here is not known: `{found.unread}` cannot be read"
     elif driver.wsl and not gpus:
         why = "this is WSL, where Linux cannot list the GPUs: name the target, as in `--target gfx1100`"
     return Host(
@@ -99,13 +117,21 @@ def detect(matrix: Matrix) -> Host:
 def examined_platform() -> Literal["linux", "windows"]:
     """Return the system of the examined machine; a `windows` folder in the sysroot stands for Windows."""
     if examined_elsewhere():
-        return "windows" if machine_path("/windows").is_dir() else "linux"
+        return "windows" if os.path.isdir(machine_path("/windows")) else "linux"
     return "windows" if sys.platform == "win32" else "linux"
 
 
 def _named_gpus(text: str, matrix: Matrix) -> tuple[Gpu, ...]:
     gpus = []
     for target, features in (split_target(name) for name in text.split(",") if name.strip()):
+        if not is_target(target):
+            raise RocenvError(
+                f"`{printable(target)}` in {_NAMED} is no target",
+                hints=(
+                    f"targets are called gfx and a number: `export {_NAMED}=gfx1100`, or `unset {_NAMED}`",
+                ),
+                code="target-unknown",
+            )
         known = matrix.targets.get(target)
         integrated = known.kind == "apu" if known else None
         gpus.append(Gpu(source=_NAMED, target=target, features=features, integrated=integrated))
@@ -120,5 +146,15 @@ def _numbered(found: Found) -> tuple[Gpu, ...]:
     numbered = []
     for index, gpu in enumerate(found.gpus):
         hip_index = sum(listed[:index]) if listed[index] and found.in_hip_order else None
-        numbered.append(replace(gpu, index=index, hip_index=hip_index))
+        numbered.append(
+            replace(
+                gpu,
+                index=index,
+                hip_index=hip_index,
+                name=printable(gpu.name),
+                features=printable(gpu.features),
+                address=printable(gpu.address),
+                why_not=printable(gpu.why_not),
+            )
+        )
     return tuple(numbered)

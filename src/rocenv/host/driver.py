@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from rocenv.host.gpu import printable
 from rocenv.system.machine import access_errno, list_folder, open_errno, read_attribute
 
 _KFD = "/dev/kfd"
@@ -39,8 +40,8 @@ def linux_driver() -> Driver:
     text = read_attribute("/proc/version")[0]
     version = re.match(r"Linux version (\S+)", text)
     return Driver(
-        kernel=version[1] if version else "",
-        amdgpu=read_attribute("/sys/module/amdgpu/version")[0].strip(),
+        kernel=printable(version[1]) if version else "",
+        amdgpu=printable(read_attribute("/sys/module/amdgpu/version")[0]),
         loaded=bool(list_folder("/sys/module/amdgpu")),
         wsl="microsoft" in text.lower() and access_errno("/dev/dxg") != errno.ENOENT,
     )

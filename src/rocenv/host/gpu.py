@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
+_LONGEST = 200  # characters of a name, or of anything else that a machine says of itself
 # `usable`: programs can compute on it now. `barred`: they could, if what `why_not` names were put right.
 # `unable`: nothing computes on it with the driver that has it.
 State = Literal["usable", "barred", "unable"]
@@ -56,6 +58,7 @@ class Found:
     others: tuple[str, ...] = ()  # makers of other cards beside them
     remedies: tuple[str, ...] = ()  # what to do about barred GPUs
     notes: tuple[str, ...] = ()
+    unread: str = ""  # what lists the GPUs, where it is there and cannot be read
     display_driver: tuple[str, str] = ("", "")  # on Windows: its version, and AMD's release of it
 
 
@@ -79,6 +82,16 @@ def target_age(target: str) -> tuple[int, int, int]:
         return int(digits[:-2]), int(digits[-2], 16), int(digits[-1], 16)
     except (ValueError, IndexError):
         return 0, 0, 0
+
+
+def is_target(text: str) -> bool:
+    """Tell whether a text has the form of a target's bare name, known or not."""
+    return re.fullmatch(r"gfx[0-9a-f]{3,8}", text) is not None
+
+
+def printable(text: str) -> str:
+    """Return a text of the machine as one short line that no terminal takes for commands."""
+    return "".join(char if char.isprintable() else "?" for char in " ".join(text[:_LONGEST].split()))
 
 
 def split_target(text: str) -> tuple[str, str]:

@@ -16,7 +16,7 @@ from rocenv.system.machine import list_folder, read_attribute
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_NODES = "/sys/class/kfd/kfd/topology/nodes"
+NODES = "/sys/class/kfd/kfd/topology/nodes"
 _FRAME_BUFFER = (1, 2)  # heap types: with and without a way in for the CPU
 _ABSENT = (errno.ENOENT, errno.ENOTDIR)
 _NUMBER = re.compile(r"[0-9]{1,6}")
@@ -63,13 +63,13 @@ class Node:
 
 def gpu_nodes() -> tuple[Node, ...]:
     """Return the nodes that are GPUs, in the order of their numbers, which is HIP's."""
-    numbers = sorted(int(name) for name in list_folder(_NODES) if _NUMBER.fullmatch(name))
+    numbers = sorted(int(name) for name in list_folder(NODES) if _NUMBER.fullmatch(name))
     return tuple(filter(_is_gpu, map(_node, numbers)))
 
 
 def present() -> bool:
     """Tell whether the kernel has a KFD topology at all."""
-    return bool(list_folder(_NODES))
+    return bool(list_folder(NODES))
 
 
 def _is_gpu(node: Node) -> bool:
@@ -78,7 +78,7 @@ def _is_gpu(node: Node) -> bool:
 
 
 def _node(number: int) -> Node:
-    folder = f"{_NODES}/{number}"
+    folder = f"{NODES}/{number}"
     text, error = read_attribute(f"{folder}/properties")
     if error:
         return Node(number=number, unreadable=error not in _ABSENT)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from rocenv.host import kfd, pci
 from rocenv.host.driver import KEPT_OUT, Barrier, kfd_barrier, render_barrier
 from rocenv.host.gpu import Found, Gpu, target_name
+from rocenv.system.machine import unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,7 +39,13 @@ def linux_gpus(matrix: Matrix) -> Found:
     told = {card.address for card in cards.values()}
     gpus += [_left_out(each, ids) for each in devices if each.vendor == pci.AMD and each.address not in told]
     others = dict.fromkeys(pci.MAKERS[each.vendor] for each in devices if each.vendor in pci.MAKERS)
-    return Found(gpus=tuple(gpus), others=tuple(others), remedies=tuple(remedies), notes=_partitions(gpus))
+    return Found(
+        gpus=tuple(gpus),
+        others=tuple(others),
+        remedies=tuple(remedies),
+        notes=_partitions(gpus),
+        unread=next(filter(unreadable, (kfd.NODES, pci.DEVICES)), ""),
+    )
 
 
 def _cards(nodes: tuple[kfd.Node, ...], devices: list[pci.Device]) -> Mapping[int, pci.Device]:

@@ -41,7 +41,7 @@ def override_notes(
 
 
 def _target(value: str) -> str:
-    version = re.fullmatch(r"([0-9]{1,2})\.([0-9]{1,2})\.([0-9]{1,2})", value.strip())
+    version = re.fullmatch(r"([0-9]{1,2})\.([0-9]{1,3})\.([0-9]{1,3})", value.strip())
     if not version:
         return ""
     major, minor, step = map(int, version.groups())

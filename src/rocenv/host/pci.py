@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 AMD = 0x1002
 MAKERS = {0x10DE: "NVIDIA", 0x8086: "Intel"}  # others whose cards people compute on
-_DEVICES = "/sys/bus/pci/devices"
+DEVICES = "/sys/bus/pci/devices"
 _DISPLAY, _ACCELERATOR = 0x03, 0x12  # PCI base classes; Instincts without a display output are the latter
 _SHOWN = 3  # names of an id that several products share
 _NAME_TABLES = ("/usr/share/libdrm/amdgpu.ids", "/opt/amdgpu/share/libdrm/amdgpu.ids")
@@ -42,8 +42,8 @@ class Device:
 def devices() -> tuple[Device, ...]:
     """Return the graphics devices of all makers, in the order of their addresses."""
     found = []
-    for address in list_folder(_DEVICES):
-        folder = f"{_DEVICES}/{address}"
+    for address in list_folder(DEVICES):
+        folder = f"{DEVICES}/{address}"
         base_class = (_hexadecimal(f"{folder}/class") or 0) >> 16
         vendor = _hexadecimal(f"{folder}/vendor")
         device = _hexadecimal(f"{folder}/device")

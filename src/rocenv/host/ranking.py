@@ -93,6 +93,8 @@ def choose(
         reason = text.format(best=called(best), other=called(ranked[1]), kind=kind)
     elif len(gpus) > 1:
         reason += " that can compute"
+    elif others:
+        reason += f" of AMD, beside {other_cards}"
     if not best.target:
         reason += "; nothing says which target it is"
     return best.index, reason if best.usable else f"{reason}; but {best.why_not}"

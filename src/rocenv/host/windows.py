@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _GIB = 1 << 30
 # What Windows writes into the 32 bits of AdapterRAM for 4 GiB and anything larger.
 _CLAMPED = range((4 << 30) - (1 << 20), 4 << 30)
+_MOST = 1 << 50  # more is no memory of a GPU
 _SEPARATOR = re.compile(r"^device#\s*([0-9]{1,4})\s*$", re.MULTILINE)
 _FIELD = re.compile(r"^(\w+):[ \t]*(.*?)\s*$", re.MULTILINE)  # "gcnArchName:          gfx1030"
 _REMEDY = "hipInfo   # of the HIP SDK that is to be used: not every release of it knows every GPU"
@@ -52,7 +53,8 @@ def windows_gpus(matrix: Matrix) -> Found:
     """Return the GPUs in HIP's order, then those that only the display drivers know."""
     from rocenv.host.windows_texts import controllers_text, hip_text
 
-    controllers = parse_controllers(controllers_text())
+    adapters = controllers_text()
+    controllers = parse_controllers(adapters)
     text = hip_text(tuple(dict.fromkeys(name for row in matrix.hip_sdk for name in row.runtime)))
     ids = Ids(matrix)
     spare = [_of_controller(each, ids, matrix) for each in controllers if each.maker == AMD]
@@ -72,8 +74,9 @@ def windows_gpus(matrix: Matrix) -> Found:
         others=tuple(dict.fromkeys(MAKERS[each.maker] for each in controllers if each.maker in MAKERS)),
         remedies=remedies,
         display_driver=_display_driver(controllers, matrix),
+        unread="video_controllers.json" if adapters.strip() and not controllers else "",
     )
-    if not found.in_hip_order and any(gpu.integrated for gpu in spare):
+    if not found.in_hip_order and any(gpu.integrated is not False for gpu in spare):
         return replace(
             found, notes=("HIP could not be asked, so which numbers it gives to these GPUs is not known",)
         )
@@ -145,7 +148,9 @@ def _controller(row: dict[str, Any]) -> Controller:
         revision=parts.get("REV", ""),
         driver=str(row.get("DriverVersion") or ""),
         release=str(row.get("RadeonSoftwareVersion") or ""),
-        memory_bytes=memory if isinstance(memory, int) and memory > 0 and memory not in _CLAMPED else None,
+        memory_bytes=memory
+        if isinstance(memory, int) and 0 < memory < _MOST and memory not in _CLAMPED
+        else None,
     )
 
 

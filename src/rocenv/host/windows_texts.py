@@ -17,6 +17,7 @@ from typing import Any
 from rocenv.system.machine import examined_elsewhere, read_attribute
 
 _TIMEOUT_S = 20
+_MARK = "\ufeff"  # PowerShell begins files with it
 _ADAPTERS = r"SYSTEM\CurrentControlSet\Control\Class\{4d36e968-e325-11ce-bfc1-08002be10318}"
 _VALUES = {
     "Name": "DriverDesc",
@@ -34,7 +35,7 @@ def hip_text(libraries: tuple[str, ...]) -> str:
         libraries: Names under which HIP's runtime may be there.
     """
     if examined_elsewhere():
-        return read_attribute("/windows/hipinfo.txt", 1 << 20)[0]
+        return read_attribute("/windows/hipinfo.txt", 1 << 20)[0].removeprefix(_MARK)
     program = _program()
     if program:
         return _said_by([program])
@@ -46,7 +47,7 @@ def hip_text(libraries: tuple[str, ...]) -> str:
 def controllers_text() -> str:
     """Return the display adapters as JSON, with the keys of `Win32_VideoController` and AMD's release."""
     if examined_elsewhere():
-        return read_attribute("/windows/video_controllers.json", 1 << 20)[0]
+        return read_attribute("/windows/video_controllers.json", 1 << 20)[0].removeprefix(_MARK)
     return json.dumps(_adapters())
 
 

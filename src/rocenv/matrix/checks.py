@@ -67,12 +67,20 @@ _CONDITIONS = (
 _OPPOSITES = {"broken": "works", "works": "broken"}
 
 _TARGETS = ("target", "targets", "compiles", "blas", "official", "compiled", "members", "runs_as")
-_VERSIONS = {
-    "rocm": "version",
-    "torch": "version",
-    "rocm_wheels": "version",
-    "hip_sdk": "version",
-    "zluda": "version",
+_VERSIONS: Mapping[str, tuple[str, ...]] = {
+    "release": ("version",),
+    "rocm": ("version", "glibc"),
+    "support": ("rocm",),
+    "system_kernel": ("rocm",),
+    "torch": ("version", "rocm", "cuda", "python", "glibc"),
+    "rocm_wheels": ("version", "python", "torch"),
+    "hip_sdk": ("version",),
+    "zluda": ("version",),
+    "pack": ("rocm",),
+    "good_set": ("python",),
+    "driver_pair": ("drivers", "rocm"),
+    "driver_train": ("amdgpu", "rocm"),
+    "display_driver": ("version", "file_version"),
 }
 _SPECIFIERS: Mapping[str, tuple[str, ...]] = {
     "torch": ("zluda",),
@@ -182,15 +190,24 @@ def _check_targets(placed: Placed, targets: set[str]) -> None:
 
 
 def _check_texts(table: str, placed: Placed) -> None:
-    if table in _VERSIONS:
-        version = getattr(placed.row, _VERSIONS[table])
-        _require(_is_version(version), placed.where, f"`version`: `{version}` is no version")
+    for field in _VERSIONS.get(table, ()):
+        value = getattr(placed.row, field)
+        given = [value] if value or field == "version" else []
+        for text in given if isinstance(value, str) else value:
+            _require(_is_version(text), placed.where, f"`{field}`: `{text}` is no version")
     for field in _SPECIFIERS.get(table, ()):
         text = getattr(placed.row, field)
         try:
             SpecifierSet(text)
         except InvalidSpecifier as error:
             raise DataError(f"`{field}`: `{text}` is no range of versions (`{placed.where}`)") from error
+    if table == "gpu_name":
+        try:
+            re.compile(placed.row.pattern)
+        except re.error as error:
+            raise DataError(
+                f"`pattern`: `{placed.row.pattern}` is no regular expression: {error} (`{placed.where}`)"
+            ) from error
 
 
 def _check_sources(rows: Rows) -> None:

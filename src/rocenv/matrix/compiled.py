@@ -9,16 +9,14 @@ import os
 import pickle
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import is_dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from rocenv.matrix.folder import profiles_folder
+from rocenv import model
+from rocenv.matrix.folder import data_files, profiles_folder
 from rocenv.matrix.rows import Matrix
 from rocenv.system.files import write_atomic
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _STAMP_BYTES = 32
 
@@ -80,8 +78,11 @@ class _Reader(pickle.Unpickler):
     """Reads rows and nothing else: what lies in a cache folder must not be able to run anything."""
 
     def find_class(self, module: str, name: str) -> Any:
-        if module == "rocenv.model" or module.startswith("rocenv.matrix."):
-            return super().find_class(module, name)
+        # A dotted name would lead to whatever a module has imported, `os.system` too.
+        if "." not in name and (module == "rocenv.model" or module.startswith("rocenv.matrix.")):
+            found = super().find_class(module, name)
+            if found is _later or (is_dataclass(found) and found.__module__ == module):
+                return found
         raise pickle.UnpicklingError(f"{module}.{name} is no row")
 
 
@@ -127,22 +128,17 @@ def _read(cache: Path, stamp: bytes) -> Matrix | None:
 
 def _stamp(folder: Path, own: Path) -> bytes:
     """Return a hash of everything that the compiled form depends on."""
-    told = hashlib.sha256(repr((sys.version_info[:3], str(folder), str(own))).encode())
-    for place in (folder, own, Path(__file__).parent):
-        for path, status in _files(place):
-            told.update(f"{path}\0{status.st_size}\0{status.st_mtime_ns}\0{status.st_ino}\n".encode())
+    told = hashlib.sha256(ascii((sys.version_info[:3], str(folder), str(own))).encode())
+    code = sorted(Path(__file__).parent.glob("*.py"))
+    for path in (*data_files(folder), *data_files(own), *code, Path(model.__file__)):
+        told.update(ascii((str(path), _status(path))).encode())
     return told.digest()
 
 
-def _files(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield the data and code files below a folder in a fixed order."""
+def _status(path: Path) -> tuple[int, ...]:
+    """Return what changes when a file does: its size and time can be set back, the time of its inode not."""
     try:
-        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-    except OSError:
-        return
-    for entry in entries:
-        if entry.is_dir():
-            if entry.name != "__pycache__":
-                yield from _files(Path(entry.path))
-        elif entry.name.endswith((".toml", ".py")):
-            yield entry.path, entry.stat()
+        status = os.stat(path)
+    except OSError:  # told by who reads it
+        return ()
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import sys
 from dataclasses import fields, replace
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from rocenv.codec import from_plain
 from rocenv.errors import DataError
 from rocenv.matrix import checks, hardware, knowledge, reference, releases
-from rocenv.matrix.folder import profiles_folder
+from rocenv.matrix.folder import data_files, profiles_folder
 from rocenv.matrix.rows import (
     Channel,
     CLibrary,
@@ -34,7 +35,9 @@ else:
     import tomli as tomllib
 
 SCHEMA = 1
-_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+HINT = "put the row right (docs/data.md says how rows are written), or move its file away"
+MOST_BYTES = 8_000_000  # of one file; rocenv's longest has 40,000
+_DAY = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 # Table name in the files -> what its rows are.
 TABLES: Mapping[str, type[Known]] = {
@@ -55,11 +58,6 @@ _NAMED = {"repo": "repos", "channel": "channels", "target": "targets"}
 _FIELDS = {**_NAMED, "c_library": "c_libraries"}
 
 
-def data_files(folder: Path) -> list[Path]:
-    """Return the data files below a folder, in a fixed order."""
-    return sorted(folder.rglob("*.toml"))
-
-
 def load(folder: Path | None = None, own: Path | None = None) -> Matrix:
     """Return the matrix of all data files below a folder, by default rocenv's own, with the user's rows.
 
@@ -72,7 +70,14 @@ def load(folder: Path | None = None, own: Path | None = None) -> Matrix:
         DataError: A file is damaged, has an unknown key, misses a source, is newer than this rocenv, refers
             to something that is not there, or contradicts another row; names the file and the key path.
     """
-    folder = folder or profiles_folder()
+    try:
+        return _load(folder or profiles_folder(), own)
+    except DataError as error:
+        error.hints = error.hints or (HINT,)
+        raise
+
+
+def _load(folder: Path, own: Path | None) -> Matrix:
     paths = data_files(folder)
     if not paths:
         raise DataError(f"`{folder}` holds no data files", hints=("check ROCENV_PROFILES",))
@@ -101,21 +106,25 @@ def _matrix(rows: Mapping[str, list[Placed]]) -> Matrix:
 def _read(paths: list[Path]) -> dict[str, list[Placed]]:
     rows: dict[str, list[Placed]] = {table: [] for table in TABLES}
     for path in paths:
-        _read_file(path, rows)
+        try:
+            _read_file(path, rows)
+        except UnicodeDecodeError as error:
+            raise DataError(f"cannot read `{path}`: it is not UTF-8 (byte {error.start + 1})") from error
+        except RecursionError as error:
+            raise DataError(f"cannot read `{path}`: its values are nested too deeply") from error
+        except (OSError, ValueError) as error:
+            raise DataError(f"cannot read `{path}`: {error}") from error
     return rows
 
 
 def _read_file(path: Path, rows: dict[str, list[Placed]]) -> None:
-    try:
-        plain = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise DataError(f"cannot read `{path}`: {error}") from error
+    plain = _toml(path)
     schema = plain.pop("schema", None)
-    if schema != SCHEMA:
-        raise DataError(
-            f"`{path}` has schema {schema!r}; this rocenv reads schema {SCHEMA}",
-            hints=("upgrade rocenv: `python -m pip install --upgrade rocenv`",),
-        )
+    if type(schema) is not int or schema != SCHEMA:
+        hint = f"the file must begin with `schema = {SCHEMA}`"
+        if type(schema) is int and schema > SCHEMA:
+            hint = "upgrade rocenv: `python -m pip install --upgrade rocenv`"
+        raise DataError(f"`{path}` has schema {schema!r}; this rocenv reads schema {SCHEMA}", hints=(hint,))
     for name, table in plain.items():
         if name not in TABLES:
             raise DataError(f"unknown table `{name}` in `{path}`")
@@ -126,9 +135,25 @@ def _read_file(path: Path, rows: dict[str, list[Placed]]) -> None:
             value = from_plain(TABLES[name], row, where)
             if not value.source.strip():
                 raise DataError(f"`{where}` has no source")
-            if _DAY.fullmatch(value.checked) is None:
+            if not _is_day(value.checked):
                 raise DataError(f"`checked` in `{where}` is {value.checked!r}, not a day like `2026-11-20`")
             rows[name].append(checks.Placed(where=where, row=_interned(value)))
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    """Return the content of a file; editors of Windows put a byte order mark before it."""
+    if not path.is_file():
+        raise DataError(f"cannot read `{path}`: no file, or a link that leads to none")
+    if path.stat().st_size > MOST_BYTES:
+        raise DataError(f"cannot read `{path}`: it has more than {MOST_BYTES:,} bytes")
+    return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+
+
+def _is_day(text: str) -> bool:
+    try:
+        return _DAY.fullmatch(text) is not None and bool(date.fromisoformat(text))
+    except ValueError:
+        return False
 
 
 def _interned(row: Known) -> Known:

@@ -75,6 +75,7 @@ class SystemKernel(Known):
     rocm: str
     os: str
     kernels: tuple[str, ...]
+    backports: bool = False  # newer drivers are put into it: its number says less than it can do
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -148,7 +148,7 @@ def _without(wishes: Rules, case: Case) -> Iterator[Suggestion]:
         command = replace(relaxed, driver=driver, **exact)
         again = _best(command, case)
         if again is not None:
-            yield Suggestion(command=f"rocenv resolve {options(command)}", components=again.versions)
+            yield _suggestion(command, again, case)
         return
 
 
@@ -173,7 +173,12 @@ def _suggestions_without_zluda(case: Case) -> tuple[Suggestion, ...]:
     best = _best(request, case)
     if best is None:
         return ()
-    return (Suggestion(command=f"rocenv resolve {options(request)}", components=best.versions),)
+    return (_suggestion(request, best, case),)
+
+
+def _suggestion(request: Request, found: Candidate, case: Case) -> Suggestion:
+    command = f"rocenv resolve {options(request, case.machine.platform)}"
+    return Suggestion(command=command, components=found.versions)
 
 
 def _best(request: Request, case: Case) -> Candidate | None:

@@ -98,9 +98,9 @@ def describe(request: Request) -> str:
     return " ".join(parts)
 
 
-def options(request: Request) -> str:
-    """Return a request as command line options."""
-    parts = [f"--platform {request.platform}"] if request.platform != "linux" else []
+def options(request: Request, here: str = "linux") -> str:
+    """Return a request as command line options for a machine of the platform `here`."""
+    parts = [f"--platform {request.platform}"] if request.platform != here else []
     for name in _OPTIONS:
         value = getattr(request, name)
         if value == "*":

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
+
+from rocenv.resolve.versions import version_of
 
 if TYPE_CHECKING:
     from rocenv.matrix.rows import Matrix
@@ -40,6 +43,27 @@ def tested(driver: str, release: str, matrix: Matrix) -> bool | None:
             return True
         heard = heard or driver in row.drivers or release in row.rocm
     return False if heard else None
+
+
+def oldest_kernel(release: str, matrix: Matrix) -> tuple[str, str]:
+    """Return the oldest plain kernel that a release was tested on, and where that is said; "" = not known."""
+    found = [
+        (version_of(kernel), kernel, row.source)
+        for row in matrix.system_kernel
+        if row.rocm == release and not row.backports
+        for kernel in row.kernels
+    ]
+    _, kernel, source = min(found, default=(None, "", ""))
+    return kernel, source
+
+
+def kernel_is_older(kernel: str, oldest: str) -> bool:
+    """Tell whether a kernel ("5.10.6-200.fc33") is of an older series than one tested; False = not known."""
+    own = re.match(r"(\d+)\.(\d+)", kernel)
+    other = re.match(r"(\d+)\.(\d+)", oldest)
+    if own is None or other is None:
+        return False
+    return (int(own[1]), int(own[2])) < (int(other[1]), int(other[2]))
 
 
 def tested_drivers(release: str, matrix: Matrix) -> tuple[list[str], str]:

@@ -187,5 +187,5 @@ def reason(rule: str, whole: Whole, case: Case) -> Rejection:
             f"{name} needs display driver {getattr(row, 'driver', '')}, and this one is {case.driver}",
         ),
     }[rule]
-    text = text or f"{name} would do with {found}, and {needs} is asked for"
+    text = text or f"{needs} is asked for, which leaves out {name} with {found}"
     return Rejection(component=name, requirement=needs, found=found, source=row.source, text=text)

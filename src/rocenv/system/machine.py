@@ -84,6 +84,15 @@ def list_folder(path: str) -> list[str]:
         return []
 
 
+def unreadable(path: str) -> bool:
+    """Tell whether something of the examined machine is there that is no folder to be listed."""
+    try:
+        os.listdir(machine_path(path))
+    except OSError as error:
+        return error.errno != errno.ENOENT
+    return False
+
+
 def glibc_version() -> tuple[int, int] | None:
     """Return the version of the C library that runs this Python, or None if that is not the GNU one."""
     try:

@@ -5,7 +5,7 @@ decides:
 
 1. the way: kernels for the target itself, an override that is known to do well, one to be careful with, a
    compiler that knows the target while rocBLAS has no kernels for it;
-2. a release that was tested with the machine's kernel driver, where that is known;
+2. a release that was tested with the machine's kernel driver, or on a kernel as old, where that is known;
 3. the maker supports the target, before it is only in the libraries;
 4. the maker's own channel, before a distribution's;
 5. how well it is known that the release serves the target: stated by the maker or tested, reported, inferred;
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from rocenv.matrix.known import STATUS_RANK
 from rocenv.resolve import verdicts
 from rocenv.resolve.candidate import SERVING, UNKNOWN, WISHES
-from rocenv.resolve.drivers import kernel_driver, tested
+from rocenv.resolve.drivers import kernel_driver, kernel_is_older, oldest_kernel, tested
 from rocenv.resolve.engine import Made, Option, Problem, Slot
 from rocenv.resolve.versions import allows, any_fits, newest_first, series, wish
 
@@ -113,12 +113,16 @@ def _shelf(matrix: Matrix) -> Shelf:
 
 
 def _untested(case: Case) -> frozenset[str]:
-    """Return the releases that were not tested with the kernel driver."""
-    driver = kernel_driver(case.driver, case.matrix)
-    if not driver:
-        return frozenset()
-    releases = {series(row.version) for row in case.matrix.rocm}
-    return frozenset(release for release in releases if tested(driver, release, case.matrix) is False)
+    """Return the releases that were not tested with the kernel driver, or only on newer kernels."""
+    matrix, kernel = case.matrix, case.machine.kernel
+    driver = kernel_driver(case.driver, matrix)
+    releases = {series(row.version) for row in matrix.rocm}
+    if driver:
+        return frozenset(release for release in releases if tested(driver, release, matrix) is False)
+    if kernel and not case.driver:
+        oldest = {release: oldest_kernel(release, matrix)[0] for release in releases}
+        return frozenset(release for release in releases if kernel_is_older(kernel, oldest[release]))
+    return frozenset()
 
 
 def _root(way: Way, marks: tuple[Rules, Rules], untested: frozenset[str], case: Case) -> Option:

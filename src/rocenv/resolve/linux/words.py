@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rocenv.model import Rejection
 from rocenv.resolve import verdicts
 from rocenv.resolve.candidate import Candidate
-from rocenv.resolve.drivers import kernel_driver, tested, tested_drivers
+from rocenv.resolve.drivers import kernel_driver, kernel_is_older, oldest_kernel, tested, tested_drivers
 from rocenv.resolve.versions import allows, joined, newest_first, series, specifier, version_fits
 
 if TYPE_CHECKING:
@@ -69,6 +69,13 @@ def _driver_notes(row: RocmSet, case: Case) -> Iterator[str]:
             f"tested with the drivers of {joined(known) or 'none that is known'} ({source}); what is too far "
             "apart ends as memory faults"
         )
+    kernel = case.machine.kernel
+    oldest, source = oldest_kernel(series(row.version), case.matrix)
+    if kernel and not case.driver and kernel_is_older(kernel, oldest):
+        yield (
+            f"old kernel: {kernel} runs the GPU's driver, and the oldest that ROCm {series(row.version)} was "
+            f"tested on is {oldest} ({source})"
+        )
 
 
 def _known(way: Way, torch: TorchSet | None, case: Case) -> Iterator[str]:
@@ -90,7 +97,7 @@ def reason(rule: str, whole: Whole, case: Case) -> Rejection:
     row, request = way.row, case.request
     name = title(row)
     if rule == "rocm":
-        text = f"{name} would do, and ROCm {request.rocm} is asked for"
+        text = f"ROCm {request.rocm} is asked for, which leaves out {name}"
         wanted = specifier(request.rocm, "--rocm")
         if not any(version_fits(wanted, each.version, floating=each.floating) for each in case.matrix.rocm):
             versions = {each.version for each in case.matrix.rocm}
@@ -104,7 +111,7 @@ def reason(rule: str, whole: Whole, case: Case) -> Rejection:
             text=text,
         )
     if rule == "channel":
-        text = f"{name} would do, and channel {request.channel} is asked for"
+        text = f"channel {request.channel} is asked for, which leaves out {name}"
         return Rejection(
             component=name,
             requirement=f"channel {request.channel}",
@@ -155,7 +162,7 @@ def _no_torch(rule: str, whole: Whole, case: Case) -> Rejection:
     request, name = case.request, f"torch {torch.version} for ROCm {torch.rocm}"
     if rule == "torch":
         wish = f"torch {request.torch}"
-        text = f"{name} would do, and {wish} is asked for"
+        text = f"{wish} is asked for, which leaves out {name}"
         found = torch.version
     elif rule == "python":
         wish = f"Python {request.python}"
@@ -177,7 +184,10 @@ def _no_wheels(way: Way, torch: TorchSet, case: Case) -> Rejection:
     if any(target in row.targets for row in built):
         return _not_this_wheel(way, torch, case)
     built.sort(key=lambda row: (newest_first(row.version), row.rocm))
-    if not built:
+    if not any(target in row.targets for row in case.matrix.torch):
+        found = f"no torch, for whichever ROCm, has kernels for {target}"
+        source = built[0].source if built else way.row.source
+    elif not built:
         found = f"no torch is built for ROCm {release}"
         source = way.row.source
     else:
@@ -192,7 +202,9 @@ def _no_wheels(way: Way, torch: TorchSet, case: Case) -> Rejection:
         requirement=f"torch with kernels for {target}",
         found=found,
         source=source,
-        text=f"no torch for ROCm {release} has kernels for {target}: {found}",
+        text=found
+        if found.endswith(target)
+        else f"no torch for ROCm {release} has kernels for {target}: {found}",
     )
 
 
@@ -202,7 +214,7 @@ def _not_this_wheel(way: Way, torch: TorchSet, case: Case) -> Rejection:
     release = series(way.row.version)
     if series(torch.rocm) != release:
         found = f"built for ROCm {torch.rocm}"
-        text = f"{name} would do, and does not go with ROCm {release}"
+        text = f"{name} does not go with ROCm {release}"
     elif target not in torch.targets:
         found = f"has kernels for {', '.join(torch.targets)}"
         text = f"{name} has no kernels for {target}: it {found}"

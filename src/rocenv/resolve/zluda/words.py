@@ -185,7 +185,7 @@ def _name(part: HipSdk | Archive | Pack | TorchSet) -> str:
 
 
 def _wish(name: str, wish: str, found: str, source: str) -> Rejection:
-    text = f"{name} would do, and {wish} is asked for"
+    text = f"{wish} is asked for, which leaves out {name}"
     return Rejection(component=name, requirement=wish, found=found, source=source, text=text)
 
 
