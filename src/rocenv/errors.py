@@ -54,9 +54,11 @@ class ResolutionImpossible(RocenvError):
         *,
         rejections: tuple[Rejection, ...] = (),
         suggestions: tuple[Suggestion, ...] = (),
+        remarks: tuple[str, ...] = (),
         hints: tuple[str, ...] = (),
     ) -> None:
-        super().__init__(message, hints=hints or tuple(suggestion.command for suggestion in suggestions))
+        commands = tuple(suggestion.command for suggestion in suggestions)
+        super().__init__(message, hints=(*(hints or commands), *remarks))
         self.rejections = rejections
         self.suggestions = suggestions
 

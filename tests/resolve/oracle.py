@@ -275,7 +275,11 @@ def zluda_fits(parts: Parts, world: World) -> bool:
         and wished(request.zluda, build.version)
         and not (build.driver and world.driver and not in_range(build.driver, world.driver))
         and asset.platform == "windows"
-        and (release in asset.rocm or release.split(".")[0] in asset.rocm)
+        and (
+            release in asset.rocm
+            or release.split(".")[0] in asset.rocm
+            or world.target in asset.also.get(release, ())
+        )
         and pack_fits(parts, world)
         and (parts.torch is None or cuda_wheel_fits(parts.torch, world))
         and not known_bad(parts, world)
@@ -360,7 +364,15 @@ def zluda_rank(parts: Parts, world: World) -> tuple[object, ...]:
         SURE[build.status],
         newest(build.version),
         asset.name,
-        (not pack.url, not pack.sha256, len(pack.targets), SURE[pack.status], pack.provider, pack.asset)
+        (
+            not pack.url,
+            not pack.proven,
+            not pack.sha256,
+            len(pack.targets),
+            SURE[pack.status],
+            pack.provider,
+            pack.asset,
+        )
         if pack
         else (),
         pack.rocm if pack else (),

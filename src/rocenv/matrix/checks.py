@@ -248,7 +248,7 @@ def _check_windows(rows: Rows) -> None:
     known = {series(version) for version in versions} | {version.split(".")[0] for version in versions}
     for placed in rows["zluda"]:
         for asset in placed.row.assets:
-            for name in asset.rocm:
+            for name in (*asset.rocm, *asset.also):
                 _require(name in known, placed.where, f"`assets` is for HIP SDK `{name}`, which is not there")
     for placed in rows["pack"]:
         for version in placed.row.rocm:

@@ -141,6 +141,8 @@ class Asset:
 
     name: str
     rocm: tuple[str, ...] = ()  # series that it is for, "6.2", or "6" for all of them; () = it serves none
+    # Further series with which it is reported to work, for some targets only.
+    also: dict[str, tuple[str, ...]] = field(default_factory=dict)
     flavour: Literal["plain", "rocm5", "rocm6", "nightly"] = "plain"
     platform: Platform = "windows"
     sha256: str = ""
@@ -182,6 +184,7 @@ class Pack(Known):
     targets: tuple[str, ...]  # features like :xnack- as the provider writes them
     kind: Literal["rocblas", "hipblaslt"] = "rocblas"
     absent: bool = False  # known not to exist
+    proven: bool = False  # a set with it is reported to work
     tag: str = ""
     url: str = ""
     sha256: str = ""

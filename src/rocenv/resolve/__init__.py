@@ -98,6 +98,7 @@ def _impossible(stack: Stack, search: Search, case: Case) -> ResolutionImpossibl
             for rule in ranked
         ),
         suggestions=_suggestions(broken, case),
+        remarks=tuple(filter(None, [linux.beyond(case)])) if stack is linux else (),
     )
 
 

@@ -58,7 +58,7 @@ class Candidate:
     zluda: ZludaBuild | None = None
     asset: Asset | None = None
     pack: Pack | None = None
-    sources: tuple[str, ...] = field(default=())  # of the facts that it rests on
+    python: str = ""  # of the venv, where the set says which
 
     @property
     def versions(self) -> tuple[tuple[ComponentKind, str], ...]:

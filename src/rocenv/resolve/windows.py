@@ -15,7 +15,7 @@ from rocenv.resolve import verdicts
 from rocenv.resolve.candidate import SERVING, UNKNOWN, WISHES, Candidate
 from rocenv.resolve.engine import Option, Problem
 from rocenv.resolve.versions import allows, any_fits, joined, newest_first, series, wish
-from rocenv.resolve.zluda.choices import CHANNEL, promises
+from rocenv.resolve.zluda.shelf import CHANNEL, promises
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -74,7 +74,7 @@ def _components(candidate: Candidate, request: Request) -> Iterator[Component]:
             version=f"{torch.version}+cu{torch.cuda.replace('.', '')}",
             channel=torch.index,
             why=why["torch"],
-            python=_python(torch.python, request),
+            python=candidate.python,
         )
 
 

@@ -32,11 +32,34 @@ def candidate(whole: Whole, case: Case) -> Candidate:
     notes = [*_notes(way, target), *_driver_notes(row, case)]
     if torch is not None and not torch.released:
         notes.append(f"torch {torch.version} is a candidate for release, and may not be in its index yet")
+    if target not in row.official and (better := beyond(case)):
+        notes.append(better)
     notes += _known(way, torch, case)
     if row.note:
         notes.append(f"{title(row)}: {row.note}")
     return Candidate(
         rocm=row, torch=torch, why=why, notes=tuple(notes), runs_as=way.runs_as, override=way.override
+    )
+
+
+def beyond(case: Case) -> str:
+    """Return what the maker has for the target on Linux that rocenv does not install there.
+
+    "" where no set that it installs is behind: one of them is supported too, or nothing is.
+    """
+    if any(case.request.target in row.official for row in case.matrix.rocm):
+        return ""
+    rows = [
+        row
+        for row in case.matrix.rocm_wheels
+        if "linux" in row.platforms and not row.nightly and case.request.target in row.official
+    ]
+    if not rows:
+        return ""
+    newest = min(rows, key=lambda row: (newest_first(row.version), row.channel))
+    return (
+        f"AMD supports {case.request.target} on Linux from ROCm {newest.version} as Python wheels "
+        f"({newest.index}; {newest.source}), which rocenv does not install there"
     )
 
 

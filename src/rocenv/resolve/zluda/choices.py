@@ -8,15 +8,14 @@ Roots are HIP SDKs. Order, the first difference decides:
 2. the archive: of the build that the apps' makers take today; a whole one before a nightly, which needs
    unofficial libraries; of the fork that the apps take; how well it is known; the newest build;
 3. the library pack, where the SDK's rocBLAS has no kernels for the target: one whose address is known; one
-   whose hash is; for this target alone; how well it is known; then by name;
+   that a set is reported to work with; one whose hash is known; for this target alone; how well it is known;
+   then by name;
 4. torch: one that the apps' makers name for the target, the SDK and the build; one that is named together
    with the build; how well it is known; the newest.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -25,13 +24,13 @@ from rocenv.resolve import verdicts
 from rocenv.resolve.candidate import SERVING, UNKNOWN, WISHES
 from rocenv.resolve.engine import Made, Option, Problem, Slot
 from rocenv.resolve.versions import allows, any_fits, newest_first, series, wish
+from rocenv.resolve.zluda.shelf import CHANNEL, good_sets, promises, shelf_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from rocenv.matrix.knowledge import GoodSet, Verdict
-    from rocenv.matrix.releases import Asset, HipSdk, Pack, Support, TorchSet, ZludaBuild
-    from rocenv.matrix.rows import Matrix
+    from rocenv.matrix.knowledge import GoodSet
+    from rocenv.matrix.releases import HipSdk, Pack, Support, TorchSet, ZludaBuild
     from rocenv.resolve.candidate import Case
     from rocenv.resolve.engine import Rules, Whole
 
@@ -39,31 +38,9 @@ _LEVELS = {"official": 0, "deprecated": 1, "libraries": 2, "runtime": 3, "unsupp
 _OWN = "own"  # key of the slot for packs where none is needed
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Archive:
-    """One archive of a build."""
-
-    build: ZludaBuild
-    asset: Asset
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shelf:
-    """What the matrix holds for sets with ZLUDA, as it is looked up."""
-
-    archives: tuple[Option, ...]  # as they are without a request
-    archives_for: Mapping[str, Sequence[int]]  # release of the SDK -> numbers of archives
-    wheels: tuple[TorchSet, ...]
-    packs: Mapping[str, Sequence[Pack]]  # by target
-    sdks: verdicts.VersionIndex
-    good: Mapping[str, Sequence[tuple[GoodSet, Sequence[str]]]]  # by target, with the builds that it allows
-    promises: Mapping[str, Mapping[str, Support]]  # target -> release -> what it does for it
-    placed: verdicts.Placed
-
-
 def problem(case: Case) -> Problem:
     """Return what there is to choose from."""
-    shelf = case.matrix.kept("zluda", _shelf)
+    shelf = shelf_of(case.matrix)
     marks = verdicts.Marks(shelf.placed, case)
     archives = Made(len(shelf.archives), lambda n: _archive(shelf.archives[n], marks.of(1, n), case))
     packs: list[Pack | None] = [None, *shelf.packs.get(case.request.target, ())]
@@ -73,7 +50,13 @@ def problem(case: Case) -> Problem:
             name="zluda",
             rule="build",
             options=archives,
-            joined=lambda release: [archives[n] for n in shelf.archives_for.get(release, ())],
+            joined=lambda release: [
+                archives[n]
+                for n in (
+                    *shelf.archives_for.get((release, ""), ()),
+                    *shelf.archives_for.get((release, case.request.target), ()),
+                )
+            ],
         ),
         Slot(
             name="libraries",
@@ -96,84 +79,6 @@ def problem(case: Case) -> Problem:
         bad=marks.bad,
         wishes=frozenset(WISHES),
     )
-
-
-def _shelf(matrix: Matrix) -> Shelf:
-    archives = [
-        Archive(build=build, asset=asset)
-        for build in matrix.zluda
-        for asset in build.assets
-        if asset.platform == "windows" and asset.rocm
-    ]
-    members = _members(matrix.hip_sdk)
-    options = tuple(_plain(archive, members) for archive in archives)
-    archives_for: dict[str, list[int]] = defaultdict(list)
-    for number, option in enumerate(options):
-        for release in option.fits:
-            archives_for[release].append(number)
-    builds = [row.version for row in matrix.zluda]
-    index = verdicts.VersionIndex(builds)
-    good: dict[str, list[tuple[GoodSet, Sequence[str]]]] = defaultdict(list)
-    for row in matrix.good_set:
-        if row.platform == "windows" and row.zluda:
-            allowed = [builds[number] for number in index.allowed(row.zluda)]
-            for target in row.targets:
-                good[target].append((row, allowed))
-    packs: dict[str, list[Pack]] = defaultdict(list)
-    for pack in matrix.pack:
-        if pack.kind == "rocblas" and not pack.absent:
-            # With whichever features: Windows has them one way only.
-            for target in {each.partition(":")[0] for each in pack.targets}:
-                packs[target].append(pack)
-    wheels = tuple(row for row in matrix.torch if row.cuda)
-    finders = (
-        verdicts.versions("rocm", [row.version for row in matrix.hip_sdk]),
-        _archive_finder(archives),
-        lambda row: [0] if row.pack == "none" else None,
-        verdicts.versions("torch", [row.version for row in wheels]),
-    )
-    return Shelf(
-        archives=options,
-        archives_for=archives_for,
-        wheels=wheels,
-        packs=packs,
-        sdks=verdicts.VersionIndex([row.version for row in matrix.hip_sdk]),
-        promises=_promises(matrix),
-        good=good,
-        placed=verdicts.placed(matrix.verdict, "windows", finders),
-    )
-
-
-def packs_for(target: str, matrix: Matrix) -> Sequence[Pack]:
-    """Return the rocBLAS packs for a target."""
-    return matrix.kept("zluda", _shelf).packs.get(target, ())
-
-
-def _members(sdks: Sequence[HipSdk]) -> dict[str, list[str]]:
-    """Return the series that a name in a build's row stands for: `6` for all of them."""
-    found: dict[str, list[str]] = defaultdict(list)
-    for row in sdks:
-        release = series(row.version)
-        for name in {release, release.split(".")[0]}:
-            if release not in found[name]:
-                found[name].append(release)
-    return found
-
-
-def promises(case: Case) -> Mapping[str, Support]:
-    """Return what each HIP SDK does for the target, by its series, from who knows it best."""
-    return case.matrix.kept("zluda", _shelf).promises.get(case.request.target, {})
-
-
-def _promises(matrix: Matrix) -> dict[str, dict[str, Support]]:
-    """Return what each HIP SDK does for each target."""
-    rows = [row for row in matrix.support if row.platform == "windows" and not row.channel]
-    rows.sort(key=lambda row: (STATUS_RANK[row.status], row.source), reverse=True)
-    found: dict[str, dict[str, Support]] = defaultdict(dict)
-    for row in rows:
-        for target in row.targets:
-            found[target][row.rocm] = row
-    return found
 
 
 def _sdk(
@@ -213,53 +118,6 @@ def _sdk(
     )
 
 
-CHANNEL = "hip-sdk"
-
-
-def good_sets(case: Case) -> list[GoodSet]:
-    """Return the sets that the apps' makers name for the target, with a build that is asked for."""
-    shelf = case.matrix.kept("zluda", _shelf)
-    wanted = wish(case.request.zluda, "--zluda")
-    named = shelf.good.get(case.request.target, ())
-    return [good for good, builds in named if any(map(wanted.meets, builds))]
-
-
-def named(row: HipSdk, case: Case) -> list[GoodSet]:
-    """Return where the apps' makers name a HIP SDK for the target."""
-    return [good for good in good_sets(case) if allows(good.rocm, row.version)]
-
-
-def _archive_finder(archives: Sequence[Archive]) -> verdicts.Finder:
-    index = verdicts.VersionIndex([each.build.version for each in archives])
-
-    def find(row: Verdict) -> Collection[int] | None:
-        if not (row.zluda or row.project or row.flavour):
-            return None
-        return [
-            number
-            for number in (index.allowed(row.zluda) if row.zluda else range(len(archives)))
-            if row.project in ("", archives[number].build.project)
-            and (not row.flavour or archives[number].asset.flavour in row.flavour)
-        ]
-
-    return find
-
-
-def _plain(archive: Archive, members: Mapping[str, Sequence[str]]) -> Option:
-    """Return an archive as an option, as it is without a request."""
-    build, asset = archive.build, archive.asset
-    rank = (
-        not build.preferred,
-        asset.flavour == "nightly",
-        build.project,
-        STATUS_RANK[build.status],
-        newest_first(build.version),
-        asset.name,
-    )
-    fits = frozenset(release for name in asset.rocm for release in members.get(name, ()))
-    return Option(part=archive, rank=rank, fits=fits)
-
-
 def _archive(plain: Option, marks: tuple[Rules, Rules], case: Case) -> Option:
     build: ZludaBuild = plain.part.build
     breaks, hits = marks
@@ -267,9 +125,12 @@ def _archive(plain: Option, marks: tuple[Rules, Rules], case: Case) -> Option:
         breaks |= {"zluda"}
     if build.driver and case.driver and not allows(build.driver, case.driver):
         breaks |= {"driver"}
-    if not breaks and not hits:
+    also = frozenset(
+        release for release, targets in plain.part.asset.also.items() if case.request.target in targets
+    )
+    if not breaks and not hits and not also:
         return plain
-    return Option(part=plain.part, rank=plain.rank, fits=plain.fits, breaks=breaks, hits=hits)
+    return Option(part=plain.part, rank=plain.rank, fits=plain.fits | also, breaks=breaks, hits=hits)
 
 
 def _pack(row: Pack | None, marks: tuple[Rules, Rules]) -> Option:
@@ -278,6 +139,7 @@ def _pack(row: Pack | None, marks: tuple[Rules, Rules]) -> Option:
         return Option(part=None, rank=(-1,), breaks=breaks, hits=hits, fits=frozenset([_OWN]))
     rank = (
         not row.url,
+        not row.proven,
         not row.sha256,
         len(row.targets),
         STATUS_RANK[row.status],

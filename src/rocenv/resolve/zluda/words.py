@@ -8,14 +8,14 @@ from rocenv.matrix.releases import HipSdk, TorchSet
 from rocenv.model import Rejection
 from rocenv.resolve import verdicts
 from rocenv.resolve.candidate import Candidate
-from rocenv.resolve.versions import allows, joined, series
-from rocenv.resolve.zluda.choices import CHANNEL, Archive, named, packs_for, promises
+from rocenv.resolve.versions import allows, any_fits, joined, newest_first, series
+from rocenv.resolve.zluda.shelf import CHANNEL, Archive, named, packs_for, promises
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rocenv.matrix.knowledge import Verdict
-    from rocenv.matrix.releases import Pack
+    from rocenv.matrix.knowledge import GoodSet, Verdict
+    from rocenv.matrix.releases import Pack, ZludaBuild
     from rocenv.model import ComponentKind
     from rocenv.resolve.candidate import Case
     from rocenv.resolve.engine import Whole
@@ -48,6 +48,7 @@ def candidate(whole: Whole, case: Case) -> Candidate:
         torch=torch,
         why=why,
         runs_as=target,
+        python=_python(sdk, build, torch, case),
         notes=tuple(_notes(sdk, archive, pack, torch, case)),
     )
 
@@ -70,7 +71,9 @@ def _why_sdk(sdk: HipSdk, pack: Pack | None, case: Case) -> str:
 def _why_build(archive: Archive, sdk: HipSdk) -> str:
     build = archive.build
     release = series(sdk.version)
-    why = f"{archive.asset.name} is for HIP SDK {release}"
+    is_for = archive.asset.rocm
+    fits = release in is_for or release.split(".")[0] in is_for
+    why = f"{archive.asset.name} is {'for' if fits else 'reported to work here with'} HIP SDK {release}"
     if build.preferred:
         why += "; the build that the apps take today"
     if build.built_against and release not in build.built_against:
@@ -81,7 +84,7 @@ def _why_build(archive: Archive, sdk: HipSdk) -> str:
 def _notes(
     sdk: HipSdk, archive: Archive, pack: Pack | None, torch: TorchSet | None, case: Case
 ) -> Iterator[str]:
-    build = archive.build
+    build, target = archive.build, case.request.target
     if build.driver and not case.driver:
         yield (
             f"ZLUDA {build.version} works with display drivers {build.driver}; this machine's is not known: "
@@ -90,16 +93,38 @@ def _notes(
     if pack is not None:
         yield (
             f"the library pack replaces rocBLAS inside the env's own copy of the SDK; it is by "
-            f"{pack.provider}, not by AMD, and fits this SDK release only"
+            f"{pack.provider}, not by AMD, and fits HIP SDK {joined(pack.rocm)} only"
         )
+        if target not in pack.targets and (
+            featured := [t for t in pack.targets if t.startswith(target + ":")]
+        ):
+            yield f"the pack is made for {joined(featured)}: right where HIP reports the GPU so"
         if not pack.url:
             yield f"the pack's file name is not known: see release {pack.tag} of github.com/{pack.provider}"
     if not archive.asset.sha256:
         yield f"no hash of {archive.asset.name} is published: the first download's is recorded"
     yield from dict.fromkeys(_known(sdk, archive, pack, torch, case))
-    for good in named(sdk, case):
+    for good in _naming(sdk, build, torch, case):
         if good.driver and not case.driver:
             yield f"{good.by} names it for display drivers {good.driver} ({good.source})"
+
+
+def _naming(sdk: HipSdk, build: ZludaBuild, torch: TorchSet | None, case: Case) -> list[GoodSet]:
+    """Return where the apps' makers name just this set for the target."""
+    return [
+        good
+        for good in named(sdk, case)
+        if allows(good.zluda, build.version) and (torch is None or allows(good.torch, torch.version))
+    ]
+
+
+def _python(sdk: HipSdk, build: ZludaBuild, torch: TorchSet | None, case: Case) -> str:
+    """Return the newest Python that was asked for, first of those that the set is named with."""
+    if torch is None:
+        return ""
+    named_with = {python for good in _naming(sdk, build, torch, case) for python in good.python}
+    wanted = [python for python in torch.python if any_fits(case.request.python, (python,))]
+    return min(wanted, key=lambda python: (python not in named_with, newest_first(python)), default="")
 
 
 def _known(
