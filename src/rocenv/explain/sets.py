@@ -69,11 +69,11 @@ def wheel_sets(matrix: Matrix, target: str) -> Found:
 
 
 def step(found: Found, matrix: Matrix, label: str) -> Step:
-    """Return the command that makes the best set, and what it consists of."""
-    platform = "--platform linux " if found.request.platform == "linux" else ""
+    """Return the command that makes the best set, or plans it where it cannot be made, and what that is."""
+    verb = "create demo" if found.request.platform == "linux" else "resolve"
     best = found.best
     return Step(
-        command=f"rocenv create demo {platform}{options(found.request)}",
+        command=f"rocenv {verb} {options(found.request, here='')}",
         gives=set_in_words(best, matrix, found.request.target) if best else "",
         label=label,
     )
