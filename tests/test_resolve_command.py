@@ -70,6 +70,10 @@ def test_a_set_with_zluda_is_planned_on_any_machine(tmp_path: Path) -> None:
     assert (archive["sha256"], archive["size_bytes"]) == (None, None), "nobody publishes them"
     assert parts["torch"]["version"] == "2.7.1+cu118"
     assert parts["torch"]["python"] == "3.11", "what the apps' makers name with HIP SDK 5.7"
+    environment = found["environment"]
+    assert environment["DISABLE_ADDMM_CUDA_LT"] == "1"
+    assert environment["TORCH_HOME"] == "{prefix}\\cache\\torch"
+    assert not {"LD_LIBRARY_PATH", "XDG_CACHE_HOME", "PATH"} & set(environment), "those are Linux's"
     assert "torch" not in {
         part["kind"] for part in plan(shipped(tmp_path, *wish, "--no-torch", "--json"))["components"]
     }

@@ -140,7 +140,7 @@ def _lock(
     work: Work,
     changes: Sequence[EnvChange],
 ) -> Lock:
-    environment = changes_for(parts, work.matrix)
+    environment = changes_for(parts, work.matrix, request.platform)
     if candidate.override is not None:
         value = candidate.override.value
         environment += (EnvChange(action="set", name="HSA_OVERRIDE_GFX_VERSION", value=value),)

@@ -42,7 +42,7 @@ IDENTITY: Mapping[str, tuple[str, ...]] = {
     "display_driver": ("version",),
     "incident": ("code",),
     "variable": ("name", "by"),
-    "environment": ("change", "when"),
+    "environment": ("change", "when", "platform"),
     "watched": ("name",),
     "dll_names": ("torch_flavour",),
     "dll_hash": ("project", "tag", "file"),

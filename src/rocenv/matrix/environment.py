@@ -12,8 +12,10 @@ if TYPE_CHECKING:
     from rocenv.model import Component, EnvChange, Layout
 
 
-def changes_for(components: Sequence[Component], matrix: Matrix) -> tuple[EnvChange, ...]:
-    """Return what activation changes for a set; `{prefix}` is left to be filled in.
+def changes_for(
+    components: Sequence[Component], matrix: Matrix, platform: str = "linux"
+) -> tuple[EnvChange, ...]:
+    """Return what activation changes for a set on a platform; `{prefix}` is left to be filled in.
 
     Libraries are not put on a search path where the set has a C library of its own: programs of the machine
     must never meet that.
@@ -23,7 +25,7 @@ def changes_for(components: Sequence[Component], matrix: Matrix) -> tuple[EnvCha
     own_glibc = any(component.loader for component in components)
     changes = []
     for row in matrix.environment:
-        if row.when != "always" and row.when not in kinds:
+        if row.platform != platform or (row.when != "always" and row.when not in kinds):
             continue
         if row.change.value == "{library_dirs}":
             if not own_glibc and layout is not None:

@@ -67,6 +67,7 @@ class EnvRow(Known):
 
     change: EnvChange
     when: Literal["always", "rocm", "torch", "zluda"]
+    platform: Literal["linux", "windows"] = "linux"
     reason: str
 
 
