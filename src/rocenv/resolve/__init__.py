@@ -10,13 +10,13 @@ which ones could not.
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Protocol
 
 from rocenv.errors import ResolutionImpossible
 from rocenv.model import Machine, Rejection, Suggestion
-from rocenv.resolve import linux, windows, zluda
 from rocenv.resolve.candidate import UNKNOWN, WISHES, Candidate, Case, describe, options, wish_of
 from rocenv.resolve.engine import Search, explanation, witnesses
 from rocenv.resolve.versions import allows, newest_first, require_version, specifier
@@ -46,12 +46,16 @@ class Stack(Protocol):
         """Return in words why a whole breaks a rule, with the source of the fact."""
         ...
 
+    def remarks(self, case: Case) -> tuple[str, ...]:
+        """Return what is worth telling where nothing fits."""
+        ...
 
-# Platform, and whether ZLUDA is asked for -> the kind of sets.
-STACKS: Mapping[tuple[str, bool], Stack] = {
-    ("linux", False): linux,
-    ("windows", True): zluda,
-    ("windows", False): windows,
+
+# Platform, and whether ZLUDA is asked for -> the kind of sets; imported when it is needed.
+STACKS: Mapping[tuple[str, bool], str] = {
+    ("linux", False): "rocenv.resolve.linux",
+    ("windows", True): "rocenv.resolve.zluda",
+    ("windows", False): "rocenv.resolve.windows",
 }
 
 
@@ -70,18 +74,23 @@ def resolve(request: Request, matrix: Matrix, machine: Machine | None = None) ->
     if request.driver:
         require_version(request.driver, "--driver")
     case = Case(request=request, matrix=matrix, machine=machine or Machine())
-    stack = STACKS.get((request.platform, bool(request.zluda)))
-    if stack is None:
+    if (request.platform, bool(request.zluda)) not in STACKS:
         raise ResolutionImpossible(
             "ZLUDA is for Windows: on Linux torch has wheels for ROCm itself",
             suggestions=_suggestions_without_zluda(case),
         )
+    stack = _stack(request)
     search = Search(stack.problem(case))
     found = (stack.candidate(whole, case) for whole in search.wholes())
     first = next(found, None)
     if first is None:
         raise _impossible(stack, search, case)
     return chain((first,), found)
+
+
+def _stack(request: Request) -> Stack:
+    stack: Stack = importlib.import_module(STACKS[request.platform, bool(request.zluda)])
+    return stack
 
 
 def _impossible(stack: Stack, search: Search, case: Case) -> ResolutionImpossible:
@@ -98,7 +107,7 @@ def _impossible(stack: Stack, search: Search, case: Case) -> ResolutionImpossibl
             for rule in ranked
         ),
         suggestions=_suggestions(broken, case),
-        remarks=tuple(filter(None, [linux.beyond(case)])) if stack is linux else (),
+        remarks=stack.remarks(case),
     )
 
 
@@ -183,7 +192,7 @@ def _suggestion(request: Request, found: Candidate, case: Case) -> Suggestion:
 
 
 def _best(request: Request, case: Case) -> Candidate | None:
-    stack = STACKS[request.platform, bool(request.zluda)]
+    stack = _stack(request)
     other = replace(case, request=request)
     whole = next(Search(stack.problem(other)).wholes(), None)
     return None if whole is None else stack.candidate(whole, other)

@@ -189,3 +189,8 @@ def reason(rule: str, whole: Whole, case: Case) -> Rejection:
     }[rule]
     text = text or f"{needs} is asked for, which leaves out {name} with {found}"
     return Rejection(component=name, requirement=needs, found=found, source=row.source, text=text)
+
+
+def remarks(_case: Case) -> tuple[str, ...]:
+    """Return nothing: the suggestions name what there is besides."""
+    return ()

@@ -32,8 +32,7 @@ def candidate(whole: Whole, case: Case) -> Candidate:
     notes = [*_notes(way, target), *_driver_notes(row, case)]
     if torch is not None and not torch.released:
         notes.append(f"torch {torch.version} is a candidate for release, and may not be in its index yet")
-    if target not in row.official and (better := beyond(case)):
-        notes.append(better)
+    notes += remarks(case)
     notes += _known(way, torch, case)
     if row.note:
         notes.append(f"{title(row)}: {row.note}")
@@ -42,24 +41,24 @@ def candidate(whole: Whole, case: Case) -> Candidate:
     )
 
 
-def beyond(case: Case) -> str:
+def remarks(case: Case) -> tuple[str, ...]:
     """Return what the maker has for the target on Linux that rocenv does not install there.
 
-    "" where no set that it installs is behind: one of them is supported too, or nothing is.
+    Nothing where no set that it installs is behind: one of them is supported too, or nothing is.
     """
     if any(case.request.target in row.official for row in case.matrix.rocm):
-        return ""
+        return ()
     rows = [
         row
         for row in case.matrix.rocm_wheels
         if "linux" in row.platforms and not row.nightly and case.request.target in row.official
     ]
     if not rows:
-        return ""
+        return ()
     newest = min(rows, key=lambda row: (newest_first(row.version), row.channel))
     return (
         f"AMD supports {case.request.target} on Linux from ROCm {newest.version} as Python wheels "
-        f"({newest.index}; {newest.source}), which rocenv does not install there"
+        f"({newest.index}; {newest.source}), which rocenv does not install there",
     )
 
 

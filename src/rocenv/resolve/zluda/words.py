@@ -266,3 +266,8 @@ def _no_wheel(rule: str, row: TorchSet, case: Case) -> Rejection:
     wish = f"Python {case.request.python}"
     text = f"{name} is used with {found}, and {wish} is asked for"
     return Rejection(component=name, requirement=wish, found=found, source=row.source, text=text)
+
+
+def remarks(_case: Case) -> tuple[str, ...]:
+    """Return nothing: the suggestions name what there is besides."""
+    return ()
