@@ -130,7 +130,9 @@ class TestExplain:
         assert linux["sources"][0].keys() == {"source", "status", "checked"}
         assert windows["text"].startswith("yes")
         assert {section["title"] for section in document["sections"]} >= {"Linux", "Windows"}
-        assert all(step["command"].startswith("rocenv create ") for step in document["commands"])
+        assert all(
+            step["command"].startswith(("rocenv create ", "rocenv resolve ")) for step in document["commands"]
+        )
 
     def test_words_need_no_quotes(self, home: Path) -> None:
         done = run(home, "explain", "RX", "6750", "XT")
