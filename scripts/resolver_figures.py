@@ -54,6 +54,9 @@ def main() -> int:
     """Measure and print."""
     matrix = load(Path(__file__).resolve().parents[1] / "profiles")
     large = enlarged(matrix)
+    for request in (*POSSIBLE, *IMPOSSIBLE):  # what is worked out once for a matrix
+        milliseconds(request, matrix, 1)
+        milliseconds(request, large, 1)
     gc.collect()
     gc.freeze()  # or the collector walks through a matrix of 36,000 rows, which is no work of the resolver
     found = {

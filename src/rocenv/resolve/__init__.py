@@ -13,16 +13,17 @@ from __future__ import annotations
 import importlib
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rocenv.errors import ResolutionImpossible
 from rocenv.model import Machine, Rejection, Suggestion
+from rocenv.resolve import verdicts
 from rocenv.resolve.candidate import UNKNOWN, WISHES, Candidate, Case, describe, options, wish_of
 from rocenv.resolve.engine import Search, explanation, witnesses
 from rocenv.resolve.versions import allows, newest_first, require_version, specifier
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from rocenv.matrix.rows import Matrix
     from rocenv.model import Request
@@ -133,16 +134,25 @@ def _unknown(case: Case) -> Rejection:
 
 def _suggestions(broken: Mapping[Rules, Whole], case: Case) -> tuple[Suggestion, ...]:
     """Return commands that do resolve, best first: with as few wishes given up as can be."""
-    sacrifices = {frozenset(map(wish_of, rules)) for rules in broken if all(map(wish_of, rules))}
+    sacrifices: dict[Rules, list[tuple[Rules, Whole]]] = {}
+    for rules, whole in broken.items():
+        if all(map(wish_of, rules)):
+            sacrifices.setdefault(frozenset(map(wish_of, rules)), []).append((rules, whole))
     ordered = sorted(sacrifices, key=lambda wishes: (len(wishes), sorted(map(WISHES.index, wishes))))
-    found = [suggestion for wishes in ordered for suggestion in _without(wishes, case)]
+    found = [suggestion for wishes in ordered for suggestion in _without(wishes, sacrifices[wishes], case)]
     if case.request.zluda:
         found += _suggestions_without_zluda(case)
     return tuple(dict.fromkeys(found))
 
 
-def _without(wishes: Rules, case: Case) -> Iterator[Suggestion]:
-    """Yield the best set without some wishes, each of them replaced by what the set has."""
+def _without(wishes: Rules, wholes: Sequence[tuple[Rules, Whole]], case: Case) -> Iterator[Suggestion]:
+    """Yield the best set without some wishes, each of them replaced by what the set has.
+
+    Args:
+        wishes: To be given up.
+        wholes: That break these wishes and nothing else, with the rules that follow from them.
+        case: The request.
+    """
     request = case.request
     open_wishes = {
         name: "*" if name == "zluda" or (name == "torch" and request.torch) else ""
@@ -150,7 +160,7 @@ def _without(wishes: Rules, case: Case) -> Iterator[Suggestion]:
         if name != "driver"
     }
     relaxed = replace(request, **open_wishes)
-    for driver in _other_drivers(case) if "driver" in wishes else (request.driver,):
+    for driver in _other_drivers(wholes, case) if "driver" in wishes else (request.driver,):
         best = _best(replace(relaxed, driver=driver), case)
         if best is None:
             continue
@@ -162,9 +172,21 @@ def _without(wishes: Rules, case: Case) -> Iterator[Suggestion]:
         return
 
 
-def _other_drivers(case: Case) -> list[str]:
-    """Return display drivers that rows tell from the one there is, the newest of each kind, newest first."""
+def _other_drivers(wholes: Sequence[tuple[Rules, Whole]], case: Case) -> list[str]:
+    """Return display drivers that rows tell from the one there is, the newest of each kind.
+
+    Those with which one of the wholes would do come first, the newest first among them and among the others.
+    """
     matrix = case.matrix
+    against = {verdicts.rule_of(row): row.driver for row in matrix.verdict if row.driver}
+
+    def helps(driver: str) -> bool:
+        return any(
+            all(allows(part.driver, driver) for part in _with_drivers(whole))
+            and not any(allows(against[rule], driver) for rule in rules if rule in against)
+            for rules, whole in wholes
+        )
+
     ranges = sorted(
         {row.driver for rows in (matrix.zluda, matrix.verdict, matrix.rocm_wheels) for row in rows} - {""}
     )
@@ -175,7 +197,13 @@ def _other_drivers(case: Case) -> list[str]:
         if kind not in kinds:
             kinds.add(kind)
             found.append(version)
-    return found
+    return sorted(found, key=lambda version: not helps(version))
+
+
+def _with_drivers(whole: Whole) -> list[Any]:
+    """Return the parts of a whole that need a certain display driver."""
+    parts = [getattr(option.part, "build", option.part) for option in whole]
+    return [part for part in parts if getattr(part, "driver", "")]
 
 
 def _suggestions_without_zluda(case: Case) -> tuple[Suggestion, ...]:
