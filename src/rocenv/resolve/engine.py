@@ -110,6 +110,14 @@ class Search:
         return [sorted(each.items(), key=lambda item: len(item[0])) for each in counts]
 
     @cached_property
+    def _least(self) -> list[list[tuple[Rules, int]]]:
+        """Of each slot those counts whose rules hold no other's."""
+        return [
+            [(rules, count) for rules, count in counts if not any(other < rules for other, _ in counts)]
+            for counts in self._counts
+        ]
+
+    @cached_property
     def _by_key(self) -> list[dict[Any, list[Option]]]:
         found: list[dict[Any, list[Option]]] = []
         for slot in self.problem.slots:
@@ -226,8 +234,9 @@ class Search:
         if NOTHING in granted:
             return []
         wanted: set[Rules] = set()
-        # Those that break least come first, and make the rest needless.
-        for rules, count in self._counts[place]:
+        # Those that break least come first, and make the rest needless, unless one of them is not to be had.
+        least, counts = self._least[place], self._counts[place]
+        for rules, count in least if all(count > here[rules] for rules, count in least) else counts:
             if count > here[rules] and not any(other <= rules for other in itertools.chain(wanted, granted)):
                 wanted.add(rules)
         found: dict[Rules, Option] = {}
