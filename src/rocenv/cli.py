@@ -15,6 +15,7 @@ import click
 
 from rocenv import __version__
 from rocenv.errors import ResolutionImpossible, RocenvError
+from rocenv.wrap import reading_width, wrapped
 
 if TYPE_CHECKING:
     from rocenv.model import Rejection
@@ -144,29 +145,15 @@ def _reasons(rejections: tuple[Rejection, ...]) -> list[str]:
     """Return the lines of an explanation, each with its source."""
     if not rejections:
         return []
+    width = reading_width()
     lines = [
         "",
         "these cannot all hold; without any one of them there is a set:" if rejections[1:] else "why:",
     ]
     for each in rejections:
-        lines += _wrapped(each.text, "  - ", "    ")
-        lines += _wrapped(f"[{each.source.partition(';')[0].strip()}]", "    ", "     ")
+        lines += wrapped(each.text, width, "  - ", "    ")
+        lines += wrapped(f"[{each.source.partition(';')[0].strip()}]", width, "    ", "     ")
     return lines
-
-
-def _wrapped(text: str, first: str, then: str) -> list[str]:
-    import shutil
-    import textwrap
-
-    width = max(60, min(120, shutil.get_terminal_size((110, 24)).columns - 1))
-    return textwrap.wrap(
-        text,
-        width,
-        initial_indent=first,
-        subsequent_indent=then,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
 
 
 def error_json(error: RocenvError) -> dict[str, Any]:

@@ -105,6 +105,7 @@ class Machine:
     driver: str = ""  # the kernel driver on Linux, the display driver on Windows
 
 
+OVERRIDE = "HSA_OVERRIDE_GFX_VERSION"  # makes a GPU pass for another target
 VISIBLE = "HIP_VISIBLE_DEVICES"  # holds numbers of GPUs, which are those of one machine
 
 

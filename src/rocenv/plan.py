@@ -13,7 +13,7 @@ from rocenv import outage
 from rocenv.errors import FetchError, ResolutionImpossible, RocenvError
 from rocenv.matrix.environment import changes_for
 from rocenv.matrix.releases import RocmSet
-from rocenv.model import Component, EnvChange, Lock
+from rocenv.model import OVERRIDE, Component, EnvChange, Lock
 from rocenv.resolve import describe, resolve
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def _lock(
     environment = changes_for(parts, work.matrix, request.platform)
     if candidate.override is not None:
         value = candidate.override.value
-        environment += (EnvChange(action="set", name="HSA_OVERRIDE_GFX_VERSION", value=value),)
+        environment += (EnvChange(action="set", name=OVERRIDE, value=value),)
     own = {change.name for change in (*environment, *changes)}
     return Lock(
         request=request,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import shlex
 from dataclasses import replace
 
-from rocenv.commands.resolve import NO_TORCH
 from rocenv.commands.resolve import command as resolve_command
 from rocenv.model import Request
+from rocenv.resolve.candidate import NO_TORCH
 
 _NAMES = ("rocm", "zluda", "torch", "python", "target", "channel", "platform", "driver")
 

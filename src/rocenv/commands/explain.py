@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import shutil
 import sys
-import textwrap
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from rocenv.commands.world import World, colour, json_option, print_json
 from rocenv.matrix.known import STATUS_RANK
+from rocenv.wrap import wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -77,7 +77,7 @@ def _line_json(line: Line) -> dict[str, Any]:
 def explanation_text(explanation: Explanation, *, width: int) -> list[str]:
     """Return an explanation for people to read: lines of at most so many characters, sources by number."""
     numbers = _numbers(explanation)
-    title, *rest = _wrap(explanation.title, "", "  ", width)
+    title, *rest = wrapped(explanation.title, width, "", "  ")
     lines = [
         colour(title, "green"),
         *rest,
@@ -93,7 +93,7 @@ def explanation_text(explanation: Explanation, *, width: int) -> list[str]:
 def _step_lines(steps: Iterable[Step], width: int) -> Iterator[str]:
     for step in steps:
         text = ": ".join(part for part in (step.label, step.gives) if part)
-        yield from _wrap(text, "  ", "    ", width)
+        yield from wrapped(text, width, "  ", "    ")
         yield f"    {step.command}"  # never wrapped: it is to be pasted
 
 
@@ -104,7 +104,7 @@ def _source_lines(numbers: Mapping[Basis, int], width: int) -> list[str]:
     room = max(map(len, by_status), default=0)
     lines = ["Sources, by how well it is known (the whole of them: `--json`)"] if numbers else []
     for status in sorted(by_status, key=lambda status: _ORDER.index(status)):
-        lines += _wrap("  ".join(by_status[status]), f"  {status.ljust(room)}  ", " " * (room + 4), width)
+        lines += wrapped("  ".join(by_status[status]), width, f"  {status.ljust(room)}  ", " " * (room + 4))
     return [line.replace("\u00a0", " ") for line in lines]
 
 
@@ -127,9 +127,9 @@ def _block(
         first = f"{indent}{label.ljust(room)}  " if room else indent
         then = " " * (len(indent) + room + 2)
         if len(label) > room:
-            yield from _wrap(label, indent, indent, width)
+            yield from wrapped(label, width, indent, indent)
             first = then
-        yield from _wrap(f"{line.text} {marks}".rstrip(), first, then, width)
+        yield from wrapped(f"{line.text} {marks}".rstrip(), width, first, then)
 
 
 def _short(source: str) -> str:
@@ -141,14 +141,3 @@ def _short(source: str) -> str:
         first = first[: _SOURCE - 3] + "..."
     # No break inside one.
     return (f"{first} +{len(rest)}" if rest else first).replace(" ", "\u00a0")
-
-
-def _wrap(text: str, first: str, then: str, width: int) -> list[str]:
-    return textwrap.wrap(
-        text,
-        width,
-        initial_indent=first,
-        subsequent_indent=then,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-import shutil
-import textwrap
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +11,9 @@ import click
 from rocenv.commands.world import World, harmless, json_option, note, print_json, short_enough
 from rocenv.errors import DataError, RocenvError
 from rocenv.model import VISIBLE, EnvChange, Machine, Request
+from rocenv.resolve.candidate import NO_TORCH
 from rocenv.system.files import storage_errors
+from rocenv.wrap import reading_width, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from rocenv.host import Host
     from rocenv.model import Component, Lock
 
-NO_TORCH = "none"  # asked for, where the default may be another
 DEFAULTS = ("rocm", "zluda", "torch", "python", "target", "channel")
 _NAMES = ("rocm", "zluda", "torch", "no_torch", "python", "target", "channel", "platform", "driver")
 
@@ -247,16 +246,9 @@ def plan_text(lock: Lock) -> str:
     lines = [f"Plan for {lock.target}{runs_as} on {lock.platform}"]
     for part in lock.components:
         lines += _part_text(part)
-    width = max(60, min(120, shutil.get_terminal_size((110, 24)).columns - 1))
+    width = reading_width()
     for text in lock.notes:
-        lines += textwrap.wrap(
-            text,
-            width,
-            initial_indent="  - ",
-            subsequent_indent="    ",
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
+        lines += wrapped(text, width, "  - ", "    ")
     return harmless("\n".join(lines))
 
 

@@ -8,8 +8,8 @@ from rocenv.explain.answer import Line
 from rocenv.explain.sets import linux_sets
 from rocenv.explain.support import levels, series_known, support_lines, wheels_left
 from rocenv.explain.words import VERDICTS, listed, oldest_first, range_in_words, spans
-from rocenv.host.override import VARIABLE
 from rocenv.matrix.releases import RocmSet
+from rocenv.model import OVERRIDE
 from rocenv.resolve.versions import allows, series, version_of
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _with_torch(
     if override is not None:
         care = "yes" if override.verdict == "ok" else VERDICTS[override.verdict]
         only = f", only with ROCm {range_in_words(override.rocm)}" if override.rocm else ""
-        text = f"{care}, as {best.runs_as}{only}: the env sets {VARIABLE}={override.value}. {sets}"
+        text = f"{care}, as {best.runs_as}{only}: the env sets {OVERRIDE}={override.value}. {sets}"
         return text, (override, *newest[:1])
     row = said.get(series(best.rocm.version))
     promise = {"official": "yes, AMD supports it", "deprecated": "yes, AMD still supports it"}.get(
@@ -74,7 +74,7 @@ def _with_torch(
 def _without_torch(matrix: Matrix, target: str, found: Found) -> tuple[str, tuple[Known, ...]]:
     bare = linux_sets(matrix, target, torch=False)
     blocked = [row for row in matrix.override if row.target == target and row.verdict == "block"]
-    why = "".join(f"; {VARIABLE}={row.value} is {VERDICTS['block']}: {row.note}" for row in blocked)
+    why = "".join(f"; {OVERRIDE}={row.value} is {VERDICTS['block']}: {row.note}" for row in blocked)
     if bare.best is None:
         text = f"no{why or ': no release, no torch wheel and no override is known to serve it'}"
         newest = series_known(matrix, "linux", "")[-1:]
@@ -90,7 +90,7 @@ def _without_torch(matrix: Matrix, target: str, found: Found) -> tuple[str, tupl
             *blocked,
             *rows.values(),
         )
-    way = f" as {bare.best.runs_as} ({VARIABLE}={bare.best.override.value})" if bare.best.override else ""
+    way = f" as {bare.best.runs_as} ({OVERRIDE}={bare.best.override.value})" if bare.best.override else ""
     used = (bare.best.override,) if bare.best.override else ()
     text = f"yes{way}, but without torch, whose wheels have no kernels that would do. "
     text += f"Kernels: ROCm {releases}{why}"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import TYPE_CHECKING, Any
 
 from rocenv.explain.combinations import combination_text
 from rocenv.explain.words import OUTCOMES, VERDICTS, listed, oldest_first, range_in_words, targets_first
+from rocenv.wrap import wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -34,7 +34,7 @@ def tables_text(found: Mapping[str, Sequence[Known]], *, width: int) -> list[str
         lines += [title, *_aligned([(*head[:-1], "STATUS", "SOURCE", head[-1]), *cut], width), ""]
     lines.append("Sources")
     for source, place in number.items():
-        lines += _wrap(source, f"  [{place}] ", "       ", width)
+        lines += wrapped(source, width, f"  [{place}] ", "       ")
     return lines
 
 
@@ -46,21 +46,10 @@ def _aligned(rows: list[tuple[str, ...]], width: int) -> list[str]:
     for *cells, last in rows:
         first = "  " + "".join(cell.ljust(room + _GAP) for cell, room in zip(cells, widths, strict=True))
         if width - start < _NARROWEST:
-            lines += [first.rstrip(), *_wrap(last, " " * 6, " " * 6, width)]
+            lines += [first.rstrip(), *wrapped(last, width, " " * 6, " " * 6)]
         else:
-            lines += _wrap(last, first, " " * start, width) or [first.rstrip()]
+            lines += wrapped(last, width, first, " " * start) or [first.rstrip()]
     return lines
-
-
-def _wrap(text: str, first: str, then: str, width: int) -> list[str]:
-    return textwrap.wrap(
-        text,
-        width,
-        initial_indent=first,
-        subsequent_indent=then,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
 
 
 def _targets(row: Any) -> str:

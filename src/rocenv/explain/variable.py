@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rocenv.explain.answer import Explanation, Line, sections
 from rocenv.explain.words import VERDICTS, range_in_words, target_key
-from rocenv.host.override import VARIABLE
+from rocenv.model import OVERRIDE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +26,7 @@ def names(matrix: Matrix) -> list[str]:
     return sorted(set(rows))
 
 
-_OVERRIDE = (
+_SET_IN_ENV = (
     "where a set has no kernels for the target, and a value below is known to do well with it; never where "
     "it has kernels, and never outside of an env"
 )
@@ -44,7 +44,7 @@ def explain(name: str, matrix: Matrix) -> Explanation:
     changes = [row for row in matrix.environment if row.change.name == name]
     watched = [row for row in matrix.watched if row.name == name]
     reasons = [(row.reason, row) for row in changes] + [(row.reason, row) for row in watched]
-    facts = [row for row in matrix.fact if name == VARIABLE and row.about == "override"]
+    facts = [row for row in matrix.fact if name == OVERRIDE and row.about == "override"]
     facts.sort(key=lambda row: (row.key, row.text))
     return Explanation(
         thing=name,
@@ -65,11 +65,11 @@ def explain(name: str, matrix: Matrix) -> Explanation:
                         )
                         for row in changes
                     ),
-                    *([Line(label="set in an env", text=_OVERRIDE)] if name == VARIABLE else []),
+                    *([Line(label="set in an env", text=_SET_IN_ENV)] if name == OVERRIDE else []),
                     *(Line(label="reported where set", text=row.reason, rows=(row,)) for row in watched),
                 ],
             ),
-            ("By target", list(_override_lines(matrix)) if name == VARIABLE else []),
+            ("By target", list(_override_lines(matrix)) if name == OVERRIDE else []),
             ("To know", [Line(label=row.key, text=row.text, rows=(row,)) for row in facts]),
         ),
     )

@@ -16,8 +16,9 @@ from rocenv.errors import RocenvError
 from rocenv.host.driver import Driver, linux_driver
 from rocenv.host.gpu import Found, Gpu, is_target, printable, split_target
 from rocenv.host.linux import linux_gpus
-from rocenv.host.override import VARIABLE, override_notes
+from rocenv.host.override import override_notes
 from rocenv.host.ranking import choose, supported_today
+from rocenv.model import OVERRIDE
 from rocenv.system.machine import examined_elsewhere, machine_path, sysroot
 
 if TYPE_CHECKING:
@@ -90,8 +91,8 @@ def detect(matrix: Matrix) -> Host:
     support = supported_today(matrix)
     selected, why = choose(gpus, found.others, support)
     notes = found.notes
-    if platform == "linux" and os.environ.get(VARIABLE):
-        notes += override_notes(os.environ[VARIABLE], gpus, support, matrix.override)
+    if platform == "linux" and os.environ.get(OVERRIDE):
+        notes += override_notes(os.environ[OVERRIDE], gpus, support, matrix.override)
     named = _NAMED in os.environ
     if named:
         why = f"named by {_NAMED}: {why}" if gpus else f"{_NAMED} is set to nothing, which stands for no GPU"

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from rocenv.model import OVERRIDE
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from rocenv.host.gpu import Gpu
     from rocenv.host.ranking import Support
     from rocenv.matrix.knowledge import Override
-
-VARIABLE = "HSA_OVERRIDE_GFX_VERSION"
 
 
 def override_notes(
@@ -21,7 +21,7 @@ def override_notes(
     """Return what to say of an override that does nothing, or harm; it acts on all GPUs alike."""
     stands_for = _target(value)
     if not stands_for:
-        return (f"{VARIABLE}={value} is no version like 10.3.0, and programs refuse it: `unset {VARIABLE}`",)
+        return (f"{OVERRIDE}={value} is no version like 10.3.0, and programs refuse it: `unset {OVERRIDE}`",)
     targets = dict.fromkeys(gpu.target for gpu in gpus if gpu.target and gpu.state != "unable")
     rows = [row for row in known if row.target in targets and row.value in (value.strip(), "*")]
     blocked = {row.target: row.note for row in rows if row.verdict == "block"}
@@ -30,14 +30,14 @@ def override_notes(
     for target in targets:
         if target == stands_for:
             if not served:
-                notes.append(f"{VARIABLE}={value} repeats what {target} is")
+                notes.append(f"{OVERRIDE}={value} repeats what {target} is")
         elif target in blocked:
-            notes.append(f"{VARIABLE}={value} is known to go wrong on {target}: {blocked[target]}")
+            notes.append(f"{OVERRIDE}={value} is known to go wrong on {target}: {blocked[target]}")
         elif target in support and target not in served:
             notes.append(
-                f"{VARIABLE}={value} passes {target} off as {stands_for}, and {target} needs no override"
+                f"{OVERRIDE}={value} passes {target} off as {stands_for}, and {target} needs no override"
             )
-    return tuple(f"{note}: `unset {VARIABLE}`" for note in notes)
+    return tuple(f"{note}: `unset {OVERRIDE}`" for note in notes)
 
 
 def _target(value: str) -> str:

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rocenv.model import OVERRIDE
 from rocenv.probe import hip, maps
 from rocenv.probe.wire import NO_GPU, Task
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-OVERRIDE = "HSA_OVERRIDE_GFX_VERSION"
 _SHOWN = 3
 
 
