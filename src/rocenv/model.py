@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 ComponentKind = Literal["rocm", "zluda", "libraries", "torch"]
-ArtifactKind = Literal["deb", "wheel", "installer", "archive"]
+# A `folder` is one that lay on the machine and was taken over; `path` says where, `sha256` is that of its list
+# of files. An `installer` and an `archive` are unpacked, never run.
+ArtifactKind = Literal["deb", "wheel", "installer", "archive", "folder"]
 RungStatus = Literal["passed", "failed", "crashed", "timeout", "skipped"]
 
 
@@ -47,6 +49,38 @@ class EnvChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShimFile:
+    """One file of a ZLUDA build that stands for a file of CUDA."""
+
+    file: str  # in the build, "cublas.dll"
+    stands_for: str  # what torch loads, "cublas64_11.dll"; may be the same
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Switch:
+    """A setting of torch that ZLUDA needs, made as soon as torch is imported."""
+
+    name: str  # dotted, below `torch`: "backends.cudnn.enabled"
+    how: Literal["set", "call", "disable"]  # `disable`: call with False, then replace by what does nothing
+    value: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shims:
+    """What makes torch for CUDA run on ZLUDA: what is loaded before it, in this order, and how it is set."""
+
+    runtime: tuple[str, ...]  # the SDK's HIP runtime, by name
+    driver: tuple[str, ...]  # files of the build under their own names: nvcuda.dll, nvml.dll
+    behind: tuple[str, ...]  # libraries of the SDK that the files call
+    files: tuple[ShimFile, ...]
+    original: str = ""  # the file of torch that the build still calls: kept as `KEPT_ORIGINAL`; "" = none
+    switches: tuple[Switch, ...] = ()
+
+
+KEPT_ORIGINAL = "nvrtc_cuda.dll"  # Source: lshqqytiger/ZLUDA@5e71745:zluda_rtc/src/lib.rs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Component:
     """One part of a set, with every file it consists of."""
 
@@ -60,6 +94,8 @@ class Component:
     loader: str = ""  # name of the program loader it brings with a C library; "" = the machine's is used
     layout: Layout | None = None
     python: str = ""  # for wheels: the interpreter version of the venv, "3.11"
+    into: str = ""  # where its files lie in a prefix, "rocm/5.7"; "" = where its kind always has them
+    shims: Shims | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +184,7 @@ class Record:
     lock: Lock
     files_sha256: str  # of the list of files that lies beside it
     loader: str = ""  # path of the prefix's own program loader; "" = the machine's is used
+    shims_in_torch: bool = False  # they replace torch's own files, instead of being loaded before them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
