@@ -32,6 +32,23 @@ install_packages() {
         { "${get[@]}" update >&2 && "${get[@]}" install -y --no-install-recommends "$@" >/dev/null; }
 }
 
+packages=()
+need() { # need PACKAGE CHECK...
+    local package=$1
+    shift
+    "$@" >/dev/null 2>&1 || packages+=("$package")
+}
+
+# What builds and unpacks the stand-ins for Windows, and what runs them.
+need_for_windows() {
+    need wine command -v wine
+    need wine64 test -x /usr/lib/wine/wine64
+    need gcc-mingw-w64-x86-64-posix command -v x86_64-w64-mingw32-gcc
+    need p7zip-full command -v 7z
+    need wixl command -v wixl
+    need msitools command -v msiextract
+}
+
 # Make the venv $1, unless a whole one is there. One that was moved here is made anew: its programs
 # start the Python of the place where it was.
 make_venv() {

@@ -73,7 +73,9 @@ def test_a_set_with_zluda_is_planned_on_any_machine(tmp_path: Path) -> None:
     environment = found["environment"]
     assert environment["DISABLE_ADDMM_CUDA_LT"] == "1"
     assert environment["TORCH_HOME"] == "{prefix}\\cache\\torch"
-    assert not {"LD_LIBRARY_PATH", "XDG_CACHE_HOME", "PATH"} & set(environment), "those are Linux's"
+    assert environment["HIP_PATH"] == environment["HIP_PATH_57"] == "{prefix}\\rocm\\5.7\\"
+    assert environment["PATH"].split(";")[1] == "{prefix}\\venv\\Scripts"
+    assert not {"LD_LIBRARY_PATH", "XDG_CACHE_HOME"} & set(environment), "those are Linux's"
     assert "torch" not in {
         part["kind"] for part in plan(shipped(tmp_path, *wish, "--no-torch", "--json"))["components"]
     }

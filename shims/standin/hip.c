@@ -16,6 +16,7 @@ enum {
     ILLEGAL_ADDRESS = 700,
 };
 enum { HOST_TO_DEVICE = 1, DEVICE_TO_HOST = 2 };
+#define MEMORY_BYTES ((size_t)8 << 30)
 
 EXPORT int rocenv_standin = 1;
 
@@ -24,24 +25,50 @@ static int current;
 static char code_object[] = "module";
 static char sgemm_function[] = "function";
 
-__attribute__((constructor)) static void loaded(void) { announce("libamdhip64", "load.hip"); }
+ON_LOAD(LIBRARY("amdhip64"), "load.hip")
 
-static int device_count(void) {
-    const char *count = getenv("ROCENV_STANDIN_DEVICES");
+static int installed(void) {
+    const char *count = variable("ROCENV_STANDIN_DEVICES");
     return count ? atoi(count) : 1;
 }
 
-/* The target of one device; the last name stands for all further ones. */
-static void target_of(int device, char *name, size_t size) {
-    const char *at = getenv("ROCENV_STANDIN_TARGET");
-    if (!at) at = "gfx1100";
-    for (const char *comma; device > 0 && (comma = strchr(at, ',')); device--) at = comma + 1;
-    snprintf(name, size, "%.*s", (int)strcspn(at, ","), at);
+/* Which of the installed devices is number `device`, -1 if none is. */
+static int visible(int device) {
+    const char *at = CHOSEN_DEVICES;
+    for (; at && device > 0; device--) {
+        at = strchr(at, ',');
+        if (!at) return -1;
+        at++;
+    }
+    int number = at ? (*at >= '0' && *at <= '9' ? atoi(at) : -1) : device;
+    return number < installed() ? number : -1;
 }
+
+static int device_count(void) {
+    int count = 0;
+    while (visible(count) >= 0) count++;
+    return count;
+}
+
+/* Entry of one device in a list by installed devices; the last one stands for all further ones. */
+static void listed(const char *name, const char *otherwise, int device, char *out, size_t size) {
+    const char *at = variable(name);
+    if (!at) at = otherwise;
+    int number = visible(device);
+    for (const char *comma; number > 0 && (comma = strchr(at, ',')); number--) at = comma + 1;
+    snprintf(out, size, "%.*s", (int)strcspn(at, ","), at);
+}
+
+static void target_of(int device, char *name, size_t size) {
+    listed("ROCENV_STANDIN_TARGET", "gfx1100", device, name, size);
+}
+
+/* The target of the current device; the other libraries of the stand-in ask. */
+EXPORT void rocenv_standin_target(char *name, size_t size) { target_of(current, name, size); }
 
 /* ---------------------------------------------------------------- memory on the "device" */
 
-#define MAX_BLOCKS 64
+#define MAX_BLOCKS 4096
 static struct block {
     char *start;
     size_t size;
@@ -91,16 +118,14 @@ EXPORT int hipMemcpy(void *to, const void *from, size_t size, int kind) {
     if (!rocenv_standin_device_memory(device, size)) return INVALID_VALUE;
     if (leaves_unwritten(&failure)) return SUCCESS;
     memcpy(to, from, size);
-    if (fails_as(&failure, "wrong1")) ((char *)to)[size / 2] ^= 1;
-    if (fails_as(&failure, "wrong"))
-        for (size_t i = 0; i < size; i++) ((char *)to)[i] ^= 1;
+    spoil_bytes(&failure, to, size);
     return SUCCESS;
 }
 
 EXPORT int hipMemGetInfo(size_t *available, size_t *total) {
     FAIL("meminfo");
     *available = (size_t)7 << 30;
-    *total = (size_t)8 << 30;
+    *total = MEMORY_BYTES;
     return SUCCESS;
 }
 
@@ -139,8 +164,8 @@ static int fill_properties(char *properties, int device, size_t size, size_t mem
     if (!initialized) return NOT_INITIALIZED;
     if (device < 0 || device >= device_count()) return INVALID_DEVICE;
     memset(properties, 0xA5, size); /* whatever is read from a wrong place must look wrong */
-    strcpy(properties, "Stand-in GPU");
-    size_t bytes = (size_t)8 << 30;
+    listed("ROCENV_STANDIN_NAME", "Stand-in GPU", device, properties, 256);
+    size_t bytes = MEMORY_BYTES;
     memcpy(properties + memory, &bytes, sizeof bytes);
     int lanes = 32;
     memcpy(properties + wave, &lanes, sizeof lanes);
@@ -157,6 +182,20 @@ EXPORT int hipGetDevicePropertiesR0600(void *properties, int device) {
 #endif
 EXPORT int hipGetDeviceProperties(void *properties, int device) {
     return fill_properties(properties, device, 792, 256, 276, 396);
+}
+
+EXPORT int hipDeviceGetName(char *name, int size, int device) {
+    FAIL("props");
+    if (device < 0 || device >= device_count()) return INVALID_DEVICE;
+    listed("ROCENV_STANDIN_NAME", "Stand-in GPU", device, name, (size_t)size);
+    return SUCCESS;
+}
+
+EXPORT int hipDeviceTotalMem(size_t *bytes, int device) {
+    FAIL("props");
+    if (device < 0 || device >= device_count()) return INVALID_DEVICE;
+    *bytes = MEMORY_BYTES;
+    return SUCCESS;
 }
 
 EXPORT int hipDeviceSynchronize(void) {

@@ -3,18 +3,16 @@
 
 enum { SUCCESS = 0, INVALID_INPUT = 3, INVALID_PROGRAM = 4, INVALID_OPTION = 5, COMPILATION = 6 };
 
-EXPORT __attribute__((weak)) int rocenv_standin = 1;
-
-#define HEADER 64 /* of an ELF64 file */
+EXPORT SHARED int rocenv_standin = 1;
 
 struct program {
     int mentions_kernel;
     char log[256];
-    char code[HEADER + 256];
+    char code[STANDIN_CODE_BYTES];
     size_t code_size;
 };
 
-__attribute__((constructor)) static void loaded(void) { announce("libhiprtc", "load.hiprtc"); }
+ON_LOAD(LIBRARY("hiprtc"), "load.hiprtc")
 
 EXPORT int hiprtcCreateProgram(void **program, const char *source, const char *name, int headers, const char **texts,
                                const char **names) {
@@ -24,23 +22,6 @@ EXPORT int hiprtcCreateProgram(void **program, const char *source, const char *n
     made->mentions_kernel = strstr(source, "sgemm") != NULL;
     *program = made;
     return SUCCESS;
-}
-
-static void write_code(struct program *program, const char *target, int machine) {
-    /* ELF64, little-endian, version 1, OS/ABI "AMD HSA" */
-    static const unsigned char identity[9] = {0x7f, 'E', 'L', 'F', 2, 1, 1, 64, 3};
-    char *code = program->code;
-    uint16_t fields[2] = {3 /* ET_DYN */, (uint16_t)machine};
-    uint32_t version = 1;
-    uint16_t header_size = HEADER;
-    memcpy(code, identity, sizeof identity);
-    memcpy(code + 16, fields, sizeof fields);
-    memcpy(code + 20, &version, sizeof version);
-    memcpy(code + 52, &header_size, sizeof header_size);
-    char *text = code + HEADER;
-    text += sprintf(text, "%s%s", STANDIN_TRIPLE, target) + 1;
-    text += sprintf(text, "%s", STANDIN_MARKER) + 1;
-    program->code_size = (size_t)(text - code);
 }
 
 EXPORT int hiprtcCompileProgram(void *handle, int count, const char **options) {
@@ -57,7 +38,8 @@ EXPORT int hiprtcCompileProgram(void *handle, int count, const char **options) {
         snprintf(program->log, sizeof program->log, "sgemm.hip:1:1: error: the stand-in was told to fail\n");
         return status;
     }
-    write_code(program, target, fails_as(&failure, "wrong") ? 62 /* x86-64 */ : 224);
+    int machine = fails_as(&failure, "wrong") ? ELF_X86_64 : ELF_AMDGPU;
+    program->code_size = write_code(program->code, target, machine);
     return SUCCESS;
 }
 

@@ -6,16 +6,23 @@ enum { OPERATION_NONE = 111, F16 = 150, F32 = 151 };
 
 EXPORT int rocenv_standin = 1;
 
+#ifndef STANDIN_ROCBLAS_VERSION
+#define STANDIN_ROCBLAS_VERSION "3.1.0"
+#endif
+
 int rocenv_standin_device_memory(const void *pointer, size_t size);
 int hipGetDeviceCount(int *count);
 
 static char the_handle[] = "handle";
+#ifdef _WIN32
+#include "rocblas_windows.h"
+#endif
 
-__attribute__((constructor)) static void loaded(void) { announce("librocblas", "load.rocblas"); }
+ON_LOAD(LIBRARY("rocblas"), "load.rocblas")
 
 EXPORT int rocblas_get_version_string(char *text, size_t size) {
     FAIL("blasversion");
-    snprintf(text, size, fails_as(&failure, "wrong") ? "1.0.0." : "3.1.0.");
+    snprintf(text, size, "%s.", fails_as(&failure, "wrong") ? "1.0.0" : STANDIN_ROCBLAS_VERSION);
     return SUCCESS;
 }
 
@@ -23,6 +30,13 @@ EXPORT int rocblas_create_handle(void **handle) {
     FAIL("handle");
     int count = 0;
     if (hipGetDeviceCount(&count) || count < 1) return INTERNAL_ERROR;
+#ifdef _WIN32
+    if (is_called_by(STANDIN_CRASHES_WITH)) {
+        nobody_catches();
+        touch_nothing();
+    }
+    if (!has_kernels()) return INTERNAL_ERROR;
+#endif
     *handle = the_handle;
     return SUCCESS;
 }

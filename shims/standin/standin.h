@@ -1,4 +1,4 @@
-/* What the three libraries of the stand-in share: how they are told to fail. Test equipment, see ../README.md. */
+/* What the libraries of the stand-in share: how they are told to fail. Test equipment, see ../README.md. */
 #ifndef ROCENV_STANDIN_H
 #define ROCENV_STANDIN_H
 
@@ -7,9 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#define EXPORT __attribute__((visibility("default")))
+#ifdef _WIN32
+#include "win32.h"
+#else
+#include "linux.h"
+#endif
 
 #ifndef STANDIN_HIP_VERSION
 #define STANDIN_HIP_VERSION 50731921
@@ -18,6 +21,29 @@
 /* Ends a code object that the stand-in's hipRTC made; its HIP loads no other. */
 #define STANDIN_MARKER "rocenv-standin-code"
 #define STANDIN_TRIPLE "amdgcn-amd-amdhsa--"
+/* Begins a file of kernels, before the series of the HIP SDK that it is for. */
+#define STANDIN_LIBRARY "rocenv-standin-kernels"
+
+#define STANDIN_CODE_BYTES (64 + 256) /* of a code object; the header of an ELF64 file has 64 */
+enum { ELF_AMDGPU = 224, ELF_X86_64 = 62 };
+
+/* Write a code object for a target and return its size. */
+static inline size_t write_code(char *code, const char *target, int elf_machine) {
+    /* ELF64, little-endian, version 1, OS/ABI "AMD HSA" */
+    static const unsigned char identity[9] = {0x7f, 'E', 'L', 'F', 2, 1, 1, 64, 3};
+    uint16_t fields[2] = {3 /* ET_DYN */, (uint16_t)elf_machine};
+    uint32_t version = 1;
+    uint16_t header_size = 64;
+    memset(code, 0, STANDIN_CODE_BYTES);
+    memcpy(code, identity, sizeof identity);
+    memcpy(code + 16, fields, sizeof fields);
+    memcpy(code + 20, &version, sizeof version);
+    memcpy(code + 52, &header_size, sizeof header_size);
+    char *text = code + header_size;
+    text += sprintf(text, "%s%s", STANDIN_TRIPLE, target) + 1;
+    text += sprintf(text, "%s", STANDIN_MARKER) + 1;
+    return (size_t)(text - code);
+}
 
 struct failure {
     char mode[16]; /* "" = work */
@@ -27,7 +53,7 @@ struct failure {
 /* The mode that ROCENV_STANDIN_FAIL asks of a group, "gemm=wrong1,malloc=oom:4096". */
 static inline struct failure failure_of(const char *group) {
     struct failure found = {"", 0};
-    const char *at = getenv("ROCENV_STANDIN_FAIL");
+    const char *at = variable("ROCENV_STANDIN_FAIL");
     size_t length = strlen(group);
     while (at && *at) {
         if (!strncmp(at, group, length) && at[length] == '=') {
@@ -46,14 +72,22 @@ static inline struct failure failure_of(const char *group) {
 
 static inline int fails_as(const struct failure *failure, const char *mode) { return !strcmp(failure->mode, mode); }
 
+static inline void touch_nothing(void) {
+    volatile int *volatile nowhere = NULL;
+    *nowhere = 0;
+}
+
 /* Do what can be done anywhere, and return the status to answer with, 0 = go on. */
 static inline int fail(const struct failure *failure) {
-    volatile int *volatile nowhere = NULL;
-    if (fails_as(failure, "segv")) *nowhere = 0;
-    if (fails_as(failure, "abort")) abort();
+    static unsigned long calls; /* of functions that are to crash, later than at once */
+    if (fails_as(failure, "segv") && ++calls >= failure->number) {
+        nobody_catches();
+        touch_nothing();
+    }
+    if (fails_as(failure, "fault")) touch_nothing();
+    if (fails_as(failure, "abort")) give_up();
     if (fails_as(failure, "exit")) exit((int)failure->number);
-    if (fails_as(failure, "hang"))
-        for (;;) pause();
+    if (fails_as(failure, "hang")) wait_for_ever();
     return fails_as(failure, "error") ? (int)failure->number : 0;
 }
 
@@ -75,10 +109,30 @@ static inline float spoiled(const struct failure *failure, size_t index, size_t 
     return value;
 }
 
-static inline void announce(const char *library, const char *group) {
+static inline uint16_t spoiled_half(const struct failure *failure, size_t index, size_t count, uint16_t half) {
+    int chosen = index == count / 2 + 1;
+    if (fails_as(failure, "wrong") || (chosen && fails_as(failure, "wrong1"))) return half ^ 0x0400;
+    if (chosen && fails_as(failure, "nan")) return 0x7e00;
+    return half;
+}
+
+/* Change bytes that were copied. */
+static inline void spoil_bytes(const struct failure *failure, char *bytes, size_t size) {
+    if (fails_as(failure, "wrong1")) bytes[size / 2] ^= 1;
+    if (fails_as(failure, "wrong"))
+        for (size_t i = 0; i < size; i++) bytes[i] ^= 1;
+}
+
+/* Say what was loaded, and return the status that its group is to answer with. */
+static inline int announce(const char *library, const char *group) {
     fprintf(stderr, "rocenv stand-in: this is %s on the CPU, test equipment, NOT A GPU RUNTIME\n", library);
     struct failure failure = failure_of(group);
-    fail(&failure);
+    return fail(&failure);
 }
+
+#ifdef STANDIN_NEEDS_ABSENT
+int rocenv_absent(void); /* of a library that is nowhere */
+EXPORT int rocenv_needs_absent(void) { return rocenv_absent(); }
+#endif
 
 #endif

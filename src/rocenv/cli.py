@@ -15,6 +15,7 @@ import click
 
 from rocenv import __version__
 from rocenv.errors import ResolutionImpossible, RocenvError
+from rocenv.system.exit_codes import own_exit_code
 from rocenv.wrap import reading_width, wrapped
 
 if TYPE_CHECKING:
@@ -28,9 +29,11 @@ COMMANDS = {
     "list": ("list_envs", "List the envs."),
     "show": ("show", "Show what an env consists of and how far it was proved."),
     "run": ("run", "Run a command in an env."),
+    "launch": ("launch", "Start an app in an env, keep its log, and say why it crashed."),
     "activate": ("activate", "Say how to activate an env, or print the script."),
     "deactivate": ("deactivate", "Say how to leave an env."),
     "verify": ("verify", "Prove an env, rung by rung."),
+    "shim": ("shim", "Show the files that stand for CUDA's, or move them."),
     "repair": ("repair", "Put changed or missing files of an env back."),
     "remove": ("remove", "Remove an env."),
     "rename": ("rename", "Give an env another name."),
@@ -93,7 +96,7 @@ def main(argv: list[str] | None = None) -> NoReturn:
         sys.stdout.flush()
     except BrokenPipeError:
         _forget_stdout()
-    sys.exit(code)
+    sys.exit(own_exit_code(code))
 
 
 def _run(argv: list[str], *, wants_json: bool) -> int:

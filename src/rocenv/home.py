@@ -18,6 +18,7 @@ from rocenv.system.machine import NETWORK_FILESYSTEMS, mount_of
 #   cache/matrix.pickle   the matrix as it is read quickly
 #   pythons/              interpreters that uv fetched, where the machine had none that fits
 #   locks/                lock files
+#   pins.json             hashes of files that nobody publishes one of
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,11 @@ class Home:
     def own_profiles(self) -> Path:
         """The folder of the user's own rows of the matrix: `profiles` beside `config.toml`."""
         return self.config_file.parent / "profiles"
+
+    @property
+    def pins(self) -> Path:
+        """The file of the hashes that first fetches recorded."""
+        return self.path / "pins.json"
 
     @property
     def uv_cache(self) -> Path:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rocenv.sources import Work
 
 LOCK_SCHEMA = 1
+_BY_PEOPLE = ("archive", "installer", "folder")
 
 
 def read_lock(path: Path) -> Lock:
@@ -53,20 +54,31 @@ def _check_names(lock: Lock, path: Path) -> None:
     for artifact in artifacts_of(lock):
         if re.fullmatch("[0-9a-f]{64}", artifact.sha256) is None:
             raise DataError(f"the sha256 of `{artifact.name}` in `{path}` is `{artifact.sha256}`")
+        # Archives have names that people gave them.
+        allowed = "[A-Za-z0-9.+:~!_/ -]+" if artifact.kind in _BY_PEOPLE else "[A-Za-z0-9.+:~!_-]+"
         for text in (artifact.name, artifact.version):
-            if re.fullmatch("[A-Za-z0-9.+:~!_-]+", text) is None:
+            if re.fullmatch(allowed, text) is None:
                 raise DataError(f"`{text}` in `{path}` is no name or version of a package")
     for place in [place for component in lock.components for place in _places(component)]:
-        if place.startswith("/") or ".." in place.split("/"):
+        if place.startswith("/") or ".." in place.split("/") or "\\" in place or ":" in place:
             raise DataError(f"`{place}` in `{path}` leads out of the env")
 
 
 def _places(component: Component) -> list[str]:
-    layout = component.layout
-    if layout is None:
-        return [component.loader]
-    named = [component.loader, layout.root, layout.bin, layout.device_libs]
-    return [*named, *layout.library_dirs, *layout.libraries.values()]
+    layout, shims = component.layout, component.shims
+    named = [component.loader, component.into, component.anchor, *component.places.values()]
+    if shims is not None:
+        named += [*shims.runtime, *shims.driver, *shims.behind, shims.original]
+        named += [name for file in shims.files for name in (file.file, file.stands_for)]
+    if layout is not None:
+        named += [
+            layout.root,
+            layout.bin,
+            layout.device_libs,
+            *layout.library_dirs,
+            *layout.libraries.values(),
+        ]
+    return named
 
 
 def lock_text(lock: Lock) -> str:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 ComponentKind = Literal["rocm", "zluda", "libraries", "torch"]
-# A `folder` is one that lay on the machine and was taken over; `path` says where, `sha256` is that of its list
-# of files. An `installer` and an `archive` are unpacked, never run.
+# A `folder` is one that lay on the machine and was taken over; `path` says where, `sha256` is that of its
+# list of files. An `installer` and an `archive` are unpacked, never run.
 ArtifactKind = Literal["deb", "wheel", "installer", "archive", "folder"]
 RungStatus = Literal["passed", "failed", "crashed", "timeout", "skipped"]
 
@@ -95,6 +95,8 @@ class Component:
     layout: Layout | None = None
     python: str = ""  # for wheels: the interpreter version of the venv, "3.11"
     into: str = ""  # where its files lie in a prefix, "rocm/5.7"; "" = where its kind always has them
+    anchor: str = ""  # a file that is in every such archive: what lies beside and below it is taken, no more
+    places: dict[str, str] = field(default_factory=dict)  # a file, or a folder as `library/` -> below `into`
     shims: Shims | None = None
 
 

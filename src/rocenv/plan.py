@@ -15,6 +15,7 @@ from rocenv.matrix.environment import changes_for
 from rocenv.matrix.releases import RocmSet
 from rocenv.model import OVERRIDE, Component, EnvChange, Lock
 from rocenv.resolve import describe, resolve
+from rocenv.system import WINDOWS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     Miss = tuple[Candidate, RocenvError]  # a set that could not be had, and why
 
 # Which source a part of a set for Linux comes from, in the order in which the parts are found and installed.
-# They are imported when they are needed: a set for Windows needs none of them.
+# They are imported when they are needed.
 SOURCES: Mapping[ComponentKind, str] = {"rocm": "rocenv.sources.apt", "torch": "rocenv.sources.wheels"}
 
 
@@ -53,10 +54,9 @@ def make_plan(
     """
     candidates = resolve(request, work.matrix, machine)
     if request.platform == "windows":
-        from rocenv.sources.catalogue import components
-
         best = next(candidates)
-        return _lock(best, components(best, request), best.notes, request, work, changes)
+        parts, said = _windows_parts(best, request, work, listed=WINDOWS and not unlisted)
+        return _lock(best, parts, (*best.notes, *said), request, work, changes)
     missed: list[Miss] = []
     for candidate in candidates:
         found = _had(candidate, request, work, missed)
@@ -72,6 +72,20 @@ def make_plan(
     best = missed[0][0]
     said = (f"its files are not listed, and `create` would fail now: {nothing.message}", *best.notes)
     return _lock(best, _unlisted(best), said, request, work, changes)
+
+
+def _windows_parts(
+    candidate: Candidate, request: Request, work: Work, *, listed: bool
+) -> tuple[tuple[Component, ...], tuple[str, ...]]:
+    """Return the parts of a set for Windows, and notes; torch with its wheels if they are to be listed."""
+    from rocenv.sources.catalogue import components
+
+    parts = components(candidate, request, work.matrix)
+    if not listed or candidate.torch is None or candidate.zluda is None:
+        return parts, ()
+    source: Source = importlib.import_module(SOURCES["torch"])
+    wheels, said = source.component(candidate, request, work)
+    return tuple(wheels if part.kind == "torch" else part for part in parts), said
 
 
 def _had(

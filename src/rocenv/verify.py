@@ -4,32 +4,34 @@ from __future__ import annotations
 
 import datetime
 import json
-import os
 import shlex
-import sys
 import tempfile
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rocenv.activate.changes import apply, expand
-from rocenv.activate.loader import loader_argv
 from rocenv.errors import RocenvError
-from rocenv.install.prefix import library_folders
+from rocenv.host.defender import quarantined
+from rocenv.host.windows import display_driver
 from rocenv.model import RungResult
-from rocenv.probe.ladder import RUNGS, Probe, run_ladder
-from rocenv.probe.wire import Task
+from rocenv.probe.ladder import RUNGS, run_ladder
 from rocenv.progress import size_text
+from rocenv.proof import probe_of
+from rocenv.resolve.known import known_broken, remedy_command
+from rocenv.system import WINDOWS
 from rocenv.system.files import write_atomic
+from rocenv.system.machine import examined_elsewhere
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Sequence
 
+    from rocenv.install.change import Difference
     from rocenv.install.prefix import Prefix
-    from rocenv.matrix.rows import CLibrary
-    from rocenv.model import FileEntry, Record
+    from rocenv.matrix.knowledge import Verdict as Known
+    from rocenv.matrix.rows import Matrix
+    from rocenv.model import Record
     from rocenv.progress import Progress
 
 TIMEOUT_S = 120.0  # of one rung: the first use of a GPU may compile for long
@@ -44,6 +46,7 @@ class Verdict:
     env: str
     target: str
     results: tuple[RungResult, ...]
+    advice: tuple[str, ...] = ()  # what is known to be wrong with such a set, and what to do
 
     @property
     def level(self) -> str:
@@ -76,7 +79,7 @@ class Verdict:
 
 def verify(
     prefix: Prefix,
-    c_library: CLibrary,
+    matrix: Matrix,
     progress: Progress,
     *,
     upto: str = RUNGS[-1],
@@ -89,7 +92,7 @@ def verify(
 
     Args:
         prefix: A complete env.
-        c_library: Which libraries are the machine's where the set has no C library of its own.
+        matrix: Which libraries are the machine's, and which sets are known to fail.
         progress: For hashing the files.
         upto: The last rung to run.
         target: Instead of the one that the set was resolved for.
@@ -106,12 +109,19 @@ def verify(
         target = record.lock.code_target  # the GPU of the set, as an override makes it look
     with ExitStack() as stack:
         work_dir = _work_dir(save_dir, stack)
-        probe = _probe(prefix, record, c_library, target, work_dir, timeout_s)
+        c_library = matrix.c_libraries[0]
+        probe = probe_of(prefix, record, c_library, target=target, work_dir=work_dir, timeout_s=timeout_s)
         wanted = [rung for rung in probe.rungs if RUNGS.index(rung) <= RUNGS.index(upto)]
+        known = known_broken(record.lock, matrix, display_driver(matrix) if WINDOWS else "")
         results = run_ladder(
-            probe, wanted, files=lambda: _files_rung(prefix, record, progress), report=report
+            probe,
+            wanted,
+            files=lambda: _files_rung(prefix, record, progress),
+            judge=lambda result: _knowing(result, known),
+            report=report,
         )
-    verdict = Verdict(env=prefix.name, target=probe.task.target, results=results)
+    advice = tuple(_advice(prefix, record, matrix, known[0])) if known else ()
+    verdict = Verdict(env=prefix.name, target=probe.task.target, results=results, advice=advice)
     # What another target gets says nothing about the set that the env was made of.
     own = prefix.own if verdict.target == record.lock.code_target else None
     _keep(verdict, own, save_dir, progress)
@@ -132,7 +142,13 @@ def as_json(verdict: Verdict) -> dict[str, object]:
         }
         for result in verdict.results
     ]
-    return {"env": verdict.env, "target": verdict.target, "level": verdict.level, "rungs": rungs}
+    return {
+        "env": verdict.env,
+        "target": verdict.target,
+        "level": verdict.level,
+        "advice": list(verdict.advice),
+        "rungs": rungs,
+    }
 
 
 def _work_dir(save_dir: Path | None, stack: ExitStack) -> Path:
@@ -155,55 +171,6 @@ def _require_room(folder: Path, hint: str) -> None:
         ) from error
 
 
-def child_python(prefix: Prefix, record: Record, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the start of a command line that runs rocenv's own Python as `rocenv run` runs programs."""
-    if not record.loader:
-        return (sys.executable,)
-    folders = library_folders(prefix, record.lock)
-    loader = prefix.path / record.loader
-    return tuple(loader_argv([sys.executable], environ, loader=loader, library_dirs=folders))
-
-
-def _probe(
-    prefix: Prefix, record: Record, c_library: CLibrary, target: str, work_dir: Path, timeout_s: float
-) -> Probe:
-    files = prefix.files(record)
-    layouts = [component.layout for component in record.lock.components if component.layout is not None]
-    libraries = {
-        role: _find(prefix, record, files, name)
-        for layout in layouts
-        for role, name in layout.libraries.items()
-    }
-    known = {path.rpartition("/")[2] for path in files if path.startswith("rocm/") and ".so" in path}
-    has_torch = any(component.kind == "torch" for component in record.lock.components)
-    environ = apply(expand(record.lock.environment, str(prefix.path)), os.environ)
-    return Probe(
-        task=Task(
-            target=target,
-            prefix=str(prefix.path),
-            libraries=libraries,
-            work_dir=str(work_dir),
-            expected={role: version for layout in layouts for role, version in layout.runtime.items()},
-            known=tuple(sorted(known)),
-            allowed_outside=() if record.loader else c_library.files,
-            seed=int.from_bytes(os.urandom(4), "big"),
-        ),
-        python=child_python(prefix, record, environ),
-        environ=environ,
-        timeout_s=timeout_s,
-        torch_python=(str(prefix.venv_python),) if has_torch else (),
-    )
-
-
-def _find(prefix: Prefix, record: Record, files: dict[str, FileEntry], name: str) -> str:
-    """Return the absolute path of a library; the place where it should be if the env does not hold it."""
-    folders = [folder.relative_to(prefix.path).as_posix() for folder in library_folders(prefix, record.lock)]
-    path = next(
-        (f"{folder}/{name}" for folder in folders if f"{folder}/{name}" in files), f"{folders[0]}/{name}"
-    )
-    return str(prefix.path / path)
-
-
 def _files_rung(prefix: Prefix, record: Record, progress: Progress) -> RungResult:
     from rocenv.install.change import differences
 
@@ -219,7 +186,44 @@ def _files_rung(prefix: Prefix, record: Record, progress: Progress) -> RungResul
     shown = ", ".join(f"`{each.path}` is {each.what}" for each in found[:_SHOWN])
     more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
     detail = f"{shown}{more}; `rocenv repair {shlex.quote(prefix.name)}` puts them back"
+    detail += _defender_took(prefix, found)
     return RungResult(rung="files", status="failed", elapsed_s=elapsed_s, detail=detail)
+
+
+def _knowing(result: RungResult, known: Sequence[Known]) -> RungResult:
+    """Return the result of a rung of a set that the matrix calls broken, with that said in it.
+
+    Its versions are what they should not be, whatever else works here.
+    """
+    if not known or result.rung == "files" or result.status == "skipped":
+        return result
+    codes = tuple(row.code for row in known if row.code)
+    if result.rung == "version" and result.status == "passed":
+        detail = f"{result.detail}; such a set is known to fail: {known[0].what}"
+        return replace(result, status="failed", detail=detail, findings=codes)
+    return result if result.status == "passed" else replace(result, findings=codes)
+
+
+def _advice(prefix: Prefix, record: Record, matrix: Matrix, row: Known) -> Iterator[str]:
+    yield f"known of such a set: {row.what} [{row.source.partition(';')[0].strip()}]"
+    command = remedy_command(record.lock, matrix, name=f"{prefix.name}2")
+    if command:
+        yield f"a set without that: `{command}`"
+
+
+def _defender_took(prefix: Prefix, found: Sequence[Difference]) -> str:
+    """Return what Microsoft Defender took of what is missing, in words; "" where it tells of none."""
+    missing = [str(prefix.path.joinpath(*each.path.split("/"))) for each in found if each.what == "missing"]
+    taken = quarantined(missing) if missing and (WINDOWS or examined_elsewhere()) else ()
+    if not taken:
+        return ""
+    first = taken[0]
+    name = first.path.replace("\\", "/").rpartition("/")[2]
+    others = f" and {len(taken) - 1} more" if taken[1:] else ""
+    return (
+        f"; Microsoft Defender took `{name}` away ({first.threat}, {first.when}){others}: allow the "
+        "folder in Windows Security before that, or it will do so again"
+    )
 
 
 def _keep(verdict: Verdict, own: Path | None, save_dir: Path | None, progress: Progress) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from rocenv.model import RungResult
 from rocenv.probe import ladder
-from rocenv.probe.wire import Task
+from rocenv.probe.wire import Runtime, Task
 
 SOURCES = Path(__file__).parents[2] / "shims" / "standin"
 TARGET = "gfx1100"
@@ -31,6 +31,8 @@ class Set:
     prefix: Path
     libraries: dict[str, str]  # role -> file name
     expected: dict[str, str]
+    runtime: Runtime = "hip"
+    preload: tuple[str, ...] = ()  # file names
 
     @property
     def lib(self) -> Path:
@@ -53,6 +55,8 @@ class Rig:
             libraries={role: str(built.lib / name) for role, name in built.libraries.items()},
             work_dir=str(self.work),
             expected=built.expected,
+            runtime=built.runtime,
+            preload=tuple(str(built.lib / name) for name in built.preload),
             known=tuple(sorted(path.name for path in built.lib.iterdir())),
             seed=20,
         )
@@ -110,6 +114,43 @@ def hip6(tmp_path_factory: pytest.TempPathFactory) -> Set:
     compile_library(lib / "librocblas.so.4", SOURCES / "rocblas.c", hip)
     libraries = {"hip": hip.name, "hiprtc": "libhiprtc.so.6", "rocblas": "librocblas.so.4"}
     return Set(prefix, libraries, {"hip": "6.4", "rocblas": "3.1"})
+
+
+# What the stand-in's cuBLAS asks of its neighbours, and theirs does not have on Linux.
+GLUE = """
+void rocenv_standin_caller(const char *version) { (void)version; }
+int rocsolver_get_version_string_size(void *size) { return size == 0 ? 0 : 1; }
+"""
+
+
+@pytest.fixture(scope="session")
+def zluda(tmp_path_factory: pytest.TempPathFactory) -> Set:
+    """As a set with ZLUDA: CUDA's libraries, and HIP's behind them, found because they are loaded already."""
+    prefix = tmp_path_factory.mktemp("zluda")
+    lib = prefix / "lib"
+    lib.mkdir()
+    hip, rocblas, rocsolver = (
+        lib / name for name in ("libamdhip64.so.5", "librocblas.so.3", "librocsolver.so.0")
+    )
+    (prefix / "glue.c").write_text(GLUE)
+    compile_library(hip, SOURCES / "hip.c", SOURCES / "hiprtc.c")
+    compile_library(rocblas, SOURCES / "rocblas.c", hip)
+    compile_library(rocsolver, prefix / "glue.c")
+    compile_library(lib / "libnvcuda.so", "-Wno-format-overflow", SOURCES / "nvcuda.c", hip)
+    compile_library(lib / "libcublas.so.11", SOURCES / "cublas.c", rocblas, rocsolver)
+    return Set(
+        prefix,
+        {"nvcuda": "libnvcuda.so", "cublas": "libcublas.so.11", "hip": hip.name},
+        {"hip": "5.7", "nvcuda": "12.2"},
+        runtime="cuda",
+        preload=(hip.name, "libnvcuda.so", rocblas.name, rocsolver.name, "libcublas.so.11"),
+    )
+
+
+@pytest.fixture
+def cuda_rig(zluda: Set, tmp_path: Path) -> Rig:
+    """A rig of the set with ZLUDA, which finds its libraries by nothing but their paths."""
+    return Rig(zluda, tmp_path)
 
 
 @pytest.fixture

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from rocenv.probe import hip
+from rocenv.probe import cuda, hip
+from rocenv.probe.library import CallError
 from rocenv.probe.session import overridden_target
 
 # Measured with offsetof in the headers of 5.7.1, and of 6.0.0, 6.2.0 and develop.
@@ -34,21 +35,27 @@ def test_calls_have_as_many_arguments_as_their_prototypes() -> None:
         "rocblas_sgemm": 14,
         "rocblas_gemm_ex": 24,
         "hiprtcCreateProgram": 6,
+        "cuLaunchKernel": 11,
+        "cublasSgemm_v2": 14,
+        "cublasGemmEx": 19,
     }
-    assert {name: len(hip.PROTOTYPES[name]) for name in counts} == counts
+    prototypes = {**hip.PROTOTYPES, **cuda.PROTOTYPES}
+    assert {name: len(prototypes[name]) for name in counts} == counts
 
 
 def test_every_function_that_a_rung_calls_is_in_the_table() -> None:
     folder = Path(hip.__file__).parent
-    text = "".join(path.read_text() for path in folder.glob("*.py") if path.name != "hip.py")
-    called = set(re.findall(r'"((?:hip|hiprtc|rocblas)_?[A-Z_]\w+)"', text)) - {"HSA_OVERRIDE_GFX_VERSION"}
-    assert called <= set(hip.PROTOTYPES)
-    assert "rocblas_sgemm" in called
+    # `"hipFree": [` is a row of the table, `="hipFree"` a use.
+    text = "".join(path.read_text() for path in folder.glob("*.py"))
+    called = set(re.findall(r'"((?:hip|hiprtc|rocblas_|cu|cublas)[A-Za-z]\w+)"(?!:)', text))
+    called -= {"hiprtc", "cublas", "cuda", "hipGetErrorName", "hiprtcGetErrorString"}
+    called -= {"rocblas_status_to_string", "cuGetErrorName", "cublasGetStatusName"}  # names of a status
+    assert called == {*hip.PROTOTYPES, *cuda.PROTOTYPES}
 
 
 def test_an_error_names_call_number_and_name() -> None:
-    assert str(hip.CallError("hipInit", 100, "hipErrorNoDevice")) == "hipInit answered 100 hipErrorNoDevice"
-    assert str(hip.CallError("hipInit", 5, "")) == "hipInit answered 5"
+    assert str(CallError("hipInit", 100, "hipErrorNoDevice")) == "hipInit answered 100 hipErrorNoDevice"
+    assert str(CallError("hipInit", 5, "")) == "hipInit answered 5"
 
 
 @pytest.mark.parametrize(

@@ -96,3 +96,47 @@ def test_what_was_there_before_may_be_the_machines_unless_the_prefix_has_it() ->
     before = frozenset({"/usr/bin/python3", "/lib/libz.so.1", "/lib/libffi.so.8", "/lib/libc.so.6"})
     now = before | {"/e/demo/lib/libamdhip64.so.5", "/e/demo-2/lib/libnuma.so.1"}
     assert maps.outsiders(before, now, task) == ["/e/demo-2/lib/libnuma.so.1", "/lib/libffi.so.8"]
+
+
+def test_the_machines_folders_hold_no_library_of_the_prefix(tmp_path: Path) -> None:
+    prefix, system, python, other = (str(tmp_path / name) for name in ("sd", "windows", "python", "opt"))
+    task = Task(
+        target="gfx1100",
+        prefix=prefix,
+        libraries={},
+        work_dir=str(tmp_path),
+        expected={},
+        runtime="cuda",
+        known=("amdhip64.dll", "vcruntime140.dll"),
+        system_dirs=(system,),
+    )
+    before = frozenset({f"{python}/python311.dll", f"{python}/vcruntime140.dll", f"{other}/overlay.dll"})
+    fine = {f"{prefix}/rocm/bin/amdhip64.dll", f"{system}/amd_comgr.dll", f"{python}/DLLs/_hashlib.pyd"}
+    leaks = [f"{other}/rocblas.dll", f"{prefix}-2/nvcuda.dll", f"{system}/amdhip64.dll"]
+    assert maps.outsiders(before, before | fine | set(leaks), task, python) == leaks
+    # The interpreter came with its own, and had it before anything was loaded.
+    late = f"{python}/Library/amdhip64.dll"
+    assert maps.outsiders(before, before | {late}, task, python) == [late]
+
+
+def test_everything_may_lie_outside_where_nothing_belongs_to_a_set() -> None:
+    task = Task(target="", prefix="/", libraries={}, work_dir="/tmp", expected={}, runtime="cuda")
+    assert maps.outsiders(frozenset(), frozenset({"/usr/lib/libcuda.so.1"}), task) == []
+
+
+def test_a_task_reaches_the_child_as_it_was_written() -> None:
+    task = Task(
+        target="gfx1031",
+        prefix="C:\\sd",
+        libraries={"nvcuda": "C:\\sd\\zluda\\nvcuda.dll"},
+        work_dir="C:\\Temp",
+        expected={"hip": "5.7", "nvcuda": "12.2"},
+        runtime="cuda",
+        preload=("C:\\sd\\a.dll", "C:\\sd\\ü.dll"),
+        search=("C:\\sd",),
+        known=("a.dll",),
+        allowed_outside=("b.dll",),
+        system_dirs=("C:\\Windows",),
+        seed=7,
+    )
+    assert Task.from_json(task.to_json()) == task

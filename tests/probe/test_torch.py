@@ -15,6 +15,7 @@ from rocenv.probe import ladder
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from rocenv.probe.wire import Runtime
     from tests.probe.conftest import Rig
 
 
@@ -33,13 +34,16 @@ def install(venv: Path, torch: str) -> None:
         module.write_text(torch)
 
 
-def run(rig: Rig, venv: Path, torch: str) -> RungResult:
+def run(rig: Rig, venv: Path, torch: str, runtime: Runtime = "hip") -> RungResult:
     """Run the rung with this text as the venv's torch."""
     install(venv, torch)
-    return ladder.run_rung(replace(rig.probe(), torch_python=(str(venv / "bin" / "python"),)), "torch")
+    probe = rig.probe()
+    task = replace(probe.task, runtime=runtime)
+    return ladder.run_rung(replace(probe, task=task, torch_python=(str(venv / "bin" / "python"),)), "torch")
 
 
 HEAD = "from types import SimpleNamespace as N\n__version__ = '2.5.1'\n"
+CUDA = HEAD + "version = N(hip=None, cuda='11.8')\n"
 
 
 @pytest.mark.parametrize(
@@ -70,6 +74,43 @@ def test_torch_that_cannot_compute_says_why(
     assert result.status == status, result
     assert detail in result.detail
     assert result.no_device == (status == "skipped")
+
+
+GPU = """
+cuda = N(is_available=lambda: True, get_device_name=lambda index: {name!r})
+manual_seed = lambda seed: 1/0
+"""
+NO_CUDA = "torch 2.5.1 is no CUDA build, which ZLUDA needs"
+
+
+@pytest.mark.parametrize(
+    ("torch", "status", "detail"),
+    [
+        (
+            HEAD + "version = N(hip='6.2', cuda=None)",
+            "failed",
+            NO_CUDA,
+        ),
+        (
+            HEAD + "version = N(hip=None, cuda=None)",
+            "failed",
+            NO_CUDA,
+        ),
+        (CUDA + "cuda = N(is_available=lambda: False)", "skipped", "no GPU here: torch 2.5.1 sees none"),
+        (
+            CUDA + GPU.format(name="NVIDIA GeForce RTX 4090"),
+            "failed",
+            "torch 2.5.1 does not run on ZLUDA but on `NVIDIA GeForce RTX 4090`",
+        ),
+        (CUDA + GPU.format(name="AMD Radeon RX 6750 XT [ZLUDA]"), "failed", "torch 2.5.1: ZeroDivisionError"),
+    ],
+)
+def test_torch_for_zluda_has_to_run_on_zluda(
+    rig: Rig, venv: Path, torch: str, status: str, detail: str
+) -> None:
+    result = run(rig, venv, torch, "cuda")
+    assert result.status == status, result
+    assert detail in result.detail
 
 
 @pytest.mark.parametrize(("devices", "status"), [("1", "failed"), ("0", "skipped")])

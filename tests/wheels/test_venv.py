@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rocenv.errors import ArchiveError, FetchError, PrefixError, RocenvError
+from rocenv.install.path_length import refuse_long
 from rocenv.install.venv import create_venv, install_wheels, venv_files
 from rocenv.model import Artifact
 from rocenv.sources.interpreter import examine
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from rocenv.model import FileEntry
     from rocenv.sources.interpreter import Interpreter
     from rocenv.sources.uv import Uv
+    from rocenv.sources.wheel_tool import WheelTool
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="uses the layout of a POSIX venv")
 
@@ -30,10 +33,10 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="uses the layout
 class Bench:
     """A resolved set whose wheels lie fetched, named by their hash, and the envs made of it."""
 
-    def __init__(self, folder: Path, index: Index, python: Interpreter, uv: Uv) -> None:
-        self.folder, self.index, self.python, self.uv = folder, index, python, uv
+    def __init__(self, folder: Path, index: Index, python: Interpreter, tool: WheelTool) -> None:
+        self.folder, self.index, self.python, self.tool = folder, index, python, tool
         self.artifacts = resolve_wheels(
-            ["torch==2.5.*"], index_url=index.url(ROCM), local="rocm6.2", python=python, uv=uv
+            ["torch==2.5.*"], index_url=index.url(ROCM), local="rocm6.2", python=python, tool=tool
         )
         self.files: dict[str, Path] = {}
         for wheel in index.wheels[ROCM]:
@@ -50,19 +53,23 @@ class Bench:
 
     def create(self, name: str, *artifacts: Artifact) -> tuple[Path, dict[str, FileEntry]]:
         venv = self.folder / "envs" / name / "venv"
-        create_venv(venv, self.python, self.uv)
-        entries = install_wheels(
-            venv, artifacts or self.artifacts, files=self.files, python=self.python, uv=self.uv
-        )
-        return venv, entries
+        create_venv(venv, self.python, self.tool)
+        return venv, self.install(venv, *(artifacts or self.artifacts))
+
+    def install(self, venv: Path, *artifacts: Artifact) -> dict[str, FileEntry]:
+        return install_wheels(venv, artifacts, files=self.files, python=self.python, tool=self.tool)
 
     def site(self, venv: Path) -> Path:
         return venv / "lib" / f"python{self.python.series}" / "site-packages"
 
 
 @pytest.fixture
-def bench(tmp_path: Path, index: Index, python: Interpreter, uv: Uv) -> Bench:
-    return Bench(tmp_path, index, python, uv)
+def bench(tmp_path: Path, index: Index, python: Interpreter, tool: WheelTool) -> Bench:
+    return Bench(tmp_path, index, python, tool)
+
+
+only_uv = pytest.mark.parametrize("tool", ["uv"], indirect=True)
+only_pip = pytest.mark.parametrize("tool", ["pip"], indirect=True)
 
 
 def run(*argv: str | Path) -> str:
@@ -100,9 +107,11 @@ def test_every_file_is_listed_with_its_hash(bench: Bench) -> None:
             assert hashlib.sha256(target.read_bytes()).hexdigest() == entry.sha256
             assert entry.executable == os.access(target, os.X_OK)
     assert {path for path, p in on_disk.items() if p.is_symlink() or p.is_file()} == set(entries)
-    assert entries["bin/python"].link.startswith("/")
+    interpreters = [entry.link for path, entry in entries.items() if path.startswith("bin/python")]
+    assert [link for link in interpreters if link.startswith("/")]
 
 
+@only_uv
 def test_a_second_env_shares_what_is_large_and_owns_what_is_small(bench: Bench) -> None:
     sites = [bench.site(bench.create(name)[0]) for name in ("a", "b")]
     large = [(site / "torch" / "lib" / "libtorch_hip.so").stat() for site in sites]
@@ -122,6 +131,7 @@ def test_an_edit_of_a_small_file_stays_in_its_env(bench: Bench, said: list[str])
     assert said == []  # nothing had to be unpacked anew
 
 
+@only_uv
 def test_an_edited_library_does_not_reach_the_next_env(bench: Bench, said: list[str]) -> None:
     first, entries = bench.create("a")
     library = bench.site(first) / "torch" / "lib" / "libtorch_hip.so"
@@ -138,26 +148,49 @@ def test_an_edited_library_does_not_reach_the_next_env(bench: Bench, said: list[
     assert len(said) == 1  # the cache itself is whole again
 
 
+@only_uv
 def test_a_file_that_vanished_from_the_cache_is_put_back(bench: Bench, said: list[str]) -> None:
     _, entries = bench.create("a")
-    (lost,) = (bench.uv.cache / "archive-v0").glob("*/filelock/__init__.py")
+    (lost,) = (bench.tool.cache / "archive-v0").glob("*/filelock/__init__.py")
     lost.unlink()
     _, again = bench.create("b")
     assert again == entries
     assert "unpacking filelock anew" in said[0]
 
 
-def test_installing_again_puts_back_what_was_changed(bench: Bench) -> None:
+def test_installing_again_puts_back_what_was_changed(bench: Bench, uv: Uv) -> None:
     venv, entries = bench.create("a")
     (bench.site(venv) / "torch" / "__init__.py").write_text("edited")
     (bench.site(venv) / "torch" / "lib" / "libtorch_hip.so").unlink()
     other = build_wheel("numpy", "2.1.2", files={"numpy/other.py": b""})
     (bench.folder / other.filename).write_bytes(other.data)
-    bench.uv.run("pip", "install", f"--python={venv}", "--no-index", str(bench.folder / other.filename))
+    uv.run("pip", "install", f"--python={venv}", "--no-index", str(bench.folder / other.filename))
     assert (bench.site(venv) / "numpy" / "other.py").exists()
-    again = install_wheels(venv, bench.artifacts, files=bench.files, python=bench.python, uv=bench.uv)
-    assert again == entries
+    again = bench.install(venv, *bench.artifacts)
+    again.pop(".lock", None)  # what uv leaves behind in a venv of pip's
+    assert again == {path: entry for path, entry in entries.items() if path != ".lock"}
     assert (bench.site(venv) / "torch" / "__init__.py").stat().st_nlink == 1
+
+
+@pytest.mark.parametrize("lost", ["RECORD", "METADATA"])
+def test_installing_again_needs_nothing_of_what_was_there(bench: Bench, lost: str) -> None:
+    venv, entries = bench.create("a")
+    (bench.site(venv) / "torch-2.5.1+rocm6.2.dist-info" / lost).unlink()
+    (bench.site(venv) / "torch" / "__init__.py").write_text("edited")
+    assert bench.install(venv, *bench.artifacts) == entries
+
+
+def test_what_the_user_added_to_a_venv_may_be_edited(bench: Bench, uv: Uv, said: list[str]) -> None:
+    venv, _ = bench.create("a")
+    added = build_wheel("my-tool", "1.0")
+    (bench.folder / added.filename).write_bytes(added.data)
+    uv.run("pip", "install", f"--python={venv}", "--no-index", str(bench.folder / added.filename))
+    edited = bench.site(venv) / "my_tool" / "__init__.py"
+    edited.unlink()
+    edited.write_text("mine")
+    bench.install(venv, *bench.artifacts)
+    assert edited.read_text() == "mine"
+    assert said == []
 
 
 def test_a_wheel_that_contradicts_itself_is_refused(bench: Bench) -> None:
@@ -168,10 +201,18 @@ def test_a_wheel_that_contradicts_itself_is_refused(bench: Bench) -> None:
     assert "numpy holds files that differ from its own list" in caught.value.message
 
 
-def test_a_renamed_env_keeps_working(bench: Bench, tmp_path: Path) -> None:
-    venv, _ = bench.create("a")
+def _names(file: Path, folder: Path) -> bool:
+    return file.is_file() and str(folder).encode() in file.read_bytes()
+
+
+@pytest.mark.parametrize("name", ["a", "with spaces, and 'quotes'"])
+def test_a_renamed_env_keeps_working(bench: Bench, tmp_path: Path, name: str) -> None:
+    venv, entries = bench.create(name)
     moved = venv.parent.rename(tmp_path / "elsewhere") / "venv"
     assert str(tmp_path / "elsewhere") in run(moved / "bin" / "torchrun")
+    left = [path for path in entries if _names(moved / path, venv)]
+    assert left == []
+    assert bench.install(moved, *bench.artifacts) == entries
 
 
 def test_pip_of_the_env_can_still_replace_torch(bench: Bench, tmp_path: Path) -> None:
@@ -221,14 +262,25 @@ def test_a_file_name_with_hidden_slashes_leads_nowhere_else(bench: Bench) -> Non
     artifact = replace(bench.fetch(wheel), url=f"http://127.0.0.1:9/..%2f..%2f..%2f{wheel.filename}")
     bench.create("a", artifact)
     (link,) = bench.folder.rglob(wheel.filename)
-    assert link.parent == bench.uv.cache / "rocenv-wheels" / wheel.sha256
+    assert link.parent == bench.tool.cache / "rocenv-wheels" / wheel.sha256
 
 
 @pytest.mark.parametrize("data", [b"<!doctype html>", b"", None], ids=["html", "empty", "truncated"])
 def test_a_file_that_is_no_wheel_is_refused(bench: Bench, data: bytes | None) -> None:
+    """Where it is found out first by its hash, as it is by pip, that is said."""
     wheel = build_wheel("numpy", "1.26.4")
-    with pytest.raises(ArchiveError, match=r"a wheel is damaged: .*numpy==1\.26\.4"):
+    with pytest.raises((ArchiveError, FetchError)) as caught:
         bench.create("a", bench.fetch(wheel, wheel.data[:-30] if data is None else data))
+    assert re.match(
+        r"a (wheel is damaged|fetched wheel is not the prom).*numpy==1\.26\.4", caught.value.message
+    )
+
+
+@only_pip
+def test_a_promised_file_that_is_no_wheel_is_refused_by_pip(bench: Bench) -> None:
+    wheel = build_wheel("numpy", "1.26.4")
+    with pytest.raises(ArchiveError, match=r"a wheel is damaged: .*numpy"):
+        bench.create("a", bench.fetch(replace(wheel, data=wheel.data[:-30])))
 
 
 def test_a_wheel_that_was_not_fetched_is_named(bench: Bench) -> None:
@@ -247,10 +299,56 @@ def test_a_lock_for_another_python_is_refused(bench: Bench) -> None:
 def test_a_venv_is_never_made_over_another(bench: Bench) -> None:
     venv, entries = bench.create("a")
     with pytest.raises(PrefixError, match="already exists"):
-        create_venv(venv, bench.python, bench.uv)
+        create_venv(venv, bench.python, bench.tool)
     assert venv_files(venv) == entries
 
 
 def test_an_interpreter_that_is_gone_is_told(bench: Bench, tmp_path: Path) -> None:
     with pytest.raises(PrefixError, match=r"python3\.99"):
-        create_venv(tmp_path / "venv", replace(bench.python, path=tmp_path / "python3.99"), bench.uv)
+        create_venv(tmp_path / "venv", replace(bench.python, path=tmp_path / "python3.99"), bench.tool)
+
+
+@only_pip
+def test_the_pip_that_came_with_python_does_where_none_is_installed(bench: Bench, tmp_path: Path) -> None:
+    own = examine(Path(sys.executable))
+    if own.pip_wheel is None:
+        pytest.skip("this Python comes without pip")
+    bench.python = replace(own, pip="")
+    venv, entries = bench.create("a")
+    assert [path for path in entries if path.endswith("/pip/__main__.py")]
+    assert bench.install(venv, *bench.artifacts) == entries
+    moved = venv.parent.rename(tmp_path / "elsewhere") / "venv"
+    assert "elsewhere" in run(moved / "bin" / "pip", "--version")
+
+
+@only_pip
+@pytest.mark.parametrize(
+    ("version", "message"), [("", "has no pip"), ("21.2.4", "has pip 21.2.4, which is too old")]
+)
+def test_a_python_without_a_usable_pip_is_told(bench: Bench, version: str, message: str) -> None:
+    bench.python = replace(bench.python, pip=version, pip_wheel=None)
+    with pytest.raises(RocenvError, match=message) as caught:
+        bench.create("a")
+    assert caught.value.code == "pip-missing"
+    assert caught.value.hints[0].endswith("-m pip install --upgrade pip")
+
+
+def test_a_path_that_windows_cannot_take_is_named(tmp_path: Path) -> None:
+    names = ["torch/__init__.py", f"torch/include/{'x' * 240}.h"]
+    with pytest.raises(
+        PrefixError, match=r"the path of `torch/include/x+\.h` below .* and Windows takes 259"
+    ) as caught:
+        refuse_long(tmp_path, names)
+    assert caught.value.code == "path-too-long"
+    assert "ROCENV_HOME" in caught.value.hints[0]
+    refuse_long(tmp_path, names[:1])
+
+
+@only_pip
+def test_what_pip_had_to_leave_behind_goes_with_the_next_install(bench: Bench) -> None:
+    """Windows keeps what a running program has open; pip renames it then, and goes on."""
+    venv, entries = bench.create("a")
+    left = bench.site(venv) / "~orch" / "lib"
+    left.mkdir(parents=True)
+    (left / "torch_hip.dll").touch()
+    assert bench.install(venv, *bench.artifacts) == entries

@@ -1,7 +1,9 @@
 """Changes to the environment as data: what they make of an environment, without touching one.
 
 `apply` says what the environment is afterwards. `rocenv run` uses it as it is; what a shell has after
-sourcing a script must equal it.
+sourcing a script must equal it. What a list and a name are depends on the platform of the set, which every
+function is told: `:` or `;` between entries; on Windows names and entries are the same in upper and lower
+case, and a variable cannot be empty.
 """
 
 from __future__ import annotations
@@ -17,59 +19,84 @@ if TYPE_CHECKING:
 
     from rocenv.model import EnvChange
 
-SEPARATOR = ":"
+SEPARATORS = {"linux": ":", "windows": ";"}
 _PREFIX = "{prefix}"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 # Variables that shells keep for themselves: setting one as data would break the shell that sources it.
-_SHELL_OWN = frozenset(
-    {"IFS", "PS1", "PS2", "PS4", "ENV", "BASH_ENV", "SHELLOPTS", "BASHOPTS", "UID", "EUID", "PPID"}
-)
+_SHELL_OWN = {
+    "linux": frozenset(
+        {"IFS", "PS1", "PS2", "PS4", "ENV", "BASH_ENV", "SHELLOPTS", "BASHOPTS", "UID", "EUID", "PPID"}
+    ),
+    # Source: `set /?` of cmd, "dynamic environment variables"
+    "windows": frozenset(
+        {"PROMPT", "COMSPEC", "PATHEXT", "SYSTEMROOT", "CD", "DATE", "TIME", "RANDOM", "ERRORLEVEL"}
+        | {"CMDEXTVERSION", "CMDCMDLINE", "PSMODULEPATH"}
+    ),
+}
+
+
+def same(text: str, platform: str) -> str:
+    """Return a name or an entry of a list in the form in which it is compared on the platform."""
+    return text.upper() if platform == "windows" else text
 
 
 def expand(changes: Sequence[EnvChange], prefix: str) -> tuple[EnvChange, ...]:
-    """Return the changes with `{prefix}` in their values replaced; nothing else in a value is special."""
+    """Return the changes with `{prefix}` in their values replaced; nothing else in a value is special.
+
+    The prefix is put in as it is given, in the platform's own spelling; values for Windows have backslashes.
+    """
     return tuple(replace(change, value=change.value.replace(_PREFIX, prefix)) for change in changes)
 
 
-def apply(changes: Sequence[EnvChange], environ: Mapping[str, str]) -> dict[str, str]:
+def apply(
+    changes: Sequence[EnvChange], environ: Mapping[str, str], platform: str = "linux"
+) -> dict[str, str]:
     """Return what `environ` is after the changes, made one after another.
 
     A prepended entry stands first and once: one that was there already is moved. No empty entry, which
-    would mean the current folder, comes in.
+    would mean the current folder on Linux, comes in. A name keeps the spelling that it has in `environ`.
     """
     after = dict(environ)
+    spelling = {same(name, platform): name for name in after}
     for change in changes:
-        if change.action == "set":
-            after[change.name] = change.value
-        elif change.action == "unset":
-            after.pop(change.name, None)
+        name = spelling.setdefault(same(change.name, platform), change.name)
+        if change.action == "prepend":
+            rest = _without(after.get(name, ""), change.value, platform)
+            after[name] = SEPARATORS[platform].join([change.value, *rest])
+        elif change.action == "unset" or (platform == "windows" and not change.value):
+            after.pop(name, None)
         else:
-            rest = _without(after.get(change.name, ""), change.value)
-            after[change.name] = SEPARATOR.join([change.value, *rest])
+            after[name] = change.value
     return after
 
 
-def _without(value: str, entry: str) -> list[str]:
-    return [other for other in value.split(SEPARATOR) if other != entry] if value else []
+def _without(value: str, entry: str, platform: str) -> list[str]:
+    unwanted = same(entry, platform)
+    rest = [other for other in value.split(SEPARATORS[platform]) if same(other, platform) != unwanted]
+    # Nothing but empty entries is no list on Windows, where they mean nothing and cmd cannot tell.
+    return rest if value and (platform != "windows" or any(rest)) else []
 
 
-def names(changes: Sequence[EnvChange]) -> tuple[str, ...]:
+def names(changes: Sequence[EnvChange], platform: str = "linux") -> tuple[str, ...]:
     """Return the names that the changes touch, each once, in order."""
-    return tuple(dict.fromkeys(change.name for change in changes))
+    found: dict[str, str] = {}
+    for change in changes:
+        found.setdefault(same(change.name, platform), change.name)
+    return tuple(found.values())
 
 
-def entries(changes: Sequence[EnvChange], name: str) -> tuple[str, ...]:
+def entries(changes: Sequence[EnvChange], name: str, platform: str = "linux") -> tuple[str, ...]:
     """Return what is prepended to `name`, in order; empty if anything else is done to it as well.
 
     Such a list can be undone entry by entry, so that what the user added meanwhile stays.
     """
-    own = [change for change in changes if change.name == name]
+    own = [change for change in changes if same(change.name, platform) == same(name, platform)]
     return tuple(c.value for c in own) if all(c.action == "prepend" for c in own) else ()
 
 
 def conflicts(
-    changes: Sequence[EnvChange], watched: Sequence[str], environ: Mapping[str, str]
+    changes: Sequence[EnvChange], watched: Sequence[str], environ: Mapping[str, str], platform: str = "linux"
 ) -> tuple[str, ...]:
     """Return the names that `environ` already holds and that an env changes or that would act on it.
 
@@ -77,23 +104,50 @@ def conflicts(
 
     `PATH` is none: every machine has one. Neither is a changed variable that was empty or stays as it is.
     """
-    after = apply(changes, environ)
-    changed = (name for name in names(changes) if environ.get(name, "") not in ("", after.get(name)))
-    left = (name for name in leftovers(changes, watched) if name in environ)
-    return tuple(name for name in (*changed, *left) if name != "PATH")
+    before = {same(name, platform): value for name, value in environ.items()}
+    after = {same(name, platform): value for name, value in apply(changes, environ, platform).items()}
+    changed = []
+    for name in names(changes, platform):
+        key = same(name, platform)
+        if before.get(key, "") not in ("", after.get(key)):
+            changed.append(name)
+    left = [name for name in leftovers(changes, watched, platform) if same(name, platform) in before]
+    return tuple(name for name in (*changed, *left) if same(name, platform) != "PATH")
 
 
-def leftovers(changes: Sequence[EnvChange], watched: Sequence[str]) -> tuple[str, ...]:
+def leftovers(
+    changes: Sequence[EnvChange], watched: Sequence[str], platform: str = "linux"
+) -> tuple[str, ...]:
     """Return the watched names that the changes do not touch."""
-    return tuple(name for name in watched if name not in names(changes))
+    touched = {same(name, platform) for name in names(changes, platform)}
+    return tuple(name for name in watched if same(name, platform) not in touched)
 
 
-def require_valid(changes: Sequence[EnvChange]) -> None:
+def require_valid(changes: Sequence[EnvChange], platform: str = "linux") -> None:
     """Raise DataError for a change that a shell cannot carry out, or that would be code instead of data."""
     for change in changes:
-        if not _NAME.fullmatch(change.name) or change.name in _SHELL_OWN or change.name.startswith("_ROCENV"):
+        name = same(change.name, platform)
+        if not _NAME.fullmatch(name) or name in _SHELL_OWN[platform] or name.startswith("_ROCENV"):
             raise DataError(f"`{change.name}` is no name for a variable of an env")
         if "\0" in change.value:
             raise DataError(f"the value of `{change.name}` holds a NUL character")
-        if change.action == "prepend" and (not change.value or SEPARATOR in change.value):
+        if platform == "windows" and (found := against_cmd(change.value)):
+            raise DataError(f"the value of `{change.name}` holds {found}, which cmd cannot carry")
+        if change.action == "prepend" and (not change.value or SEPARATORS[platform] in change.value):
             raise DataError(f"what is prepended to `{change.name}` must be one entry, not `{change.value}`")
+
+
+def against_cmd(text: str) -> str:
+    """Return what in a text no batch file can carry through every way that cmd reads it; "" = nothing.
+
+    Within quotes cmd takes `&`, `|`, `<`, `>` and parentheses as they are. A quote ends that; each `call`
+    expands a `%` again and doubles a `^`; a `!` goes wherever delayed expansion is on, as in many people's
+    scripts. Source: "How does the Windows Command Interpreter (CMD.EXE) parse scripts?", Stack Overflow
+    4094699
+    """
+    for char in text:
+        if char in '"%!^':
+            return f"`{char}`"
+        if ord(char) < 32 or ord(char) == 127 or "\ud800" <= char <= "\udfff":
+            return "a character that cannot be printed"
+    return ""

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING
 
 from rocenv.activate.wrapper import MARK
 from rocenv.errors import RocenvError
+from rocenv.system import WINDOWS
+from rocenv.system.command_lines import find_windows_program
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -93,12 +95,19 @@ def loader_argv(
 
 
 def find_program(name: str, environ: Mapping[str, str]) -> str:
-    """Return the path of a command as a shell finds it; it holds a slash.
+    """Return the path of a command as a shell finds it; it holds a slash, on Windows of either kind.
 
     Raises:
         CommandNotFound: It is nowhere.
         CommandNotExecutable: What was found may not be executed.
     """
+    if WINDOWS:
+        program = find_windows_program(name, environ)
+        if program is None:
+            raise CommandNotFound(
+                f"there is no command `{name}`", hints=("see what is searched: echo %PATH%",)
+            )
+        return program
     if "/" in name:
         candidates = [name]
     else:

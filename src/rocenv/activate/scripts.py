@@ -1,7 +1,7 @@
 """The script of an env that a shell sources: rendered from the changes, written into the prefix.
 
 The script locates nothing when it runs: the prefix is written into it, and it refuses when the env is not
-there any more.
+there any more. (One exception, for cmd: see `shells/batch.py`.)
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import os
 from typing import TYPE_CHECKING
 
 from rocenv.activate.changes import (
-    SEPARATOR,
+    SEPARATORS,
+    against_cmd,
     apply,
     entries,
     expand,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from rocenv.model import EnvChange
 
 # Written last by `create`, so it tells a whole env from a part of one.
-_MARKER = ".rocenv/record.json"
+_MARKER = (".rocenv", "record.json")
 _PLAIN = frozenset(" ._+-@,=")
 
 
@@ -40,7 +41,7 @@ def activation_script(
 ) -> str:
     """Return the script that activates the env when `shell` sources it.
 
-    Sourcing it has the effect of `changes.apply`, and defines `deactivate`, which takes it back: to the env
+    Sourcing it has the effect of `changes.apply`, and provides `deactivate`, which takes it back: to the env
     that was active before, if there was one. Sourcing it while the env is active leaves the env, and those
     activated on top of it, and activates it anew.
 
@@ -52,64 +53,86 @@ def activation_script(
         shell: A name of `SHELLS`.
 
     Raises:
-        PrefixError: The prefix cannot stand in a list of paths.
+        PrefixError: The prefix cannot stand in a list of paths, or in a script.
         DataError: A change is none that a shell can carry out.
     """
-    require_listable(prefix)
-    expanded = expand(changes, prefix)
-    require_valid(expanded)
-    return SHELLS[shell].assemble(_parts(SHELLS[shell], name, prefix, expanded, watched))
+    return SHELLS[shell].assemble(_checked_parts(SHELLS[shell], name, prefix, changes, watched))
 
 
 def write_activation(
-    prefix: Path, name: str, changes: Sequence[EnvChange], watched: Sequence[str] = ()
+    prefix: Path,
+    name: str,
+    changes: Sequence[EnvChange],
+    watched: Sequence[str] = (),
+    platform: str = "linux",
 ) -> tuple[Path, ...]:
-    """Write the scripts of every shell into the prefix, each whole or not at all; return their paths.
+    """Write the scripts of the platform's shells into the prefix; return their paths.
 
-    They are not executable: they are to be sourced.
+    Each is there whole or not at all. They are not executable: they are to be sourced.
     """
     written: dict[str, Path] = {}
-    for shell_name, shell in SHELLS.items():
-        if shell.file_name in written:
+    for shell in SHELLS.values():
+        if shell.platform != platform or shell.file_name in written:
             continue
-        path = prefix / shell.file_name
-        # Paths may be no valid UTF-8; their bytes go through as they are.
-        write_atomic(path, os.fsencode(activation_script(name, str(prefix), changes, watched, shell_name)))
-        path.chmod(0o644)
-        written[shell.file_name] = path
+        parts = _checked_parts(shell, name, str(prefix), changes, watched)
+        texts = {shell.file_name: shell.assemble(parts), **shell.companions(parts)}
+        for file_name, text in texts.items():
+            path = prefix.joinpath(*file_name.split("/"))
+            path.parent.mkdir(exist_ok=True)
+            write_atomic(path, shell.encode(text))
+            path.chmod(0o644)
+            written[file_name] = path
     return tuple(written.values())
 
 
-def require_listable(prefix: str) -> None:
-    """Raise PrefixError for a path that cannot be an entry of `PATH` or that breaks lines."""
-    if SEPARATOR in prefix or any(ord(character) < 32 or ord(character) == 127 for character in prefix):
+def require_listable(prefix: str, platform: str = "linux") -> None:
+    """Raise PrefixError for a path that cannot be an entry of `PATH`, or that scripts cannot carry."""
+    separator = SEPARATORS[platform]
+    reason = ""
+    if separator in prefix or any(ord(character) < 32 or ord(character) == 127 for character in prefix):
+        reason = f"`{separator}` separates the entries of PATH, and control characters break scripts"
+    elif platform == "windows" and (found := against_cmd(prefix)):
+        reason = f"{found} in a path is more than batch files can carry"
+    if reason:
         raise PrefixError(
-            f"an env cannot lie at `{prefix!r}`: `{SEPARATOR}` separates the entries of PATH, "
-            "and control characters break scripts",
-            hints=("set ROCENV_HOME to another folder",),
+            f"an env cannot lie at `{prefix!r}`: {reason}",
+            hints=("choose another name for the env, or set ROCENV_HOME to another folder",),
             code="prefix-unusable",
         )
+
+
+def _checked_parts(
+    shell: Shell, name: str, prefix: str, changes: Sequence[EnvChange], watched: Sequence[str]
+) -> Parts:
+    require_listable(prefix, shell.platform)
+    require_valid(expand(changes, prefix), shell.platform)
+    # From here on the prefix in a value is the word that stands for it in this shell's code.
+    return _parts(shell, name, prefix, expand(changes, shell.prefix_word(prefix)), watched)
 
 
 def _parts(
     shell: Shell, name: str, prefix: str, changes: Sequence[EnvChange], watched: Sequence[str]
 ) -> Parts:
+    platform = shell.platform
+    slash = "\\" if platform == "windows" else "/"
     ident = hashlib.sha256(os.fsencode(prefix)).hexdigest()[:12]
-    changed = names(changes)
-    after = apply(changes, {})
+    changed = names(changes, platform)
+    after = apply(changes, {}, platform)
     return Parts(
         ident=ident,
         label=label(name),
+        name=name,
         prefix=prefix,
-        script=f"{prefix}/{shell.file_name}",
-        marker=f"{prefix}/{_MARKER}",
+        script=slash.join((prefix, shell.file_name)),
+        marker=slash.join((prefix, *_MARKER)),
         exported=tuple(after),
-        lists=tuple(each for each in changed if entries(changes, each)),
-        leftovers=leftovers(changes, watched),
+        changed=changed,
+        lists={each: own for each in changed if (own := entries(changes, each, platform))},
+        leftovers=leftovers(changes, watched, platform),
         save=shell.save(ident, changed),
         change=tuple(_printed(shell, change) for change in changes),
         restore=tuple(
-            shell.restore(ident, each, after.get(each), entries(changes, each)) for each in changed
+            shell.restore(ident, each, after.get(each), entries(changes, each, platform)) for each in changed
         ),
     )
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import shlex
+from typing import TYPE_CHECKING
 
 import click
 
-from rocenv.activate.shells import SHELLS
+from rocenv.activate.shells import SHELLS, batch, posix
 from rocenv.commands.world import World, note
+from rocenv.system import WINDOWS
+
+if TYPE_CHECKING:
+    from rocenv.install.prefix import Prefix
 
 
 @click.command()
@@ -20,14 +25,30 @@ def command(name: str, shell: str | None) -> int:
     """
     prefix = World().prefix(name)
     record = prefix.record()
+    lock = record.lock
     if shell is not None:
+        if SHELLS[shell].platform != lock.platform:
+            raise click.UsageError(f"env `{name}` is for {lock.platform}, and {shell} is no shell of that")
         from rocenv.activate.scripts import activation_script
 
-        click.echo(
-            activation_script(name, str(prefix.path), record.lock.environment, record.lock.watched, shell),
-            nl=False,
-        )
+        script = activation_script(name, str(prefix.path), lock.environment, lock.watched, shell)
+        click.echo(script, nl=False)
         return 0
+    if lock.platform == "windows":
+        from rocenv.activate.shells import powershell
+
+        note("a command cannot change the shell that calls it; type this instead in cmd:")
+        click.echo(activation_line(prefix))
+        note("or in PowerShell:")
+        click.echo(f". {powershell.quote(str(prefix.path / powershell.file_name))}")
+        return 1
     note("a command cannot change the shell that calls it; type this instead:")
-    click.echo(f". {shlex.quote(str(prefix.path / 'activate'))}")
+    click.echo(activation_line(prefix))
     return 1
+
+
+def activation_line(prefix: Prefix) -> str:
+    """Return what to type to activate an env, in the shell that most people have here."""
+    if WINDOWS:
+        return f'"{prefix.path / batch.file_name}"'
+    return f". {shlex.quote(str(prefix.path / posix.file_name))}"

@@ -10,13 +10,17 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rocenv.commands.activate import activation_line
+from rocenv.commands.build_windows import build_windows
 from rocenv.commands.resolve import Asked, completed, plan_json, plan_text, request_options, visible_gpus
 from rocenv.commands.verify import print_ladder, verdict_text
 from rocenv.commands.world import World, json_option, note, print_json
 from rocenv.errors import FetchError, RocenvError
 from rocenv.model import Machine, Request
 from rocenv.resolve.candidate import options
+from rocenv.system import WINDOWS
 from rocenv.system.files import storage_errors
+from rocenv.system.machine import cloud_folder
 
 if TYPE_CHECKING:
     from rocenv.install.prefix import Prefix
@@ -62,6 +66,9 @@ def command(
     if not dry_run:
         world.home.require_usable()
         require_free(prefix)
+        if cloud := cloud_folder(world.home.path):
+            note(f"`{world.home.path}` lies in `{cloud}`, which a cloud keeps: gigabytes go up there")
+            note(r"better: `setx ROCENV_HOME C:\rocenv`, and a new window")
     with storage_errors(world.home.path):
         asked = Asked(request=request, machine=Machine()) if lock_file else completed(request, world)
         lock = _lock(asked, lock_file, world)
@@ -75,7 +82,10 @@ def command(
     _require_installable(lock)
     _confirm(yes)
     with storage_errors(world.home.path):
-        record = _build(name, lock, asked, lock_file, world)
+        if lock.platform == "windows":
+            record = build_windows(name, lock, world)
+        else:
+            record = _build(name, lock, asked, lock_file, world)
     verdict = None if no_verify else _verify(prefix, world)
     if as_json:
         from rocenv.verify import as_json as verdict_json
@@ -88,7 +98,7 @@ def command(
                 "verify": verdict_json(verdict) if verdict else None,
             }
         )
-    note(f"\nactivate with:  . {shlex.quote(str(prefix.path / 'activate'))}")
+    note(f"\nactivate with:  {activation_line(prefix)}")
     note(f"or run one command:  rocenv run {shlex.quote(name)} -- COMMAND")
     return 1 if verdict is not None and verdict.broken else 0
 
@@ -107,12 +117,22 @@ def _lock(asked: Asked, lock_file: Path | None, world: World) -> Lock:
 
 
 def _require_installable(lock: Lock) -> None:
-    if lock.platform == "windows":
+    """Raise RocenvError where a set is for another system, or one that has parts which cannot be had yet."""
+    here = "windows" if WINDOWS else "linux"
+    plan = f"the plan alone: `rocenv resolve {options(lock.request, here)}`"
+    if lock.platform != here:
         raise RocenvError(
-            "sets for Windows can be planned, and not yet be installed",
-            hints=(f"the plan alone: `rocenv resolve {options(lock.request)}`",),
+            f"a set for {lock.platform.capitalize()} can be planned here, and installed only there",
+            hints=(plan,),
             code="not-installable",
         )
+    for part in lock.components:
+        if not part.artifacts:
+            raise RocenvError(
+                f"{part.name} {part.version} from {part.channel} can be planned, and not yet be installed",
+                hints=(plan,),
+                code="not-installable",
+            )
 
 
 def _confirm(yes: bool) -> None:
@@ -174,7 +194,7 @@ def _verify(prefix: Prefix, world: World) -> Verdict:
     note("")
     verdict = verify(
         prefix,
-        world.matrix.c_libraries[0],
+        world.matrix,
         world.progress,
         report=lambda result: print_ladder(result, err=True),
     )

@@ -235,7 +235,7 @@ def plan_json(lock: Lock) -> dict[str, Any]:
             }
             for part in lock.components
         ],
-        "environment": apply(lock.environment, {}),
+        "environment": apply(lock.environment, {}, lock.platform),
         "notes": list(lock.notes),
     }
 

@@ -24,7 +24,7 @@ def command(name: str, argv: tuple[str, ...]) -> None:
         raise click.UsageError("there is no command to run: `rocenv run NAME -- CMD…`")
     prefix = World().prefix(name)
     record = prefix.record()
-    environ = apply(expand(record.lock.environment, str(prefix.path)), os.environ)
+    environ = apply(expand(record.lock.environment, str(prefix.path)), os.environ, record.lock.platform)
     if record.loader:
         folders = library_folders(prefix, record.lock)
         command_line = loader_argv(argv, environ, loader=prefix.path / record.loader, library_dirs=folders)

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import shlex
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from rocenv.commands.list_envs import summary
+from rocenv.commands.shim import kept_text
 from rocenv.commands.world import World, columns, harmless, json_option, print_json
+from rocenv.preload import shims_of
+
+if TYPE_CHECKING:
+    from rocenv.model import Component
+
+
+def _parts(part: Component) -> str:
+    if part.artifacts and part.artifacts[0].kind == "folder":
+        return f"copied from {part.artifacts[0].path}"
+    return f"{len(part.artifacts)} package{'s' * (len(part.artifacts) != 1)}"
 
 
 @click.command()
@@ -29,13 +40,15 @@ def command(name: str, as_json: bool) -> None:
         "rocenv_version": record.rocenv_version,
         "notes": list(record.lock.notes),
     }
+    shims = shims_of(record.lock, in_torch=record.shims_in_torch)
     if as_json:
         packages = [
             {"kind": artifact.kind, "name": artifact.name, "version": artifact.version}
             for part in record.lock.components
             for artifact in part.artifacts
         ]
-        print_json(told | {"packages": packages})
+        shown = [{"path": each.path, "is": each.source, "original": each.original or None} for each in shims]
+        print_json(told | {"packages": packages, "shims": shown})
         return
     rows: list[tuple[str, ...]] = [
         ("name", name),
@@ -43,9 +56,7 @@ def command(name: str, as_json: bool) -> None:
         ("target", record.lock.target),
     ]
     for part in record.lock.components:
-        rows.append(
-            (part.kind, f"{part.version} from {part.channel}, {len(part.artifacts)} packages: {part.why}")
-        )
+        rows.append((part.kind, f"{part.version} from {part.channel}, {_parts(part)}: {part.why}"))
     rows += [
         (
             "files",
@@ -54,6 +65,10 @@ def command(name: str, as_json: bool) -> None:
         ("C library", "its own, through its own loader" if record.loader else "the machine's"),
         ("created", f"{record.created} by rocenv {record.rocenv_version}"),
         ("verified", told["verified"] or f"not yet: `rocenv verify {shlex.quote(name)}`"),
+    ]
+    rows += [
+        ("shim", " ".join(filter(None, (f"{each.path} is {each.source}", kept_text(each.original)))))
+        for each in shims
     ]
     rows += [("note", text) for text in record.lock.notes]
     click.echo(harmless(columns(rows)))

@@ -35,7 +35,11 @@ def print_ladder(result: RungResult, *, err: bool = False) -> None:
 
 
 def verdict_text(verdict: Verdict) -> str:
-    """Return the ladder's meaning in a sentence or two."""
+    """Return the ladder's meaning in a sentence or two, and what is known of such a set."""
+    return "\n".join([_meaning(verdict), *verdict.advice])
+
+
+def _meaning(verdict: Verdict) -> str:
     if verdict.broken:
         worst = verdict.broken[0]
         status = "did not end in time" if worst.status == "timeout" else worst.status
@@ -82,7 +86,7 @@ def command(
     world = World()
     verdict = verify(
         world.prefix(name),
-        world.matrix.c_libraries[0],
+        world.matrix,
         world.progress,
         upto=upto,
         target=target,

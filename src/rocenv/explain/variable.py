@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rocenv.matrix.reference import Variable
-    from rocenv.matrix.rows import Matrix
+    from rocenv.matrix.rows import EnvRow, Matrix
 
 _NAME = re.compile(r"[A-Z][A-Z0-9_]{2,}")
+_SERIES = "{series}"  # in a name: HIP_PATH_57 is one of HIP_PATH_{series}
 _SIDES = {"rocm": "ROCm", "zluda": "ZLUDA"}
 
 
@@ -23,13 +24,18 @@ def names(matrix: Matrix) -> list[str]:
     """Return what can be asked; a row may be about several."""
     rows = [name for row in matrix.variable for name in _names_of(row)]
     rows += [row.change.name for row in matrix.environment] + [row.name for row in matrix.watched]
-    return sorted(set(rows))
+    return sorted({name for name in rows if _SERIES not in name})
 
 
 _SET_IN_ENV = (
     "where a set has no kernels for the target, and a value below is known to do well with it; never where "
     "it has kernels, and never outside of an env"
 )
+
+
+def _is_named(row: EnvRow, name: str) -> bool:
+    pattern = re.escape(row.change.name).replace(re.escape(_SERIES), "[0-9]+")
+    return re.fullmatch(pattern, name) is not None
 
 
 def meant(thing: str, matrix: Matrix) -> list[str]:
@@ -41,7 +47,7 @@ def meant(thing: str, matrix: Matrix) -> list[str]:
 def explain(name: str, matrix: Matrix) -> Explanation:
     """Return what is known about a variable."""
     rows = [row for row in matrix.variable if name in _names_of(row)]
-    changes = [row for row in matrix.environment if row.change.name == name]
+    changes = [row for row in matrix.environment if _is_named(row, name)]
     watched = [row for row in matrix.watched if row.name == name]
     reasons = [(row.reason, row) for row in changes] + [(row.reason, row) for row in watched]
     facts = [row for row in matrix.fact if name == OVERRIDE and row.about == "override"]

@@ -83,6 +83,13 @@ def windows_gpus(matrix: Matrix) -> Found:
     return found
 
 
+def display_driver(matrix: Matrix) -> str:
+    """Return the release of AMD's display driver on this machine, as AMD counts; "" where it is not known."""
+    from rocenv.host.windows_texts import controllers_text
+
+    return _display_driver(parse_controllers(controllers_text()), matrix)[1]
+
+
 def parse_hip(text: str, matrix: Matrix) -> tuple[Gpu, ...]:
     """Return the devices in the text that `hipInfo` prints, in the order of their numbers."""
     parts = _SEPARATOR.split(text)[1:]

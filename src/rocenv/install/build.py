@@ -36,7 +36,7 @@ def build(name: str, lock: Lock, work: Workshop) -> Record:
     """
     home = work.home
     prefix = Prefix(home.envs / name)
-    require_listable(str(prefix.path))
+    require_listable(str(prefix.path), lock.platform)
     home.require_usable()
     with ExitStack() as stack:
         stack.enter_context(storage_errors(home.path))
@@ -52,7 +52,7 @@ def build(name: str, lock: Lock, work: Workshop) -> Record:
         prefix.own.mkdir(parents=True)
         files = place_all(prefix, lock, fetched, work)
         loader = own_loader(lock, files)
-        files |= write_own_files(prefix, lock, loader)
+        files |= write_own_files(prefix, lock, loader, files)
         record = Record(
             name=name,
             created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),

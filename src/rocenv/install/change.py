@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -14,11 +15,14 @@ from typing import TYPE_CHECKING
 from rocenv.errors import PrefixError
 from rocenv.install import store
 from rocenv.install.build import require_free
+from rocenv.install.origins import tree_files
 from rocenv.install.place import file_entry, place_file, write_own_files
 from rocenv.install.prefix import files_sha256, prefix_of
-from rocenv.install.provide import provide, python_tools
-from rocenv.lockfile import artifacts_of
-from rocenv.system.files import remove_path, remove_tree, storage_errors
+from rocenv.install.provide import provide
+from rocenv.install.shims import apply_shims, base_files, undo_shims
+from rocenv.install.tools import python_tools
+from rocenv.preload import ORIGINALS, shims_of
+from rocenv.system.files import remove_path, remove_tree, require_unused, storage_errors
 from rocenv.system.locks import locked
 
 if TYPE_CHECKING:
@@ -93,6 +97,7 @@ def remove(home: Home, name: str) -> None:
     _require_own(prefix)
     with storage_errors(home.path), locked(home.lock("env", name), waiting=_waiting(name)):
         _require_own(prefix)  # still, after the waiting
+        require_unused(prefix.path)
         prefix.wipe()
 
 
@@ -140,7 +145,7 @@ def repair(home: Home, name: str, work: Workshop) -> tuple[Difference, ...]:
         files = prefix.files(record)
         found = differences(prefix, files)
         if found:
-            _restore(prefix, record, frozenset(each.path for each in found), work)
+            files = _restore(prefix, record, frozenset(each.path for each in found), work)
         _write_record(prefix, record, files)
         left = differences(prefix, prefix.files(prefix.record())) if found else ()
         if left:
@@ -152,22 +157,35 @@ def repair(home: Home, name: str, work: Workshop) -> tuple[Difference, ...]:
     return found
 
 
-def _restore(prefix: Prefix, record: Record, paths: frozenset[str], work: Workshop) -> None:
-    _drop_damaged_packages(record, paths, work)
+def _restore(prefix: Prefix, record: Record, paths: frozenset[str], work: Workshop) -> dict[str, FileEntry]:
+    """Put files back: those of the store, then the venv's, then the shims on top of both; return all files.
+
+    The venv's launchers and lists are what the tool writes that is here now, which may be another one.
+    """
+    _drop_damaged(record, paths, work)
     wheels = provide(record.lock, work)
     for path in paths:
         _clear(prefix.path, path)
     folders: set[Path] = set()
+    for path, origin in tree_files(record.lock, work.home).items():
+        if path in paths:
+            place_file(origin.path(work.home), prefix.path / path, origin.entry, folders)
+    files = base_files(record.lock, prefix.files(record))
     for component in record.lock.components:
-        if component.kind == "torch":
-            if any(path.startswith("venv/") for path in paths):
-                _reinstall(prefix, component, wheels, work)
-            continue
-        for artifact in component.artifacts:
-            source = store.tree_of(work.home, artifact)
-            for inner, entry in store.manifest_of(work.home, artifact).items():
-                if f"rocm/{inner}" in paths:
-                    place_file(source / inner, prefix.rocm / inner, entry, folders)
+        if component.kind == "torch" and any(path.startswith(("venv/", ORIGINALS)) for path in paths):
+            # Where shims lie in the place of torch's own files, those are not what the wheel says they are.
+            undo_shims(prefix, record.lock)
+            files = _with_venv(files, _reinstall(prefix, component, wheels, work))
+    return files | apply_shims(prefix, record.lock, files, in_torch=record.shims_in_torch)
+
+
+def _with_venv(files: Mapping[str, FileEntry], venv: Mapping[str, FileEntry]) -> dict[str, FileEntry]:
+    """Return the files of an env with those of its venv as they are now; what the user added stays out.
+
+    A file that is gone now is none of a wheel's, all of which were checked: it was the other tool's own.
+    """
+    kept = {path: entry for path, entry in files.items() if not path.startswith("venv/") or path in venv}
+    return {path: venv.get(path, entry) for path, entry in kept.items()}
 
 
 def _clear(root: Path, path: str) -> None:
@@ -178,19 +196,18 @@ def _clear(root: Path, path: str) -> None:
     remove_path(root / path)
 
 
-def _drop_damaged_packages(record: Record, paths: frozenset[str], work: Workshop) -> None:
-    """Take packages out of the store whose own copy of a file is not what it was, so that they come anew.
+def _drop_damaged(record: Record, paths: frozenset[str], work: Workshop) -> None:
+    """Take artifacts out of the store whose own copy of a file is not what it was, so that they come anew.
 
     A file of an env and of the store are one: root, or a tool that changes modes, reaches both at once.
     """
-    for artifact in artifacts_of(record.lock):
-        if artifact.kind != "deb" or not store.holds(work.home, artifact):
-            continue
-        tree = store.tree_of(work.home, artifact)
-        for inner, entry in store.manifest_of(work.home, artifact).items():
-            if f"rocm/{inner}" in paths and not _is_as(tree / inner, entry):
-                store.discard(work.home, artifact)
-                break
+    held = tuple(
+        replace(part, artifacts=tuple(each for each in part.artifacts if store.holds(work.home, each)))
+        for part in record.lock.components
+    )
+    for path, origin in tree_files(replace(record.lock, components=held), work.home).items():
+        if path in paths and not _is_as(origin.path(work.home), origin.entry):
+            store.discard(work.home, origin.artifact)
 
 
 def _is_as(path: Path, entry: FileEntry) -> bool:
@@ -201,21 +218,68 @@ def _is_as(path: Path, entry: FileEntry) -> bool:
     return _same(found, entry)
 
 
-def _reinstall(prefix: Prefix, component: Component, wheels: Mapping[str, Path], work: Workshop) -> None:
+def _reinstall(
+    prefix: Prefix, component: Component, wheels: Mapping[str, Path], work: Workshop
+) -> dict[str, FileEntry]:
+    """Put the venv's wheels back; return what lies in it then of what the wheels and the tool wrote."""
     from rocenv.install.venv import create_venv, install_wheels
 
-    uv, python = python_tools(component, work)
+    tool, python = python_tools(component, work)
     if not (prefix.venv / "pyvenv.cfg").exists():
         remove_tree(prefix.venv)
-        create_venv(prefix.venv, python, uv)
-    install_wheels(prefix.venv, component.artifacts, files=wheels, python=python, uv=uv)
+        create_venv(prefix.venv, python, tool)
+    entries = install_wheels(prefix.venv, component.artifacts, files=wheels, python=python, tool=tool)
+    return {f"venv/{name}": entry for name, entry in entries.items()}
 
 
 def _write_record(prefix: Prefix, record: Record, files: Mapping[str, FileEntry]) -> None:
     """Write rocenv's own files for where the prefix lies now, and the record that goes with them."""
-    own = write_own_files(prefix, record.lock, record.loader)
+    own = write_own_files(prefix, record.lock, record.loader, files, in_torch=record.shims_in_torch)
     kept = {**files, **own}
     prefix.write_record(replace(record, name=prefix.name, files_sha256=files_sha256(kept)), kept)
+
+
+def move_shims(home: Home, name: str, *, in_torch: bool) -> bool:
+    """Put the shims of an env into its torch, or give torch its own files back; tell whether it changed.
+
+    If this is interrupted, `repair` puts back what the env was before.
+
+    Raises:
+        PrefixError: The env has no shims, or torch's own files are not what they were.
+    """
+    prefix = prefix_of(home, name)
+    prefix.require_complete()
+    with storage_errors(home.path), locked(home.lock("env", name), waiting=_waiting(name)):
+        record = prefix.record()
+        if not shims_of(record.lock, in_torch=True):
+            raise PrefixError(f"env `{name}` has no ZLUDA, so there are no shims", code="no-shims")
+        if record.shims_in_torch == in_torch:
+            return False
+        listed = prefix.files(record)
+        base = base_files(record.lock, listed)
+        _require_whole_shims(prefix, record, listed)
+        if record.shims_in_torch:
+            undo_shims(prefix, record.lock)
+        made = apply_shims(prefix, record.lock, base, in_torch=in_torch)
+        for path in listed.keys() - base.keys() - made.keys():
+            remove_path(prefix.path / path)
+        _write_record(prefix, replace(record, shims_in_torch=in_torch), base | made)
+    return True
+
+
+def _require_whole_shims(prefix: Prefix, record: Record, files: Mapping[str, FileEntry]) -> None:
+    """Raise PrefixError unless all shims, and all files that they stand for, are as the record says."""
+    concerned = set()
+    for in_torch in (False, True):
+        for shim in shims_of(record.lock, in_torch=in_torch):
+            concerned |= {shim.path, shim.source, shim.original}
+    found = differences(prefix, {path: files[path] for path in concerned if path in files})
+    if found:
+        raise PrefixError(
+            f"`{found[0].path}` of env `{prefix.name}` is {found[0].what}: its shims cannot be moved",
+            hints=(f"rocenv repair {shlex.quote(prefix.name)}",),
+            code="shim-changed",
+        )
 
 
 def _waiting(name: str) -> str:

@@ -1,5 +1,8 @@
 """Artifacts -> verified files in the cache, several at a time, each resumable by any later process.
 
+One whose hash nobody has published is proved by its size alone, and never put together from several
+connections unless the server vouches that they give the same file; its hash is known from then on.
+
 An artifact arrives as `<sha256>.part`, with what the server said about it in `<sha256>.part.json`, under the
 lock `<sha256>.lock`; it gets its name, its hash, only once its bytes are proved. So a file of that name is
 whole, and nothing else in the folder may be used.
@@ -8,6 +11,7 @@ whole, and nothing else in the folder may be used.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import queue
 import threading
 from dataclasses import dataclass
@@ -46,7 +50,7 @@ def fetch_all(
     """
     with storage_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    ready = [artifact for artifact in artifacts if _is_there(artifact, folder)]
+    ready = [artifact for artifact in artifacts if artifact.sha256 and _is_there(artifact, folder)]
     missing = [artifact for artifact in artifacts if artifact not in ready]
     if not missing:
         yield from ((artifact, folder / artifact.sha256) for artifact in ready)
@@ -143,18 +147,19 @@ def _is_there(artifact: Artifact, folder: Path) -> bool:
 
 
 def _fetch(artifact: Artifact, order: _Order) -> Path:
-    final = order.folder / artifact.sha256
+    key = artifact.sha256 or f"first-{hashlib.sha256(artifact.url.encode()).hexdigest()[:32]}"
     waiting = f"waiting for another process that fetches {artifact.name} {artifact.version}"
     with (
         storage_errors(order.folder),
-        locked(order.folder / f"{artifact.sha256}.lock", waiting=waiting),
+        locked(order.folder / f"{key}.lock", waiting=waiting),
     ):
         # Another process may have completed it while this one waited.
-        if _is_there(artifact, order.folder):
+        if artifact.sha256 and _is_there(artifact, order.folder):
             order.stage.skip(artifact.size_bytes)
-            return final
-        with contextlib.closing(Part(order.folder / f"{artifact.sha256}.part", order.stage)) as part:
+            return order.folder / artifact.sha256
+        with contextlib.closing(Part(order.folder / f"{key}.part", order.stage)) as part:
             _fetch_from_any(artifact, part, order)
+            final = order.folder / part.sha256
             part.become(final)
     return final
 
@@ -182,6 +187,10 @@ def _fetch_from(url: str, artifact: Artifact, part: Part, order: _Order) -> None
     between or the first of them came from a bad mirror, so it is fetched once more in one go.
     """
     _receive_all(url, artifact, part, order)
+    if not artifact.sha256 and part.is_web_page():
+        error = _mismatch(url, artifact, part)
+        part.restart()
+        raise error
     if part.resumed and not part.is_proved(artifact):
         order.stage.note(f"what was there of {artifact.name} does not fit the rest; fetching it anew")
         part.restart()
@@ -211,7 +220,11 @@ def _receive_all(url: str, artifact: Artifact, part: Part, order: _Order) -> Non
 
 def _receive(url: str, artifact: Artifact, part: Part, order: _Order) -> None:
     """Receive over one connection; on return the server has sent all it wanted, or too much."""
-    with order.network.open(url, part.resume_headers(url)) as answer:
+    headers = part.resume_headers(url)
+    if not artifact.sha256 and headers and "If-Range" not in headers:
+        part.restart()
+        headers = {}
+    with order.network.open(url, headers) as answer:
         if answer.status == 206:
             part.resumed = True  # and if these are other bytes than asked for, the hash will tell
         else:
@@ -238,9 +251,9 @@ def _mismatch(url: str, artifact: Artifact, part: Part) -> FetchError:
         got = f"more than {artifact.size_bytes} bytes"
     else:
         got = f"{part.size_bytes} bytes with sha256 {part.sha256}"
+    hashed = f" with sha256 {artifact.sha256}" if artifact.sha256 else ""
     return FetchError(
-        f"`{shown(url)}`: {what}: "
-        f"expected {artifact.size_bytes} bytes with sha256 {artifact.sha256}, got {got}",
+        f"`{shown(url)}`: {what}: expected {artifact.size_bytes} bytes{hashed}, got {got}",
         hints=(mirror_hint(url),),
         code="hash-mismatch",
     )

@@ -30,7 +30,7 @@ def gather(artifacts: list[Artifact], work: Workshop) -> dict[str, Path]:
         PrefixError: There is no room.
     """
     wheels: dict[str, Path] = {}
-    unpacked_bytes = sum(part.installed_bytes for part in artifacts if part.kind == "deb")
+    unpacked_bytes = sum(part.installed_bytes for part in artifacts if store.unpacks(part))
     # The largest first: it decides when the work ends.
     artifacts.sort(key=lambda part: -part.size_bytes)
     cores = os.cpu_count() or 1
@@ -48,14 +48,14 @@ def gather(artifacts: list[Artifact], work: Workshop) -> dict[str, Path]:
     ):
         waiting: list[Future[None]] = []
         # As the index came: apt's settings alone may know the way out.
-        network = replace(work.network, proxy=work.network.proxy or settings().http_proxy)
+        network = replace(work.network, proxy=work.network.proxy or _apt_proxy(artifacts))
         fetched = fetch_all(artifacts, work.home.artifacts, network, work.progress)
         try:
             for artifact, path in fetched:
                 for future in waiting:
                     if future.done():
                         future.result()  # nothing more is fetched once one cannot be unpacked
-                if artifact.kind == "deb":
+                if store.unpacks(artifact):
                     waiting.append(unpackers.submit(store.add, work.home, artifact, path, decoders, advance))
                 else:
                     wheels[artifact.sha256] = path
@@ -67,6 +67,10 @@ def gather(artifacts: list[Artifact], work: Workshop) -> dict[str, Path]:
             for future in waiting:
                 future.cancel()
     return wheels
+
+
+def _apt_proxy(artifacts: list[Artifact]) -> str:
+    return settings().http_proxy if any(each.kind == "deb" for each in artifacts) else ""
 
 
 class _Stopped(Exception):

@@ -6,94 +6,67 @@ import errno
 import hashlib
 import os
 import stat
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from rocenv.activate.scripts import write_activation
 from rocenv.activate.wrapper import write_wrappers
 from rocenv.errors import PrefixError
-from rocenv.install import store
+from rocenv.install.library_pack import require_fitting_packs
+from rocenv.install.origins import tree_files
+from rocenv.install.path_length import require_short_names
 from rocenv.install.prefix import library_folders
-from rocenv.install.provide import python_tools
+from rocenv.install.shims import apply_shims
+from rocenv.install.startup import write_startup
+from rocenv.install.tools import python_tools
 from rocenv.lockfile import lock_text
 from rocenv.model import FileEntry
+from rocenv.system import WINDOWS
 from rocenv.system.files import clone_file, write_atomic
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from pathlib import Path
 
-    from rocenv.home import Home
     from rocenv.install.prefix import Prefix
     from rocenv.install.provide import Workshop
-    from rocenv.model import Artifact, Component, Lock
+    from rocenv.model import Component, Lock
 
 
 def place_all(prefix: Prefix, lock: Lock, wheels: Mapping[str, Path], work: Workshop) -> dict[str, FileEntry]:
     """Put every component of a lock into a prefix that holds nothing yet; return its files."""
-    files: dict[str, FileEntry] = {}
-    for component in lock.components:
-        if component.kind == "rocm":
-            files |= link_packages(prefix.rocm, component, work.home)
-        else:
-            files |= _install_venv(prefix, component, wheels, work)
-    return files
-
-
-def link_packages(tree: Path, component: Component, home: Home) -> dict[str, FileEntry]:
-    """Put a component's packages together in `tree`, and return its files by their path below the prefix.
-
-    Raises:
-        PrefixError: Two packages hold different files under one path, or what is a folder in one is none in
-            the other.
-    """
-    placed: dict[str, FileEntry] = {}
-    owners: dict[str, str] = {}
-    within: set[str] = set()  # the folders of what was placed
+    origins = tree_files(lock, work.home)
+    for text in require_fitting_packs(lock, origins, work.home):
+        work.progress.note(text)
+    require_short_names(prefix.path, origins)
     folders: set[Path] = set()
-    for artifact in component.artifacts:
-        source = store.tree_of(home, artifact)
-        for name, entry in store.manifest_of(home, artifact).items():
-            if name in placed:
-                if placed[name] != entry:
-                    raise PrefixError(
-                        f"packages {owners[name]} and {artifact.name} hold different files `{name}`",
-                        code="package-conflict",
-                    )
-                continue
-            _require_folders(name, placed, within, artifact)
-            place_file(source / name, tree / name, entry, folders)
-            placed[name] = entry
-            owners[name] = artifact.name
-    return {f"{tree.name}/{name}": entry for name, entry in placed.items()}
-
-
-def _require_folders(
-    name: str, placed: Mapping[str, FileEntry], within: set[str], artifact: Artifact
-) -> None:
-    """Raise PrefixError where a folder of one package is no folder in another; `within` grows."""
-    folder = name.rpartition("/")[0]
-    if folder in within and name not in within:
-        return
-    above = [str(folder) for folder in PurePosixPath(name).parents][:-1]
-    wrong = name if name in within else next((folder for folder in above if folder in placed), "")
-    if wrong:
-        raise PrefixError(
-            f"package {artifact.name} and another one do not agree whether `{wrong}` is a folder",
-            code="package-conflict",
+    ways = [
+        place_file(origin.path(work.home), prefix.path / path, origin.entry, folders)
+        for path, origin in origins.items()
+    ]
+    if copies := ways.count("copy"):
+        work.progress.note(
+            f"{copies} files were copied, since `{prefix.path.parent}` takes no hard links (a folder that a "
+            "cloud synchronises, or another kind of disk): each env there takes its full size"
         )
-    within.update(above)
+    files = {path: origin.entry for path, origin in origins.items()}
+    for component in lock.components:
+        if component.kind == "torch":
+            files |= _install_venv(prefix, component, wheels, work)
+    return files | apply_shims(prefix, lock, files)
 
 
-def place_file(source: Path, destination: Path, entry: FileEntry, folders: set[Path]) -> None:
-    """Make one file or link of a prefix; `folders` are those known to exist, and grows."""
+def place_file(source: Path, destination: Path, entry: FileEntry, folders: set[Path]) -> str:
+    """Make one file or link of a prefix; `folders` are those known to exist, and grows.
+
+    Returns the way, as `clone_file` does; `link` for a symbolic one.
+    """
     if destination.parent not in folders:
         destination.parent.mkdir(parents=True, exist_ok=True)
         folders.add(destination.parent)
     if entry.link:
         destination.symlink_to(entry.link)
-    else:
-        clone_file(source, destination)
+        return "link"
+    return clone_file(source, destination)
 
 
 def _install_venv(
@@ -101,9 +74,9 @@ def _install_venv(
 ) -> dict[str, FileEntry]:
     from rocenv.install.venv import create_venv, install_wheels
 
-    uv, python = python_tools(component, work)
-    create_venv(prefix.venv, python, uv)
-    entries = install_wheels(prefix.venv, component.artifacts, files=wheels, python=python, uv=uv)
+    tool, python = python_tools(component, work)
+    create_venv(prefix.venv, python, tool)
+    entries = install_wheels(prefix.venv, component.artifacts, files=wheels, python=python, tool=tool)
     return {f"venv/{name}": entry for name, entry in entries.items()}
 
 
@@ -121,12 +94,26 @@ def own_loader(lock: Lock, files: Mapping[str, FileEntry]) -> str:
     return ""
 
 
-def write_own_files(prefix: Prefix, lock: Lock, loader: str) -> dict[str, FileEntry]:
-    """Write what rocenv itself puts into a prefix: lock, activation scripts, wrappers; return them."""
+def write_own_files(
+    prefix: Prefix, lock: Lock, loader: str, files: Collection[str], *, in_torch: bool = False
+) -> dict[str, FileEntry]:
+    """Write what rocenv itself puts into a prefix: lock, activation scripts, wrappers, start-up; return them.
+
+    Args:
+        prefix: The env.
+        lock: Its set.
+        loader: See `Record`.
+        files: What else it consists of.
+        in_torch: See `Record.shims_in_torch`.
+    """
     (prefix.path / "cache").mkdir(exist_ok=True)
     prefix.bin.mkdir(exist_ok=True)
     write_atomic(prefix.lock_file, lock_text(lock).encode())
-    written = [prefix.lock_file, *write_activation(prefix.path, prefix.name, lock.environment, lock.watched)]
+    written = [
+        prefix.lock_file,
+        *write_activation(prefix.path, prefix.name, lock.environment, lock.watched, lock.platform),
+    ]
+    written += write_startup(prefix, lock, files, in_torch=in_torch)
     if loader:
         written += write_wrappers(
             prefix.bin, loader=prefix.path / loader, library_dirs=library_folders(prefix, lock)
@@ -150,6 +137,6 @@ def file_entry(path: Path) -> FileEntry:
     with path.open("rb", buffering=0) as stream:
         while data := stream.read(1 << 20):
             digest.update(data)
-    return FileEntry(
-        sha256=digest.hexdigest(), size_bytes=info.st_size, executable=bool(info.st_mode & stat.S_IXUSR)
-    )
+    # Windows has no such bit: Python makes one up from a file's name.
+    executable = bool(info.st_mode & stat.S_IXUSR) and not WINDOWS
+    return FileEntry(sha256=digest.hexdigest(), size_bytes=info.st_size, executable=executable)

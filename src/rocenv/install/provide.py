@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,11 +15,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rocenv.home import Home
-    from rocenv.model import Artifact, Component, Lock
+    from rocenv.model import Artifact, Lock
     from rocenv.net import Network
     from rocenv.progress import Progress
-    from rocenv.sources.interpreter import Interpreter
-    from rocenv.sources.uv import Uv
 
 # Room for records, indices and the file system's own needs, beside the files themselves.
 _MARGIN_BYTES = 64 << 20
@@ -51,10 +48,23 @@ def require_room(lock: Lock, home: Home) -> None:
 def _bytes_to_come(artifact: Artifact, home: Home) -> int:
     here = (home.artifacts / artifact.sha256).exists()
     download = 0 if here else artifact.size_bytes
-    if artifact.kind == "deb":
-        return 0 if store.holds(home, artifact) else download + artifact.installed_bytes
+    if store.unpacks(artifact):
+        unpacked = artifact.installed_bytes or 3 * artifact.size_bytes
+        return 0 if store.holds(home, artifact) else download + unpacked
     # A wheel's installed size is not known before it is unpacked; three times its own is a high guess.
     return download + 3 * artifact.size_bytes
+
+
+def gone_folder(artifact: Artifact) -> PrefixError:
+    """Return what to say where a folder that was taken over is not in the store any more."""
+    return PrefixError(
+        f"the files of {artifact.name} {artifact.version}, taken over from `{artifact.path}`, are not in the "
+        "store any more",
+        hints=(
+            "make the env again; `rocenv create` takes the installed one over anew, if it is still there",
+        ),
+        code="adopted-gone",
+    )
 
 
 def provide(lock: Lock, work: Workshop) -> dict[str, Path]:
@@ -65,6 +75,9 @@ def provide(lock: Lock, work: Workshop) -> dict[str, Path]:
     """
     for attempt in range(_TRIES):
         missing = [part for part in artifacts_of(lock) if not store.holds(work.home, part)]
+        for part in missing:
+            if part.kind == "folder":
+                raise gone_folder(part)
         if not missing:
             break
         from rocenv.install.gather import gather
@@ -76,18 +89,3 @@ def provide(lock: Lock, work: Workshop) -> dict[str, Path]:
                 raise
             work.progress.note(f"{error.message}; fetching it anew")
     return {}
-
-
-def python_tools(component: Component, work: Workshop) -> tuple[Uv, Interpreter]:
-    """Return uv, set up for this home, and the Python that a component's wheels were chosen for."""
-    from rocenv.sources.interpreter import find_python
-    from rocenv.sources.uv import Uv
-
-    uv = Uv(
-        cache=work.home.uv_cache,
-        pythons=work.home.pythons,
-        environ=os.environ,
-        offline=work.network.is_offline,
-        tell=work.progress.note,
-    )
-    return uv, find_python(component.python.rpartition(".")[0], uv)

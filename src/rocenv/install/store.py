@@ -23,9 +23,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rocenv.home import Home
-    from rocenv.model import Artifact
+    from rocenv.model import Artifact, ArtifactKind
+
+    Advance = Callable[[int], None]
+    Files = dict[str, FileEntry]
 
 STAGING = ".staging"
+_SHORT = 12  # of a hash, in names of folders below which other programs write: they know long paths badly
 BLOCKS_AHEAD = 3  # of usually 24 MiB each: enough for two cores, and far below the memory limit
 
 
@@ -75,33 +79,89 @@ def add(
     Raises:
         ArchiveError: The package is damaged or unsafe; names the package.
         DamagedPackage: The file is not the one that was promised; it is removed, so that it is fetched again.
+        InstallerClosed: It is an installer that can only be run.
         PrefixError: There is no room for it, or the store cannot be written.
     """
-    from rocenv.install.deb import data_chunks  # late: most envs are made of what is in the store already
+
+    def unpack(tree: Path, work: Path) -> Files:
+        _require_hash(artifact, package)
+        try:
+            return _UNPACK[artifact.kind](package, tree, work, pool, advance)
+        except ArchiveError as error:
+            raise ArchiveError(
+                f"{artifact.name} {artifact.version}: {error.message}",
+                hints=error.hints
+                or (f"the package came from {artifact.url}; report this to whoever builds it",),
+            ) from error
+
+    fill(home, artifact, unpack)
+
+
+def unpacks(artifact: Artifact) -> bool:
+    """Tell whether the store unpacks artifacts of this kind from a fetched file."""
+    return artifact.kind in _UNPACK
+
+
+# The modules are imported late: most envs are made of what is in the store already.
+
+
+def _unpack_deb(package: Path, tree: Path, _work: Path, pool: Executor, advance: Advance) -> Files:
+    from rocenv.install.deb import data_chunks
     from rocenv.install.unpack import unpack
 
+    with package.open("rb") as stream:
+        return unpack(data_chunks(stream, pool, BLOCKS_AHEAD), tree, advance)
+
+
+def _unpack_archive(package: Path, tree: Path, work: Path, _pool: Executor, advance: Advance) -> Files:
+    from rocenv.install.archive import unpack_archive
+
+    return unpack_archive(package, tree, advance, work=work)
+
+
+def _unpack_installer(package: Path, tree: Path, work: Path, _pool: Executor, advance: Advance) -> Files:
+    from rocenv.install.installer import unpack_installer
+
+    return unpack_installer(package, tree, advance, work=work)
+
+
+_UNPACK: dict[ArtifactKind, Callable[[Path, Path, Path, Executor, Advance], Files]] = {
+    "deb": _unpack_deb,
+    "archive": _unpack_archive,
+    "installer": _unpack_installer,
+}
+
+
+def fill(home: Home, artifact: Artifact, make: Callable[[Path, Path], Files]) -> None:
+    """Put an artifact into the store, unless it is there.
+
+    Args:
+        home: Whose store.
+        artifact: What it is known as.
+        make: Called with an empty folder that it fills, and with one that is not there, for whatever it needs
+            on the way; returns what lies in the first.
+
+    Raises:
+        PrefixError: There is no room for it, or the store cannot be written.
+    """
     final = home.store / artifact.sha256
     with locked(home.lock("store", artifact.sha256)), storage_errors(home.path):
         if holds(home, artifact):
             return
-        _require_hash(artifact, package)
         staging = home.store / STAGING / artifact.sha256
+        work = home.store / STAGING / artifact.sha256[:_SHORT]
         remove_tree(staging)
+        remove_tree(work)
         try:
             (staging / "tree").mkdir(parents=True)
-            with package.open("rb") as stream:
-                files = unpack(data_chunks(stream, pool, BLOCKS_AHEAD), staging / "tree", advance)
+            files = make(staging / "tree", work)
             manifest = {"schema": 1, "name": artifact.name, "version": artifact.version}
             text = json.dumps({**manifest, "files": to_plain(files)})
             (staging / "manifest.json").write_text(text, encoding="utf-8")
             remove_tree(final)  # what is there without a manifest is no artifact
             staging.rename(final)
-        except ArchiveError as error:
-            raise ArchiveError(
-                f"{artifact.name} {artifact.version}: {error.message}",
-                hints=(f"the package came from {artifact.url}; report this to whoever builds it",),
-            ) from error
         finally:
+            remove_tree(work)
             remove_tree(staging)
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 # What a file system says to a name that it cannot hold, or holds already under another spelling.
-_NAME_ERRORS = (errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ, errno.EEXIST)
+NAME_ERRORS = (errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ, errno.EEXIST)
 
 
 def unpack(chunks: Iterator[bytes], folder: Path, advance: Callable[[int], None]) -> dict[str, FileEntry]:
@@ -106,20 +106,20 @@ class _Unpacker:
         if name == "":
             return
         if member.mode & 0o6000 and not member.isdir():
-            raise ArchiveError(f"`{_shown(member.name)}` is set-uid or set-gid")
+            raise ArchiveError(f"`{shown(member.name)}` is set-uid or set-gid")
         try:
             self._make(tar, member, name)
         except OSError as error:
-            if error.errno not in _NAME_ERRORS:
+            if error.errno not in NAME_ERRORS:
                 raise
-            raise ArchiveError(f"`{_shown(name)}` cannot be made here: {error.strerror}") from error
+            raise ArchiveError(f"`{shown(name)}` cannot be made here: {error.strerror}") from error
 
     def _make(self, tar: tarfile.TarFile, member: tarfile.TarInfo, name: str) -> None:
         if member.isdir():
             self._make_folder(name)
             return
         if name in self.files or name in self._folders:
-            raise ArchiveError(f"`{_shown(member.name)}` stands in the package twice")
+            raise ArchiveError(f"`{shown(member.name)}` stands in the package twice")
         self._make_folder(posixpath.dirname(name))
         if member.isreg():
             self.files[name] = self._write(tar, member, name)
@@ -128,21 +128,21 @@ class _Unpacker:
         elif member.islnk():
             self.files[name] = self._hard_link(member, name)
         else:
-            raise ArchiveError(f"`{_shown(member.name)}` is a device, pipe or another special file")
+            raise ArchiveError(f"`{shown(member.name)}` is a device, pipe or another special file")
 
     def _make_folder(self, name: str) -> None:
         if name in self._folders:
             return
         self._make_folder(posixpath.dirname(name))
         if name in self.files:
-            raise ArchiveError(f"a path of the package goes through `{_shown(name)}`, which is no folder")
+            raise ArchiveError(f"a path of the package goes through `{shown(name)}`, which is no folder")
         (self._folder / name).mkdir()
         self._folders.add(name)
 
     def _write(self, tar: tarfile.TarFile, member: tarfile.TarInfo, name: str) -> FileEntry:
         source = tar.extractfile(member)
         if source is None or member.sparse is not None:
-            raise ArchiveError(f"`{_shown(member.name)}` is stored in a form that rocenv cannot read")
+            raise ArchiveError(f"`{shown(member.name)}` is stored in a form that rocenv cannot read")
         executable = bool(member.mode & 0o111)
         digest = hashlib.sha256()
         written = 0
@@ -157,7 +157,7 @@ class _Unpacker:
         finally:
             os.close(descriptor)
         if written != member.size:
-            raise ArchiveError(f"`{_shown(member.name)}` is cut short")
+            raise ArchiveError(f"`{shown(member.name)}` is cut short")
         return FileEntry(sha256=digest.hexdigest(), size_bytes=written, executable=executable)
 
     def _symlink(self, member: tarfile.TarInfo, name: str) -> FileEntry:
@@ -170,7 +170,7 @@ class _Unpacker:
         entry = self.files.get(original)
         if entry is None or entry.link:
             raise ArchiveError(
-                f"`{_shown(member.name)}` is a hard link to `{_shown(member.linkname)}`, "
+                f"`{shown(member.name)}` is a hard link to `{shown(member.linkname)}`, "
                 "which is no earlier file"
             )
         os.link(self._folder / original, self._folder / name)
@@ -182,9 +182,9 @@ def member_path(name: str) -> str:
     _require_plain(name, name)
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if name.startswith("/") or any(part[1:2] == ":" for part in parts[:1]):
-        raise ArchiveError(f"`{_shown(name)}` is an absolute path")
+        raise ArchiveError(f"`{shown(name)}` is an absolute path")
     if ".." in parts:
-        raise ArchiveError(f"`{_shown(name)}` climbs out of the package")
+        raise ArchiveError(f"`{shown(name)}` climbs out of the package")
     return "/".join(parts)
 
 
@@ -192,7 +192,7 @@ def link_target(name: str, target: str) -> str:
     """Return the relative target of the link at `name`; raise ArchiveError where it leads out of the tree."""
     _require_plain(target, name)
     if not target:
-        raise ArchiveError(f"`{_shown(name)}` is a link to nothing")
+        raise ArchiveError(f"`{shown(name)}` is a link to nothing")
     here = posixpath.dirname(name)
     if target.startswith("/"):
         # A package means its own root; an absolute link in a prefix would lead to the machine's files.
@@ -202,18 +202,18 @@ def link_target(name: str, target: str) -> str:
     steps = [step for step in target.split("/") if step not in ("", ".")]
     climbs_late = ".." in steps[next((i for i, step in enumerate(steps) if step != ".."), len(steps)) :]
     if reached == ".." or reached.startswith("../") or climbs_late:
-        raise ArchiveError(f"`{_shown(name)}` is a link to `{_shown(target)}`, outside the package")
+        raise ArchiveError(f"`{shown(name)}` is a link to `{shown(target)}`, outside the package")
     return target
 
 
 def _require_plain(path: str, name: str) -> None:
     """Raise ArchiveError for what no ROCm package holds, and what not every system and screen can show."""
     if "\\" in path or any(ord(char) < 32 or ord(char) == 127 for char in path):
-        raise ArchiveError(f"`{_shown(name)}` holds a backslash or a control character")
+        raise ArchiveError(f"`{shown(name)}` holds a backslash or a control character")
     if any("\ud800" <= char <= "\udfff" for char in path):
-        raise ArchiveError(f"`{_shown(name)}` is not valid UTF-8")
+        raise ArchiveError(f"`{shown(name)}` is not valid UTF-8")
 
 
-def _shown(name: str) -> str:
+def shown(name: str) -> str:
     """Return a name for a message, with escapes for what would act on a terminal."""
     return repr(name)[1:-1]

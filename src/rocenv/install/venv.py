@@ -1,8 +1,9 @@
-"""A venv in the prefix: made by uv, filled from fetched wheels, checked, and cut off from uv's cache.
+"""A venv in the prefix: made and filled from fetched wheels, checked, and cut off from the tool's cache.
 
 uv hard-links what it installs to its cache, so a file edited in place in one env would change every other
 env, and every later one. Three things stand against that: small files get data of their own, large ones are
 made read-only, and each install is compared with the hashes of the wheels' own RECORD files.
+pip unpacks each wheel anew, and needs none of that but the last.
 """
 
 from __future__ import annotations
@@ -10,48 +11,54 @@ from __future__ import annotations
 import base64
 import contextlib
 import csv
-import errno
 import hashlib
 import os
 import posixpath
 import secrets
 import stat
-import tempfile
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rocenv.errors import ArchiveError, FetchError, PrefixError, RocenvError
+from packaging.utils import canonicalize_name
+
+from rocenv.errors import FetchError, RocenvError
+from rocenv.install.path_length import require_short_paths
 from rocenv.model import FileEntry
-from rocenv.sources.wheels import wheel_file_name
+from rocenv.sources.wheel_names import wheel_file_name
+from rocenv.sources.wheel_tool import site_packages
 from rocenv.system import WINDOWS
-from rocenv.system.files import break_link, clone_file, storage_errors
+from rocenv.system.files import break_link, clone_file, remove_tree, storage_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Container, Mapping, Sequence
 
     from rocenv.model import Artifact
     from rocenv.sources.interpreter import Interpreter
-    from rocenv.sources.uv import Outcome, Uv
+    from rocenv.sources.wheel_tool import WheelTool
 
 # Below this a file is cheap to copy and may be one that people edit; above are libraries, worth sharing.
 _OWN_DATA_BELOW = 1 << 20
 
 
-def create_venv(venv: Path, python: Interpreter, uv: Uv) -> None:
+def create_venv(venv: Path, python: Interpreter, tool: WheelTool) -> None:
     """Make an empty venv, which keeps working when the folder above it is renamed.
 
     Raises:
         PrefixError: It cannot be made, say because something lies there.
     """
-    outcome = uv.run("venv", "--no-project", "--relocatable", f"--python={python.path}", str(venv))
-    if outcome.code:
-        raise PrefixError(f"cannot make the venv `{venv}`: {outcome.reason}", code="venv")
+    with storage_errors(venv):
+        tool.make_venv(venv, python)
 
 
 def install_wheels(
-    venv: Path, artifacts: Sequence[Artifact], *, files: Mapping[str, Path], python: Interpreter, uv: Uv
+    venv: Path,
+    artifacts: Sequence[Artifact],
+    *,
+    files: Mapping[str, Path],
+    python: Interpreter,
+    tool: WheelTool,
 ) -> dict[str, FileEntry]:
     """Install exactly these wheels, and the pip that came with `python`, without opening a connection.
 
@@ -59,10 +66,9 @@ def install_wheels(
         venv: A venv. Of what lies in it, changed or missing files of these wheels and other versions of
             them are replaced; further packages are left alone.
         artifacts: The locked set; their hashes are enforced.
-        files: sha256 -> the fetched wheel, under any file name. Its path and time of change are how uv knows
-            that it has unpacked it before.
+        files: sha256 -> the fetched wheel, under any file name.
         python: What the venv was made of.
-        uv: Installs; `uv.tell` hears of files that were changed, here or in its cache.
+        tool: Installs; `tool.tell` hears of files that were changed, here or in its cache.
 
     Returns:
         What lies in the venv afterwards, as `venv_files` does.
@@ -70,23 +76,19 @@ def install_wheels(
     Raises:
         FetchError: A wheel is missing or is not the one that was promised.
         ArchiveError: A wheel is damaged.
-        PrefixError: The wheels do not fit the interpreter, or the venv cannot be written.
+        PrefixError: The wheels do not fit the interpreter, a path would be too long for Windows, or the venv
+            cannot be written.
     """
-    with storage_errors(venv), tempfile.TemporaryDirectory(prefix="rocenv-") as folder:
-        requirements = Path(folder) / "requirements.txt"
-        pins, places = _pins(artifacts, files, uv.cache / "rocenv-wheels")
+    with storage_errors(venv):
+        pins, places = _pins(artifacts, files, tool.cache / "rocenv-wheels")
         if python.pip_wheel is not None:
-            pins.append(_pin_of(python.pip_wheel))
+            pins["pip"] = _pin_of(python.pip_wheel)
             places.append(python.pip_wheel.parent)
-        requirements.write_text("".join(f"{pin}\n" for pin in pins), encoding="utf-8")
-        install = [
-            *("pip", "install", "--no-index", "--no-deps", "--only-binary=:all:", "--require-hashes"),
-            # A reflink where the file system has them, else a hard link, else a copy.
-            *("--link-mode=clone", f"--python={venv}", f"--requirements={requirements}"),
-            *(f"--find-links={place.as_uri()}" for place in places),
-        ]
-        _succeed(uv.run(*install, offline=True))
-        entries = _verified(venv, install, uv)
+        for artifact in artifacts:
+            require_short_paths(site_packages(venv), files[artifact.sha256])
+        _drop_broken_lists(venv, pins)
+        tool.install(venv, python, pins, places)
+        entries = _verified(venv, python, pins, places, tool)
         _cut_off(venv, entries)
     return entries
 
@@ -130,9 +132,10 @@ def _digest(path: Path, algorithm: str) -> bytes:
 
 def _pins(
     artifacts: Sequence[Artifact], files: Mapping[str, Path], links: Path
-) -> tuple[list[str], list[Path]]:
-    """Return a requirement for each wheel, and the folders in which uv finds it under its right name."""
-    pins, places = [], []
+) -> tuple[dict[str, str], list[Path]]:
+    """Return a requirement for each project, and the folders that hold its wheel under its right name."""
+    pins: dict[str, str] = {}
+    places = []
     for artifact in artifacts:
         name = wheel_file_name(artifact.url)
         fetched = files.get(artifact.sha256)
@@ -141,7 +144,9 @@ def _pins(
         place = links / artifact.sha256
         place.mkdir(parents=True, exist_ok=True)
         _link(place / name, fetched)
-        pins.append(f"{artifact.name}=={artifact.version} --hash=sha256:{artifact.sha256}")
+        pins[canonicalize_name(artifact.name)] = (
+            f"{artifact.name}=={artifact.version} --hash=sha256:{artifact.sha256}"
+        )
         places.append(place)
     return pins, places
 
@@ -149,17 +154,23 @@ def _pins(
 def _link(link: Path, target: Path) -> None:
     """Let `link` lead to `target`, also while another process does the same.
 
-    Symbolic, so that it keeps no space in use; a Windows that forbids those gets a hard link.
+    Symbolic, so that it keeps no space in use. Windows allows that to few: a hard link there, or a copy.
     """
-    fresh = link.with_name(f".{secrets.token_hex(8)}")
     with contextlib.suppress(OSError):
-        if os.path.samefile(link, target):
+        if os.path.samefile(link, target) or _looks_like(link, target):
             return
-    try:
-        fresh.symlink_to(os.path.abspath(target))
-    except OSError:
+    fresh = link.with_name(f".{secrets.token_hex(8)}")
+    if WINDOWS:
         clone_file(target, fresh)
+    else:
+        fresh.symlink_to(os.path.abspath(target))
     os.replace(fresh, link)
+
+
+def _looks_like(copy: Path, original: Path) -> bool:
+    """Tell whether a file was copied from another before; its hash is looked at by what installs it."""
+    first, second = copy.stat(), original.stat()
+    return (first.st_size, first.st_mtime_ns) == (second.st_size, second.st_mtime_ns)
 
 
 def _pin_of(wheel: Path) -> str:
@@ -167,42 +178,31 @@ def _pin_of(wheel: Path) -> str:
     return f"{name}=={version} --hash=sha256:{_digest(wheel, 'sha256').hex()}"
 
 
-def _succeed(outcome: Outcome) -> None:
-    if not outcome.code:
-        return
-    if "(os error 28)" in outcome.stderr:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    if "Hash mismatch" in outcome.stderr:
-        raise FetchError(
-            f"a fetched wheel is not the promised one: {outcome.reason}",
-            hints=("rocenv cache clear artifacts wheels", "and repeat the command: it fetches them anew"),
-            code="hash-mismatch",
-        )
-    if "Failed to extract" in outcome.stderr:
-        raise ArchiveError(f"a wheel is damaged: {outcome.reason}")
-    project, pythons = outcome.fitting_pythons
-    if pythons:
-        raise PrefixError(
-            f"the wheel of {project} is for Python {', '.join(pythons)}, not for that of the venv",
-            hints=(f"--python {pythons[-1]}",),
-            code="venv",
-        )
-    raise PrefixError(f"cannot install the wheels: {outcome.reason}", code="venv")
+def _drop_broken_lists(venv: Path, projects: Container[str]) -> None:
+    """Remove the `.dist-info` of projects that lacks its list of files: no tool would replace those then."""
+    for info in list(site_packages(venv).glob("*.dist-info")):
+        whole = (info / "RECORD").is_file() and (info / "METADATA").is_file()
+        if not whole and _project_of(info.name) in projects:
+            remove_tree(info)
 
 
-def _verified(venv: Path, install: Sequence[str], uv: Uv) -> dict[str, FileEntry]:
-    """Return the files of the venv, once all of them are what their wheels say; unpack anew what is not."""
+def _project_of(dist_info: str) -> str:
+    return canonicalize_name(dist_info.partition("-")[0])
+
+
+def _verified(
+    venv: Path, python: Interpreter, pins: Mapping[str, str], places: Sequence[Path], tool: WheelTool
+) -> dict[str, FileEntry]:
+    """Return the files of the venv, once those of its wheels are as these say; unpack anew what is not."""
     entries = venv_files(venv)
-    damaged = _damaged(venv, entries)
+    damaged = _damaged(venv, entries, pins)
     if not damaged:
         return entries
     for project, paths in damaged.items():
-        uv.tell(f"`{paths[0]}` is not what its wheel holds; unpacking {project} anew")
-    _succeed(uv.run("cache", "clean", *damaged, offline=True))
-    anew = (f"--reinstall-package={project}" for project in damaged)
-    _succeed(uv.run(*install, *anew, offline=True))
+        tool.tell(f"`{paths[0]}` is not what its wheel holds; unpacking {project} anew")
+    tool.install(venv, python, pins, places, anew=tuple(damaged))
     entries = venv_files(venv)
-    if contradicting := _damaged(venv, entries):
+    if contradicting := _damaged(venv, entries, pins):
         project = min(contradicting)
         raise RocenvError(
             f"{project} holds files that differ from its own list, such as `{contradicting[project][0]}`",
@@ -212,12 +212,14 @@ def _verified(venv: Path, install: Sequence[str], uv: Uv) -> dict[str, FileEntry
     return entries
 
 
-def _damaged(venv: Path, entries: Mapping[str, FileEntry]) -> dict[str, list[str]]:
-    """Return, for each project, the files that are missing or are not what its RECORD says."""
+def _damaged(venv: Path, entries: Mapping[str, FileEntry], projects: Container[str]) -> dict[str, list[str]]:
+    """Return, for each of the projects, the files that are missing or are not what its RECORD says."""
     damaged = defaultdict(list)
     for record in [path for path in entries if path.endswith(".dist-info/RECORD")]:
         site, _, folder = posixpath.dirname(record).rpartition("/")
-        project = folder.partition("-")[0].lower().replace("_", "-")
+        project = _project_of(folder)
+        if project not in projects:
+            continue
         with (venv / record).open(encoding="utf-8", newline="") as rows:
             for row in csv.reader(rows):
                 path = posixpath.normpath(posixpath.join(site, row[0]))

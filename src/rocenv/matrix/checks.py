@@ -32,6 +32,7 @@ IDENTITY: Mapping[str, tuple[str, ...]] = {
     "torch": ("version", "rocm", "cuda"),
     "rocm_wheels": ("version", "channel", "index"),
     "hip_sdk": ("version",),
+    "installer_note": ("text",),
     "zluda": ("project", "version"),
     "pack": ("provider", "rocm", "asset", "targets"),
     "index": ("name",),
@@ -47,7 +48,11 @@ IDENTITY: Mapping[str, tuple[str, ...]] = {
     "dll_names": ("torch_flavour",),
     "dll_hash": ("project", "tag", "file"),
     "library": ("component",),
+    "pack_place": ("kind", "member"),
+    "shim_map": ("project", "zluda", "cuda"),
+    "torch_switch": ("name",),
     "app": ("name",),
+    "launcher": ("key",),
 }
 
 # The conditions of a verdict: rows that share them must not say opposite things.

@@ -34,6 +34,7 @@ _LATER = (
         "extension",
         "pin",
         "app",
+        "launcher",
         "library",
     ),
 )

@@ -32,18 +32,27 @@ def changes_for(
                 for folder in reversed(layout.library_dirs):
                     changes.append(replace(row.change, value=f"{{prefix}}/rocm/{folder}"))
             continue
-        value = _placed(row.change.value, layout)
+        value = _placed(row.change.value, layout, platform)
         if value is not None:
-            changes.append(replace(row.change, value=value))
+            name = row.change.name.replace("{series}", _series(components))
+            changes.append(replace(row.change, name=name, value=value))
     return tuple(changes)
 
 
-def _placed(value: str, layout: Layout | None) -> str | None:
+def _series(components: Sequence[Component]) -> str:
+    """Return the series of the ROCm part as variables have it: `57`."""
+    rocm = next((component.version for component in components if component.kind == "rocm"), "")
+    return "".join(rocm.split(".")[:2])
+
+
+def _placed(value: str, layout: Layout | None, platform: str) -> str | None:
     """Return a value with the places of a layout put in; None where the layout has no such place."""
-    places = {}
-    if layout is not None:
-        places = {"{rocm}": layout.root, "{bin}": layout.bin, "{device_libs}": layout.device_libs}
+    root, programs, bitcode = (layout.root, layout.bin, layout.device_libs) if layout else ("", "", "")
+    places = {"{rocm}": root, "{bin}": programs, "{device_libs}": bitcode}
     for name, place in places.items():
-        if value == name:
-            return f"{{prefix}}/rocm/{place}" if place else None
+        if value.startswith(name):
+            if not place:
+                return None
+            path = f"{{prefix}}/rocm/{place}"
+            return (path.replace("/", "\\") if platform == "windows" else path) + value.removeprefix(name)
     return value

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rocenv.codec import from_plain
 from rocenv.errors import DataError
-from rocenv.matrix import checks, hardware, knowledge, reference, releases
+from rocenv.matrix import apps, checks, hardware, knowledge, reference, releases, zluda
 from rocenv.matrix.folder import data_files, profiles_folder
 from rocenv.matrix.rows import (
     Channel,
@@ -49,8 +49,10 @@ TABLES: Mapping[str, type[Known]] = {
     "watched": Watched,
     **hardware.TABLES,
     **releases.TABLES,
+    **zluda.TABLES,
     **knowledge.TABLES,
     **reference.TABLES,
+    **apps.TABLES,
 }
 
 # Tables that the matrix has by the name of their rows, and what it calls them.

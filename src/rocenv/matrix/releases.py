@@ -136,6 +136,14 @@ class HipSdk(Known):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class InstallerNote(Known):
+    """What to know before running the HIP SDK's installer by hand. Table `installer_note`."""
+
+    order: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Asset:
     """One archive of a ZLUDA build."""
 
@@ -193,6 +201,15 @@ class Pack(Known):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PackPlace(Known):
+    """Where a part of a library pack belongs in the tree of a HIP SDK. Table `pack_place`."""
+
+    kind: Literal["rocblas", "hipblaslt"]
+    member: str  # a file, or a folder as `library/`, wherever in the archive it lies
+    place: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Index(Known):
     """An address that packages or wheels come from. Table `index`."""
 
@@ -212,7 +229,9 @@ TABLES: dict[str, type[Known]] = {
     "torch": TorchSet,
     "rocm_wheels": RocmWheels,
     "hip_sdk": HipSdk,
+    "installer_note": InstallerNote,
     "zluda": ZludaBuild,
     "pack": Pack,
+    "pack_place": PackPlace,
     "index": Index,
 }

@@ -11,7 +11,8 @@ from rocenv.model import EnvChange  # noqa: TC001 - the reader needs the type at
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from rocenv.matrix import hardware, knowledge, reference, releases
+    from rocenv.matrix import apps, hardware, knowledge, reference, releases
+    from rocenv.matrix import zluda as zluda_rows
 
 T = TypeVar("T")
 
@@ -97,8 +98,12 @@ class Matrix:
     torch: tuple[releases.TorchSet, ...] = ()
     rocm_wheels: tuple[releases.RocmWheels, ...] = ()
     hip_sdk: tuple[releases.HipSdk, ...] = ()
+    installer_note: tuple[releases.InstallerNote, ...] = ()
     zluda: tuple[releases.ZludaBuild, ...] = ()
     pack: tuple[releases.Pack, ...] = ()
+    pack_place: tuple[releases.PackPlace, ...] = ()
+    shim_map: tuple[zluda_rows.ShimMap, ...] = ()
+    torch_switch: tuple[zluda_rows.TorchSwitch, ...] = ()
     index: Sequence[releases.Index] = ()
     override: tuple[knowledge.Override, ...] = ()
     verdict: tuple[knowledge.Verdict, ...] = ()
@@ -116,6 +121,7 @@ class Matrix:
     extension: Sequence[reference.Extension] = ()
     pin: Sequence[reference.Pin] = ()
     app: Sequence[reference.App] = ()
+    launcher: Sequence[apps.Launcher] = ()
     library: Sequence[reference.Library] = ()
     keep_out: tuple[KeepOut, ...] = ()
     c_libraries: tuple[CLibrary, ...] = ()

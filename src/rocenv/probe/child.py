@@ -11,8 +11,10 @@ import os
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
-from rocenv.probe import hip, products, rungs
-from rocenv.probe.session import Failure, NoDevice, Session
+from rocenv.probe import products, rungs, streams, windows
+from rocenv.probe.device import Failure, NoDevice
+from rocenv.probe.library import CallError
+from rocenv.probe.session import Session
 from rocenv.probe.wire import STANDIN, Answer, Task
 
 if TYPE_CHECKING:
@@ -48,16 +50,16 @@ def _attempt(rung: Callable[[Session], str], session: Session) -> Answer:
         return Answer(status="passed", detail=rung(session))
     except NoDevice as error:
         return Answer(status="skipped", detail=str(error), no_device=True)
-    except (Failure, hip.CallError) as error:
+    except (Failure, CallError) as error:
         return Answer(status="failed", detail=str(error))
 
 
 def main() -> NoReturn:
     """Answer on the original stdout, and leave without running the vendor libraries' destructors."""
-    out = os.dup(1)
-    os.dup2(2, 1)
+    out = streams.keep_stdout()
+    windows.watch_faults()
     line = answer(sys.argv[1], Task.from_json(sys.stdin.read())).to_json()
-    hip.flush_c_streams()
+    streams.flush_c_streams()
     sys.stderr.flush()
     os.write(out, line.encode() + b"\n")
     # Destructors of a runtime crash at exit now and then, after all that was asked was answered.

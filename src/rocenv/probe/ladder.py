@@ -13,27 +13,42 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rocenv.model import RungResult
-from rocenv.probe.wire import CALLING, NO_GPU, STANDIN, Answer, Task
+from rocenv.probe.wire import CALLING, FAULT, NO_GPU, STANDIN, Answer, Runtime, Task
 from rocenv.system import processes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-# In order; each runs only if those that it needs passed. `torch` asks for no rung of the set's own runtime:
-# its wheel brings another one, and that a wheel was built without ROCm shows without a GPU.
-NEEDS: dict[str, tuple[str, ...]] = {
-    "files": (),
-    "load": ("files",),
-    "version": ("load",),
-    "compile": ("load",),
-    "device": ("load",),
-    "memory": ("device",),
-    "kernel": ("memory", "compile"),
-    "gemm": ("kernel",),
-    "blas": ("memory",),
-    "torch": ("files",),
+# By the API that programs use; in order, each runs only if those that it needs passed. `torch` built for HIP
+# asks for no rung of the set's own runtime: its wheel brings another one, and that a wheel was built without
+# ROCm shows without a GPU. Built for CUDA, it loads what `load` loads. ZLUDA compiles as it loads a kernel.
+NEEDS: dict[Runtime, dict[str, tuple[str, ...]]] = {
+    "hip": {
+        "files": (),
+        "load": ("files",),
+        "version": ("load",),
+        "compile": ("load",),
+        "device": ("load",),
+        "memory": ("device",),
+        "kernel": ("memory", "compile"),
+        "gemm": ("kernel",),
+        "blas": ("memory",),
+        "torch": ("files",),
+    },
+    "cuda": {
+        "files": (),
+        "load": ("files",),
+        "version": ("load",),
+        "device": ("load",),
+        "memory": ("device",),
+        "gemm": ("memory",),
+        "blas": ("memory",),
+        "torch": ("load",),
+    },
 }
-RUNGS = tuple(NEEDS)
+RUNGS = tuple(NEEDS["hip"])  # every rung there is
+_BLAS: dict[Runtime, str] = {"hip": "rocblas", "cuda": "cublas"}  # role of the library that `blas` is about
+_TORCH: dict[Runtime, str] = {"hip": "hip", "cuda": "zluda"}  # what the env's torch has to run on
 # Not `-m`: isolated mode hides a rocenv that lies in the user's own site folder or on PYTHONPATH.
 _CHILD = "import sys; sys.path.append(sys.argv.pop(1)); from rocenv.probe.child import main; main()"
 _PACKAGE_PARENT = Path(__file__).parents[2]
@@ -55,14 +70,15 @@ class Probe:
     @property
     def rungs(self) -> tuple[str, ...]:
         """The rungs that make sense for this env."""
+        rungs = NEEDS[self.task.runtime]
         absent = set()
         if not self.task.libraries:
-            absent = set(RUNGS) - {"files", "torch"}
-        elif "rocblas" not in self.task.libraries:
+            absent = set(rungs) - {"files", "torch"}
+        elif _BLAS[self.task.runtime] not in self.task.libraries:
             absent = {"blas"}
         if not self.torch_python:
             absent |= {"torch"}
-        return tuple(rung for rung in RUNGS if rung not in absent)
+        return tuple(rung for rung in rungs if rung not in absent)
 
 
 def run_ladder(
@@ -70,6 +86,7 @@ def run_ladder(
     rungs: Sequence[str],
     *,
     files: Callable[[], RungResult],
+    judge: Callable[[RungResult], RungResult] = lambda result: result,
     report: Callable[[RungResult], None] = lambda _result: None,
 ) -> tuple[RungResult, ...]:
     """Run `rungs` in the ladder's order, each only if those that it needs passed.
@@ -78,13 +95,15 @@ def run_ladder(
         probe: The env.
         rungs: Which to run; what one of them needs and is not among them is taken for granted.
         files: The rung `files`, which is the caller's.
+        judge: What the caller knows besides, put into each result; later rungs go by what it returns.
         report: Called with each result as soon as it is there.
     """
     results: dict[str, RungResult] = {}
-    for rung in (rung for rung in RUNGS if rung in rungs):
-        result = _unmet(rung, results) or (files() if rung == "files" else run_rung(probe, rung))
+    needs = NEEDS[probe.task.runtime]
+    for rung in (rung for rung in needs if rung in rungs):
+        result = _unmet(needs[rung], rung, results) or (files() if rung == "files" else run_rung(probe, rung))
         result = _contradicted(result, results.get("device"))
-        result = _naming_standin(result, results.get("load"))
+        result = judge(_naming_standin(result, results.get("load")))
         results[rung] = result
         report(result)
     return tuple(results.values())
@@ -122,7 +141,8 @@ def run_rung(probe: Probe, rung: str) -> RungResult:
 
 def _command(probe: Probe, rung: str) -> list[str]:
     if rung == "torch":
-        return [*probe.torch_python, "-I", str(_TORCH_SCRIPT), str(probe.task.seed)]
+        runs_on = _TORCH[probe.task.runtime]
+        return [*probe.torch_python, "-I", str(_TORCH_SCRIPT), str(probe.task.seed), runs_on]
     return [*probe.python, "-I", "-c", _CHILD, str(_PACKAGE_PARENT), rung]
 
 
@@ -149,7 +169,8 @@ def _classify(rung: str, exit_code: int | None, output: str, stderr: str, timeou
         )
     if exit_code != 0:
         how = "crashed" if processes.is_crash(exit_code) else "ended without an answer"
-        return replace(result, detail=f"{how}: {processes.describe_exit(exit_code)}{_last_call(stderr)}")
+        end = f"{how}: {processes.describe_exit(exit_code)}{_last_call(stderr)}"
+        return replace(result, detail=f"{end}{_fault_library(exit_code, stderr)}")
     try:
         answer = Answer.from_json(output)
     except ValueError as error:
@@ -158,9 +179,16 @@ def _classify(rung: str, exit_code: int | None, output: str, stderr: str, timeou
     return replace(result, status=answer.status, detail=answer.detail, no_device=answer.no_device)
 
 
+def _fault_library(exit_code: int, stderr: str) -> str:
+    """Return in which library the fault happened that ended a child on Windows, "" if that is not known."""
+    start = f"{FAULT}0x{exit_code & 0xFFFFFFFF:08X} in "
+    places = [line.removeprefix(start).strip() for line in stderr.splitlines() if line.startswith(start)]
+    return f", in the code of {_printable(places[-1])}" if places else ""
+
+
 def _last_call(stderr: str) -> str:
     """Return what a child that never answered was doing, and what was printed last."""
-    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    lines = [line.strip() for line in stderr.splitlines() if line.strip() and not line.startswith(FAULT)]
     calls = [line.removeprefix(CALLING) for line in lines if line.startswith(CALLING)]
     text = f" in {calls[-1]}" if calls else ""
     if lines and not lines[-1].startswith(CALLING):
@@ -183,9 +211,9 @@ def _tail(log: Path) -> str:
     return text
 
 
-def _unmet(rung: str, results: Mapping[str, RungResult]) -> RungResult | None:
+def _unmet(needs: Sequence[str], rung: str, results: Mapping[str, RungResult]) -> RungResult | None:
     """Return the result of a rung that cannot run after these, None if it can."""
-    missing = [need for need in NEEDS[rung] if need in results and results[need].status != "passed"]
+    missing = [need for need in needs if need in results and results[need].status != "passed"]
     if not missing:
         return None
     # A fault outranks the want of a GPU: it is there to be mended on this machine.

@@ -1,21 +1,30 @@
 """Which libraries a process has mapped, and which of them came from the wrong place.
 
-Reads `/proc/self/maps`; on a system without it nothing is known and nothing is said to be wrong.
+Reads `/proc/self/maps`, and on Windows asks for the list of loaded modules; where neither can be had, nothing
+is known and nothing is said to be wrong.
 """
 
 from __future__ import annotations
 
 import os.path
+import sys
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rocenv.probe import windows
+
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from rocenv.probe.wire import Task
 
 
 def mapped_libraries() -> frozenset[str] | None:
     """Return the paths of the code that this process has mapped, or None where that cannot be read."""
+    if sys.platform == "win32":
+        # Resolved: 8.3 names, and case as the disk has it.
+        return frozenset(map(os.path.realpath, windows.loaded_modules()))
     try:
         text = Path("/proc/self/maps").read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
@@ -41,18 +50,42 @@ def parse_maps(text: str) -> frozenset[str]:
     return frozenset(paths)
 
 
-def outsiders(before: frozenset[str], now: frozenset[str], task: Task) -> list[str]:
+def outsiders(before: frozenset[str], now: frozenset[str], task: Task, interpreter: str = "") -> list[str]:
     """Return the mapped libraries that are not where they must be, sorted.
 
-    What came in since `before` must lie in the prefix or be allowed outside. What was there already (the
-    interpreter, a preloaded library) may be the machine's, unless the prefix has a library of that name.
+    What came in since `before` must lie in the prefix, in one of the machine's folders or the interpreter's,
+    or be allowed outside; what was there already (the interpreter, a preloaded library) may lie anywhere.
+    Where the prefix has a library of that name, only one that the interpreter came with may lie outside.
+
+    Args:
+        before: Paths of what was mapped before any vendor library.
+        now: The same, now.
+        task: What the prefix has, and what may be outside.
+        interpreter: The folder of an interpreter that brings its own C library, as on Windows; "" = none.
     """
-    inside = os.path.realpath(task.prefix) + os.sep
+    prefix, own = _folders([task.prefix]), _folders([interpreter] if interpreter else [])
+    machine = _folders(task.system_dirs) | own
+    known = set(map(os.path.normcase, task.known))
     found = []
     for path in sorted(now):
-        name = os.path.basename(path)
-        if path.startswith(inside) or any(fnmatchcase(name, pattern) for pattern in task.allowed_outside):
+        name = os.path.normcase(os.path.basename(path))
+        if _below(path, prefix) or any(fnmatchcase(name, pattern) for pattern in task.allowed_outside):
             continue
-        if path not in before or name in task.known:
+        if path in before and _below(path, own):
+            continue
+        if name in known or (path not in before and not _below(path, machine)):
             found.append(path)
     return found
+
+
+def interpreter_folder() -> str:
+    """Return the folder of a Python that brings its own C library, "" where the machine's serves it."""
+    return sys.base_prefix if sys.platform == "win32" else ""
+
+
+def _folders(paths: Iterable[str]) -> set[str]:
+    return {os.path.normcase(os.path.realpath(path)).rstrip(os.sep) + os.sep for path in paths}
+
+
+def _below(path: str, folders: set[str]) -> bool:
+    return os.path.normcase(path).startswith(tuple(folders))

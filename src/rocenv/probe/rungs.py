@@ -13,10 +13,13 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
-from rocenv.probe import gemm, hip
-from rocenv.probe.session import Failure
+from rocenv.probe import gemm
+from rocenv.probe.backend import backend, opened
+from rocenv.probe.device import Buffer, Failure
+from rocenv.probe.library import SUCCESS, CallError
 
 if TYPE_CHECKING:
+    from rocenv.probe.library import Library
     from rocenv.probe.session import Session
 
 # Source: the ELF gABI registry; llvm/llvm-project llvm/docs/AMDGPUUsage.rst, "Code Object".
@@ -31,9 +34,11 @@ _LOG_SHOWN = 600
 
 def load(session: Session) -> str:
     """Load every library, all symbols bound; where they came from is checked after every rung."""
+    session.preload()
     for role in session.task.libraries:
         session.library(role)
-    names = dict.fromkeys(os.path.basename(path) for path in session.task.libraries.values())
+    paths = (*session.task.preload, *session.task.libraries.values())
+    names = dict.fromkeys(os.path.basename(path) for path in paths)
     origin = "" if session.before is None else " from the prefix alone"
     return ", ".join(names) + origin
 
@@ -43,9 +48,13 @@ def version(session: Session) -> str:
     found = {
         role: _REPORTS[role](session.library(role)) for role in session.task.libraries if role in _REPORTS
     }
-    for role, expected in session.task.expected.items():
-        if not version_matches(found.get(role, ""), expected):
-            raise Failure(f"{role} says it is {found.get(role) or 'nothing'}, resolved was {expected}")
+    wrong = [
+        f"{role} says it is {found.get(role) or 'nothing'}, resolved was {expected}"
+        for role, expected in session.task.expected.items()
+        if not version_matches(found.get(role, ""), expected)
+    ]
+    if wrong:
+        raise Failure("; ".join(wrong))
     return ", ".join(f"{role} {number}" for role, number in found.items())
 
 
@@ -72,8 +81,8 @@ def compile_kernel(session: Session) -> str:
     log = _compile_log(compiler, program)
     if log:
         session.code_object.with_suffix(".log").write_text(log, encoding="utf-8")
-    if status != hip.SUCCESS:
-        answer = hip.CallError("hiprtcCompileProgram", status, compiler.status_name(status))
+    if status != SUCCESS:
+        answer = CallError("hiprtcCompileProgram", status, compiler.status_name(status))
         raise Failure(
             f"{answer} for {session.describe_target()}: {log.strip()[:_LOG_SHOWN] or '(empty log)'}"
         )
@@ -86,48 +95,48 @@ def compile_kernel(session: Session) -> str:
 
 def device(session: Session) -> str:
     """Find a GPU of the right target."""
-    found = session.open_device()
-    return (
-        f"{found.name or 'a GPU without a name'}, {session.describe_target()}, "
-        f"{found.memory_bytes / 2**30:.1f} GiB, wave {found.wave}"
-    )
+    return backend(session).open_device(session)
 
 
 def memory(session: Session) -> str:
     """Allocate, copy there and back, compare, free."""
-    session.open_device()
-    runtime = session.library("hip")
+    runtime = opened(session)
     for size in _COPY_SIZES:
         sent = Random(session.task.seed).randbytes(size)
-        with hip.Buffer(runtime, size) as buffer:
+        with Buffer(runtime, size) as buffer:
             buffer.write(sent)
             received = buffer.read()
         if received != sent:
             wrong = [index for index, (old, new) in enumerate(zip(sent, received, strict=True)) if old != new]
             raise Failure(f"{len(wrong)} of {size} bytes came back changed, the first at offset {wrong[0]}")
-    free, total = ctypes.c_size_t(0), ctypes.c_size_t(0)
-    runtime.call("hipMemGetInfo", ctypes.byref(free), ctypes.byref(total))
-    return f"{_COPY_SIZES[-1] >> 20} MiB there and back; {free.value >> 20} of {total.value >> 20} MiB free"
+    free, total = runtime.memory_info()
+    return f"{_COPY_SIZES[-1] >> 20} MiB there and back; {free >> 20} of {total >> 20} MiB free"
 
 
-def _hip_version(library: hip.Library) -> str:
+def _hip_version(library: Library) -> str:
     number = ctypes.c_int(0)
     library.call("hipRuntimeGetVersion", ctypes.byref(number))
     major, rest = divmod(number.value, 10_000_000)
     return f"{major}.{rest // 100_000}.{rest % 100_000}"
 
 
-def _rocblas_version(library: hip.Library) -> str:
+def _rocblas_version(library: Library) -> str:
     text = ctypes.create_string_buffer(256)
     library.call("rocblas_get_version_string", text, len(text))
     return text.value.decode("ascii", "replace").strip(". ")  # 2.47.0.
 
 
+def _driver_version(library: Library) -> str:
+    number = ctypes.c_int(0)
+    library.call("cuDriverGetVersion", ctypes.byref(number))
+    return f"{number.value // 1000}.{number.value % 1000 // 10}"  # 12020
+
+
 # hipRTC says 9.0 in every release.
-_REPORTS = {"hip": _hip_version, "rocblas": _rocblas_version}
+_REPORTS = {"hip": _hip_version, "rocblas": _rocblas_version, "nvcuda": _driver_version}
 
 
-def _compile_log(compiler: hip.Library, program: ctypes.c_void_p) -> str:
+def _compile_log(compiler: Library, program: ctypes.c_void_p) -> str:
     size = ctypes.c_size_t(0)
     compiler.call("hiprtcGetProgramLogSize", program, ctypes.byref(size))
     if size.value == 0:
@@ -137,7 +146,7 @@ def _compile_log(compiler: hip.Library, program: ctypes.c_void_p) -> str:
     return text.value.decode("utf-8", "replace")
 
 
-def _compiled_code(compiler: hip.Library, program: ctypes.c_void_p) -> bytes:
+def _compiled_code(compiler: Library, program: ctypes.c_void_p) -> bytes:
     size = ctypes.c_size_t(0)
     compiler.call("hiprtcGetCodeSize", program, ctypes.byref(size))
     code = ctypes.create_string_buffer(size.value)

@@ -1,7 +1,8 @@
 """The rung `torch`: a matrix product and a convolution in the env's own torch, against float64 on the CPU.
 
-Run by path with the env's own Python, which has torch and no rocenv: standard library and torch only. Writes
-the same line of JSON as the children of the other rungs, and exits 0 when it does.
+Arguments: SEED, and `hip` or `zluda`, what torch has to run on. Run by path with the env's own Python, which
+has torch and no rocenv: standard library and torch only. Writes the same line of JSON as the children of the
+other rungs, and exits 0 when it does.
 """
 
 from __future__ import annotations
@@ -52,33 +53,55 @@ def conv2d(torch: Any, device: str) -> str:
     return _within(got, exact, magnitude, _TRANSFORM_LOSS * _gamma(_IN * _WINDOW * _WINDOW))
 
 
-def answer(seed: int) -> dict[str, Any]:
+def runs_on(torch: Any, expected: str) -> str:
+    """Return what is wrong with the kind of torch this is, "" if it is built for `expected`, hip or zluda."""
+    if expected == "hip":
+        return "" if torch.version.hip else "is no ROCm build"
+    if torch.version.hip or not torch.version.cuda:
+        return "is no CUDA build, which ZLUDA needs"
+    return ""
+
+
+def answer(seed: int, expected: str) -> dict[str, Any]:
     """Return what the rung found."""
     try:
         torch: Any = importlib.import_module("torch")
     except Exception as error:  # whatever its libraries bring up
         return {"status": "failed", "detail": f"torch cannot be imported: {type(error).__name__}: {error}"}
     name = f"torch {torch.__version__}"
-    if not torch.version.hip:
-        return {"status": "failed", "detail": f"{name} is no ROCm build"}
+    fault = runs_on(torch, expected)
+    if fault:
+        return {"status": "failed", "detail": f"{name} {fault}"}
     if not torch.cuda.is_available():
         return {"status": "skipped", "detail": f"no GPU here: {name} sees none", "no_device": True}
     try:
-        torch.manual_seed(seed)
-        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
-        faults = {"matmul": matmul(torch, "cuda"), "conv2d": conv2d(torch, "cuda")}
+        return products(torch, seed, expected, name)
     except Exception as error:
         return {"status": "failed", "detail": f"{name}: {type(error).__name__}: {error}"}
+
+
+def products(torch: Any, seed: int, expected: str, name: str) -> dict[str, Any]:
+    """Return what came of the products on the first GPU."""
+    runtime = f"HIP {torch.version.hip}"
+    if expected == "zluda":
+        # ZLUDA says so of each GPU; without it these would be the libraries and the GPU of somebody else.
+        gpu = torch.cuda.get_device_name(0)
+        if not gpu.endswith("[ZLUDA]"):
+            return {"status": "failed", "detail": f"{name} does not run on ZLUDA but on `{gpu}`"}
+        runtime = f"CUDA {torch.version.cuda} on {gpu}"
+    torch.manual_seed(seed)
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    faults = {"matmul": matmul(torch, "cuda"), "conv2d": conv2d(torch, "cuda")}
     wrong = [f"{check}: {fault}" for check, fault in faults.items() if fault]
     if wrong:
         return {"status": "failed", "detail": f"{name}: {'; '.join(wrong)}, seed {seed}"}
-    return {"status": "passed", "detail": f"{name}, HIP {torch.version.hip}: matmul and conv2d, seed {seed}"}
+    return {"status": "passed", "detail": f"{name}, {runtime}: matmul and conv2d, seed {seed}"}
 
 
 if __name__ == "__main__":
     out = os.dup(1)
     os.dup2(2, 1)
-    line = json.dumps(answer(int(sys.argv[1])))
+    line = json.dumps(answer(int(sys.argv[1]), sys.argv[2]))
     sys.stderr.flush()
     os.write(out, line.encode() + b"\n")
     os._exit(0)

@@ -9,12 +9,15 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+Runtime = Literal["hip", "cuda"]
 AnswerStatus = Literal["passed", "failed", "skipped"]
 ANSWER_STATUSES = ("passed", "failed", "skipped")
 NO_GPU = "no GPU here"
 STANDIN = "STAND-IN, not a GPU runtime"
 # A child writes this before each call into a vendor library: the last one names the call that never returned.
 CALLING = "rocenv: calling "
+# And this, on Windows, where a fault happened: the code, and the library whose code it was.
+FAULT = "rocenv: fault "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,11 +26,17 @@ class Task:
 
     target: str  # what the set was resolved for, "gfx1100"
     prefix: str  # absolute; every library has to come from below it
-    libraries: dict[str, str]  # role (hip, hiprtc, rocblas) -> absolute path; hiprtc may be hip's file
+    # role -> absolute path. hip: `hip`, `hiprtc`, `rocblas`; hiprtc may be hip's file. cuda: `nvcuda`,
+    # `cublas`, and `hip`, which is behind them: without it they are NVIDIA's, and no target is compared
+    libraries: dict[str, str]
     work_dir: str  # existing folder for the GEMM source, the code objects and the logs
     expected: dict[str, str]  # role -> version prefix that the library must report, "5.7"
+    runtime: Runtime = "hip"  # the API that programs use
+    preload: tuple[str, ...] = ()  # absolute paths of what is loaded before any other library, in this order
+    search: tuple[str, ...] = ()  # absolute folders in which Windows is to look for libraries
     known: tuple[str, ...] = ()  # names of the prefix's libraries: mapped from anywhere else is a leak
     allowed_outside: tuple[str, ...] = ()  # name patterns of libraries that are the machine's, "libc.so.6"
+    system_dirs: tuple[str, ...] = ()  # absolute folders whose libraries are the machine's, r"C:\Windows"
     seed: int = 1  # of the random input
 
     def to_json(self) -> str:
@@ -38,8 +47,8 @@ class Task:
     def from_json(cls, text: str) -> Task:
         """Return the task that the parent wrote; it is trusted."""
         fields: dict[str, Any] = json.loads(text)
-        fields["known"] = tuple(fields["known"])
-        fields["allowed_outside"] = tuple(fields["allowed_outside"])
+        for name, value in fields.items():
+            fields[name] = tuple(value) if isinstance(value, list) else value
         return cls(**fields)
 
 

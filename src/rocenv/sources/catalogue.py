@@ -5,25 +5,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rocenv.matrix.releases import HipSdk, RocmWheels
-from rocenv.model import Artifact, Component
-from rocenv.resolve.versions import newest_first, specifier, version_fits
+from rocenv.matrix.zluda import shims_for
+from rocenv.model import Artifact, Component, Layout
+from rocenv.resolve.versions import newest_first, series, specifier, version_fits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rocenv.model import ArtifactKind, Request
+    from rocenv.matrix.releases import ZludaBuild
+    from rocenv.matrix.rows import Matrix
+    from rocenv.model import ArtifactKind, Request, Shims
     from rocenv.resolve import Candidate
 
 
-def components(candidate: Candidate, request: Request) -> tuple[Component, ...]:
+def components(candidate: Candidate, request: Request, matrix: Matrix) -> tuple[Component, ...]:
     """Return the parts of a set for Windows, in the order in which they build on each other.
 
     An artifact without a hash or size is one for which none is known anywhere.
     """
-    return tuple(_components(candidate, request))
+    return tuple(_components(candidate, request, matrix))
 
 
-def _components(candidate: Candidate, request: Request) -> Iterator[Component]:
+def _components(candidate: Candidate, request: Request, matrix: Matrix) -> Iterator[Component]:
     rocm, why = candidate.rocm, candidate.why
     if isinstance(rocm, HipSdk):
         installer = _artifact("installer", rocm.installer, rocm.version, rocm.url)
@@ -34,6 +37,8 @@ def _components(candidate: Candidate, request: Request) -> Iterator[Component]:
             channel="hip-sdk",
             why=why["rocm"],
             artifacts=(installer,),
+            layout=sdk_layout(rocm),
+            into=f"rocm/{series(rocm.version)}",
         )
     elif isinstance(rocm, RocmWheels):
         yield Component(
@@ -47,6 +52,7 @@ def _components(candidate: Candidate, request: Request) -> Iterator[Component]:
     build, asset, pack, torch = candidate.zluda, candidate.asset, candidate.pack, candidate.torch
     if build is not None and asset is not None:
         url = build.url.format(tag=build.tag, asset=asset.name)
+        shims = shims_for(rocm, build, torch, matrix) if isinstance(rocm, HipSdk) else None
         archive = _artifact("archive", asset.name, build.version, url, asset.sha256, asset.size_bytes)
         yield Component(
             kind="zluda",
@@ -55,6 +61,10 @@ def _components(candidate: Candidate, request: Request) -> Iterator[Component]:
             channel=build.project,
             why=why["zluda"],
             artifacts=(archive,),
+            layout=_zluda_layout(build, shims),
+            into="zluda",
+            anchor=shims.driver[0] if shims else "",
+            shims=shims,
         )
     if pack is not None:
         version = "/".join(pack.rocm)
@@ -66,6 +76,8 @@ def _components(candidate: Candidate, request: Request) -> Iterator[Component]:
             channel=pack.provider,
             why=why["libraries"],
             artifacts=files,
+            places={row.member: row.place for row in matrix.pack_place if row.kind == pack.kind},
+            into=f"rocm/{series(rocm.version)}",
         )
     if torch is not None:
         yield Component(
@@ -76,6 +88,35 @@ def _components(candidate: Candidate, request: Request) -> Iterator[Component]:
             why=why["torch"],
             python=candidate.python,
         )
+
+
+def sdk_layout(sdk: HipSdk) -> Layout:
+    """Return where things lie in an SDK below `rocm/`: in a folder of its series, as AMD has it."""
+    root = series(sdk.version)
+    named = {"hip": sdk.runtime, "hiprtc": sdk.hiprtc}
+    libraries = {role: names[0] for role, names in named.items() if names}
+    for name in sdk.libraries:
+        if name.startswith("rocblas"):
+            libraries["rocblas"] = name
+    return Layout(
+        root=root,
+        library_dirs=(f"{root}/bin",),
+        libraries=libraries,
+        bin=f"{root}/bin",
+        runtime={"hip": root},
+    )
+
+
+def _zluda_layout(build: ZludaBuild, shims: Shims | None) -> Layout | None:
+    """Return how a build is called through the names that torch uses, and what it says of itself."""
+    if shims is None:
+        return None
+    return Layout(
+        root="",
+        library_dirs=(),
+        libraries={"nvcuda": shims.driver[0], "cublas": shims.files[0].stands_for},
+        runtime={"nvcuda": build.cuda} if build.cuda else {},
+    )
 
 
 def _artifact(

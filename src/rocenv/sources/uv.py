@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import tempfile
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from rocenv.errors import RocenvError
+from rocenv.errors import FetchError, PrefixError, RocenvError
+from rocenv.model import Artifact
+from rocenv.sources.interpreter import FROM_STORE, HINTS, from_python_org, is_from_store, is_version
+from rocenv.sources.uv_outcome import Outcome
+from rocenv.sources.wheel_names import ranks, wheel_file_name
+from rocenv.sources.wheel_tool import outer_environ
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
+    from collections.abc import Callable, Mapping, Sequence
+
+    from rocenv.sources.interpreter import Interpreter
 
 # How to reach a server may come from outside; which packages are taken may not.
 _KEPT = frozenset(
@@ -27,56 +33,11 @@ _KEPT = frozenset(
         "UV_SYSTEM_CERTS",
     }
 )
-_DROPPED = re.compile(r"(UV_|PIP_|PYTHON|CONDA_).*|VIRTUAL_ENV")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """How a run of uv ended."""
-
-    code: int
-    stdout: str
-    stderr: str
-
-    @property
-    def reason(self) -> str:
-        """The error and its deepest cause as one line; uv prints a chain, and what it tried, around them."""
-        lines = [line.strip() for line in self.stderr.splitlines() if line.strip()]
-        heads = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
-        if not heads:
-            return lines[-1] if lines else f"uv ended with exit code {self.code}"
-        if heads[0].startswith("No solution found"):
-            return _conclusion(self.stderr)
-        causes = [line.removeprefix("cause: ") for line in lines if line.startswith("cause: ")]
-        if not causes or causes[-1].startswith("Querying Python"):
-            return heads[0]
-        mismatch = re.search(r"Expected:\s+sha256:(\w+)\s+Computed:\s+sha256:(\w+)", self.stderr)
-        if mismatch:
-            return f"{causes[-1]}: expected sha256 {mismatch[1]}, got {mismatch[2]}"
-        return f"{heads[0]}: {causes[-1]}"
-
-    @property
-    def fitting_pythons(self) -> tuple[str, tuple[str, ...]]:
-        """The project that has no wheel for this Python, and the versions it has some for; else empty."""
-        # hint: ... found wheels for `torch` (v2.5.1+rocm6.2) with the following Python ABI tags: `cp310`
-        pattern = r"found wheels for `([\w.-]+)` .* the following Python \w+ tags?: (.*)"
-        found = re.search(pattern, self.stderr)
-        if not found:
-            return "", ()
-        series = (f"{major}.{minor}" for major, minor in re.findall(r"`cp(\d)(\d+)[a-z]*`", found[2]))
-        return found[1], tuple(dict.fromkeys(series))
-
-
-def _conclusion(stderr: str) -> str:
-    """Return the `Because ...` paragraphs of a failed resolution as one line, without their refrain."""
-    text = stderr.partition("cause: ")[2].partition("\n\n")[0]
-    text = " ".join(text.split())
-    return text.removesuffix(", we can conclude that your requirements are unsatisfiable.").rstrip(".")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Uv:
-    """How uv is run.
+    """How uv is run; a `WheelTool`.
 
     Attributes:
         cache: uv's cache; what it unpacks there is linked into the venvs.
@@ -93,8 +54,80 @@ class Uv:
     offline: bool
     tell: Callable[[str], None]
 
+    def find_python(self, spec: str) -> Path:
+        """Return a Python that `spec` allows: one on this machine, else one that uv fetches, if it may."""
+        found = self.run("python", "find", "--system", spec)
+        in_store = not found.code and is_from_store(Path(found.stdout.strip()))
+        if in_store:
+            found = self.run("python", "find", "--managed-python", spec)
+        if found.code and self._may_fetch_python and is_version(spec):
+            self.tell(f"No Python {spec} on this machine; fetching one")
+            fetched = self.run("python", "install", "--no-bin", "--no-registry", spec)
+            which = "--managed-python" if in_store else "--system"
+            found = fetched if fetched.code else self.run("python", "find", which, spec)
+        if found.code:
+            reason, hints = (FROM_STORE, (from_python_org(spec),)) if in_store else (found.reason, HINTS)
+            raise RocenvError(f"no Python `{spec}`: {reason}", hints=hints, code="python-missing")
+        return Path(found.stdout.strip())
+
+    def resolve(
+        self,
+        requirements: Sequence[str],
+        *,
+        index_url: str,
+        python: Interpreter,
+        dependencies: bool = True,
+    ) -> tuple[Artifact, ...]:
+        """See `WheelTool`. Offline, what is known of the index from before will do."""
+        import tomlkit
+
+        with tempfile.TemporaryDirectory(prefix="rocenv-") as folder:
+            wanted = Path(folder) / "requirements.in"
+            wanted.write_text("".join(f"{line}\n" for line in requirements), encoding="utf-8")
+            outcome = self.run(
+                *("pip", "compile", str(wanted), "--format=pylock.toml", "--only-binary=:all:"),
+                *([f"--default-index={index_url}"] if index_url else []),
+                *([] if dependencies else ["--no-deps"]),
+                f"--python={python.path}",
+            )
+        if outcome.code:
+            raise outcome.resolution_failure(requirements, index_url, python)
+        rank = ranks(python)
+        packages = tomlkit.parse(outcome.stdout).unwrap().get("packages", [])
+        return tuple(_artifact(package, rank) for package in packages)  # uv sorts by name
+
+    def make_venv(self, venv: Path, python: Interpreter) -> None:
+        """See `WheelTool`."""
+        outcome = self.run("venv", "--no-project", "--relocatable", f"--python={python.path}", str(venv))
+        if outcome.code:
+            raise PrefixError(f"cannot make the venv `{venv}`: {outcome.reason}", code="venv")
+
+    def install(
+        self,
+        venv: Path,
+        python: Interpreter,
+        pins: Mapping[str, str],
+        places: Sequence[Path],
+        anew: Sequence[str] = (),
+    ) -> None:
+        """See `WheelTool`. By a wheel's path and time of change uv knows that it has unpacked it before."""
+        if anew:
+            self.run("cache", "clean", *anew, offline=True).require_installed()
+        with tempfile.TemporaryDirectory(prefix="rocenv-") as folder:
+            requirements = Path(folder) / "requirements.txt"
+            requirements.write_text("".join(f"{pin}\n" for pin in pins.values()), encoding="utf-8")
+            outcome = self.run(
+                *("pip", "install", "--no-index", "--no-deps", "--only-binary=:all:", "--require-hashes"),
+                # A reflink where the file system has them, else a hard link, else a copy.
+                *("--link-mode=clone", f"--python={venv}", f"--requirements={requirements}"),
+                *(f"--find-links={place.as_uri()}" for place in places),
+                *(f"--reinstall-package={project}" for project in anew),
+                offline=True,
+            )
+        outcome.require_installed()
+
     @property
-    def may_fetch_python(self) -> bool:
+    def _may_fetch_python(self) -> bool:
         """Whether an interpreter that is not here may be downloaded; uv's own variable can forbid it."""
         return not self.offline and self.environ.get("UV_PYTHON_DOWNLOADS") not in ("never", "manual")
 
@@ -103,7 +136,7 @@ class Uv:
         argv = [_binary(), "--no-config", "--no-progress", "--color=never", f"--cache-dir={self.cache}"]
         if offline or self.offline:
             argv.append("--offline")
-        environ = {k: v for k, v in self.environ.items() if k in _KEPT or not _DROPPED.fullmatch(k)}
+        environ = outer_environ(self.environ) | {k: v for k, v in self.environ.items() if k in _KEPT}
         environ |= {"UV_PYTHON_DOWNLOADS": "manual", "UV_PYTHON_INSTALL_DIR": str(self.pythons)}
         environ["UV_NO_WRAP"] = "1"  # `Outcome` reads lines
         if bundle := environ.get("REQUESTS_CA_BUNDLE"):
@@ -128,6 +161,26 @@ class Uv:
             code = child.wait()
             stdout.seek(0)
             return Outcome(code=code, stdout=stdout.read().decode("utf-8", "replace"), stderr="".join(lines))
+
+
+def _artifact(package: dict[str, Any], rank: Callable[[str], int]) -> Artifact:
+    """Return a package of a lock as its best wheel: uv leaves only those that fit, but often several."""
+    name, version = package["name"], package.get("version", "")
+    wheels = package.get("wheels", [])
+    if not wheels:
+        raise FetchError(f"{name} {version} is no wheel in the index")
+    wheel = min(wheels, key=lambda wheel: rank(wheel_file_name(wheel["url"])))
+    sha256 = wheel.get("hashes", {}).get("sha256", "")
+    if not sha256:
+        raise FetchError(f"the index names no sha256 for {wheel['url']}")
+    return Artifact(
+        kind="wheel",
+        name=name,
+        version=version,
+        url=wheel["url"].partition("#")[0],
+        sha256=sha256,
+        size_bytes=wheel.get("size", 0),
+    )
 
 
 def _binary() -> str:

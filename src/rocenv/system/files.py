@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from rocenv.errors import PrefixError
 from rocenv.system import WINDOWS
+from rocenv.system.in_use import users_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,6 +65,8 @@ def break_link(path: Path) -> None:
     if info.st_nlink > 1:
         fresh = path.with_name(f".{path.name}.{os.getpid()}.own")
         shutil.copy2(path, fresh)
+        if WINDOWS:
+            path.chmod(stat.S_IWRITE)  # or its name cannot be given to another file
         os.replace(fresh, path)
     path.chmod(stat.S_IMODE(info.st_mode) | stat.S_IWUSR)
 
@@ -97,6 +100,17 @@ def remove_path(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         remove_tree(path)
     else:
+        _unlink(path)
+
+
+def _unlink(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except PermissionError:
+        if not WINDOWS:
+            raise
+        # Windows removes no name of a file that is marked read-only, as those of the store are.
+        path.chmod(stat.S_IWRITE)
         path.unlink(missing_ok=True)
 
 
@@ -140,6 +154,37 @@ def write_uncached(descriptor: int, data: memoryview, offset: int) -> None:
         data = data[os.write(descriptor, data) :]
 
 
+def require_unused(folder: Path) -> None:
+    """Raise PrefixError where, on Windows, a running program has a file below `folder` open.
+
+    Windows renames no folder in which a file is open, and says so at once.
+    """
+    if not WINDOWS:
+        return
+    aside = folder.with_name(f".{folder.name}.{os.getpid()}")
+    try:
+        os.rename(folder, aside)
+    except PermissionError as error:
+        files = (str(path) for path in folder.rglob("*") if path.suffix.lower() in (".dll", ".exe", ".pyd"))
+        users = next((found for path in files if (found := users_of(path))), ())
+        raise PrefixError(
+            f"a file in `{folder}` is in use by {' and '.join(users) or 'another program'}",
+            hints=("close that program, then run the same command again",),
+            code="in-use",
+        ) from error
+    os.rename(aside, folder)
+
+
+_MAY_BE_IN_USE = (5, 32, 33)  # ERROR_ACCESS_DENIED, …_SHARING_VIOLATION, …_LOCK_VIOLATION. Source: winerror.h
+
+
+def _users(error: OSError) -> str:
+    users = users_of(str(error.filename)) if error.filename else ()
+    if not users and getattr(error, "winerror", None) != 5:
+        return "another program"
+    return " and ".join(users)
+
+
 @contextlib.contextmanager
 def storage_errors(place: Path) -> Iterator[None]:
     """Turn what the disk answers into a PrefixError that says what to do; other errors pass."""
@@ -154,6 +199,12 @@ def storage_errors(place: Path) -> Iterator[None]:
                     "or set ROCENV_HOME to a folder on a larger disk",
                 ),
                 code="no-space",
+            ) from error
+        if getattr(error, "winerror", None) in _MAY_BE_IN_USE and (users := _users(error)):
+            raise PrefixError(
+                f"`{error.filename}` is in use by {users}",
+                hints=("close that program, then run the same command again",),
+                code="in-use",
             ) from error
         if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR):
             raise PrefixError(

@@ -134,6 +134,19 @@ def mount_of(path: Path) -> Mount | None:
     return best
 
 
+def cloud_folder(path: Path) -> str:
+    """Return the folder around `path` that OneDrive keeps in its cloud, "" where it lies in none.
+
+    Source: the variables that OneDrive sets for its user, OneDrive, OneDriveConsumer and OneDriveCommercial.
+    """
+    for name in ("OneDrive", "OneDriveConsumer", "OneDriveCommercial"):
+        folder = os.environ.get(name, "")
+        inside = os.path.normcase(os.path.join(folder, "")) if folder else ""
+        if inside and os.path.normcase(os.path.join(path, "")).startswith(inside):
+            return folder
+    return ""
+
+
 def free_bytes(path: Path) -> int:
     """Return the bytes that an ordinary user may still write where `path` is, or will be."""
     while not path.exists():

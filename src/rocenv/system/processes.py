@@ -1,4 +1,4 @@
-"""Child processes: their groups, their ends, and becoming one."""
+"""Child processes: their groups, running one in the foreground, and becoming one."""
 
 from __future__ import annotations
 
@@ -11,9 +11,23 @@ import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from rocenv.system import WINDOWS
+from rocenv.system.command_lines import command_line
+from rocenv.system.exit_codes import describe_exit, is_crash, own_exit_code
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+
+__all__ = [
+    "describe_exit",
+    "group_options",
+    "is_crash",
+    "kill_group",
+    "left_to_child",
+    "own_exit_code",
+    "replace_process",
+    "run_child",
+    "start_child",
+]
 
 
 def group_options() -> dict[str, Any]:
@@ -26,30 +40,60 @@ def group_options() -> dict[str, Any]:
 def kill_group(child: subprocess.Popen[Any]) -> None:
     """End a child started with `group_options`, and what it started."""
     if WINDOWS:
-        subprocess.run(
-            ["taskkill", "/T", "/F", "/PID", str(child.pid)], capture_output=True, check=False, timeout=30
-        )
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            subprocess.run(
+                ["taskkill", "/T", "/F", "/PID", str(child.pid)], capture_output=True, check=False, timeout=30
+            )
+        child.kill()  # Wine's taskkill knows no /T
     else:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(child.pid, signal.SIGKILL)
     child.wait()
 
 
-def describe_exit(code: int) -> str:
-    """Return a name for an exit code of a child: `SIGSEGV`, `0xC0000005` or `exit code 3`."""
-    if code < 0:
-        try:
-            return signal.Signals(-code).name
-        except ValueError:
-            return f"signal {-code}"
-    if code & 0xC0000000 == 0xC0000000:
-        return f"0x{code:08X}"
-    return f"exit code {code}"
+def start_child(argv: Sequence[str], environ: Mapping[str, str], **options: Any) -> subprocess.Popen[bytes]:
+    """Start a child in this console and process group, so that Ctrl-C reaches it; its streams are ours.
+
+    Args:
+        argv: The program's path, and its arguments. On Windows a batch file is started through cmd.
+        environ: Its environment.
+        options: More for `Popen`: `stdout`, `cwd` …
+
+    Raises:
+        OSError: The program cannot be started.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:  # pythonw has none
+            stream.flush()
+    line = command_line(argv, environ) if WINDOWS else list(argv)
+    return subprocess.Popen(line, env=dict(environ), **options)
 
 
-def is_crash(code: int) -> bool:
-    """Tell whether an exit code of a child means that it was ended by a fault and not by its own choice."""
-    return code < 0 or code & 0xC0000000 == 0xC0000000
+@contextlib.contextmanager
+def left_to_child() -> Iterator[None]:
+    """While inside, an interrupt from the keyboard is the child's business: this process goes on waiting.
+
+    To be entered before the child is started, by the main thread. An ignored signal would be ignored by the
+    child too, so the handler is one that does nothing.
+    """
+    names = ("SIGINT", "SIGQUIT", "SIGBREAK")
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    before = {number: signal.signal(number, lambda *_: None) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+
+def run_child(argv: Sequence[str], environ: Mapping[str, str], **options: Any) -> int:
+    """Run a child in the foreground as `start_child` does, wait for it, and return its exit code.
+
+    The code is as `subprocess` has it: on Windows all 32 bits, unsigned; minus the signal elsewhere. To end
+    with it, see `own_exit_code`.
+    """
+    with left_to_child():
+        return start_child(argv, environ, **options).wait()
 
 
 def replace_process(argv: Sequence[str], environ: Mapping[str, str]) -> NoReturn:
@@ -58,10 +102,11 @@ def replace_process(argv: Sequence[str], environ: Mapping[str, str]) -> NoReturn
     Raises:
         OSError: The program cannot be started.
     """
+    if WINDOWS:
+        code = run_child(argv, environ)
+        os._exit(own_exit_code(code))
     sys.stdout.flush()
     sys.stderr.flush()
-    if WINDOWS:
-        raise SystemExit(subprocess.run(argv, env=dict(environ), check=False).returncode)
     for name in ("SIGPIPE", "SIGXFSZ"):
         # Python ignores these, and a program would inherit that: `yes | head` would not end quietly.
         signal.signal(getattr(signal, name), signal.SIG_DFL)

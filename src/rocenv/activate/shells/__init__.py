@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from rocenv.activate.shells import posix
+from rocenv.activate.shells import batch, posix, powershell
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,11 +17,13 @@ class Parts:
 
     ident: str  # tells this env apart in a shell that has several active; letters and digits
     label: str  # the env's name, made safe to show in a prompt and in a comment
+    name: str
     prefix: str
     script: str  # path that the script will have
     marker: str  # path of a file that is there as long as the env is
     exported: tuple[str, ...]  # names that are set in the end
-    lists: tuple[str, ...]  # names to which entries are prepended and nothing else is done
+    changed: tuple[str, ...]  # names that anything is done to
+    lists: Mapping[str, tuple[str, ...]]  # those to which entries are prepended and nothing else is done
     leftovers: tuple[str, ...]  # names to report if they are set, beside those that are changed
     save: str
     change: tuple[str, ...]
@@ -34,6 +36,13 @@ class Shell(Protocol):
     @property
     def file_name(self) -> str:
         """Return the name of the script in the prefix."""
+
+    @property
+    def platform(self) -> str:
+        """Return the platform whose sets it activates."""
+
+    def prefix_word(self, prefix: str) -> str:
+        """Return what stands for the prefix in the values that are handed to the functions below."""
 
     def quote(self, value: str) -> str:
         """Return `value` as one literal word."""
@@ -63,5 +72,18 @@ class Shell(Protocol):
     def assemble(self, parts: Parts) -> str:
         """Return the whole script."""
 
+    def companions(self, parts: Parts) -> dict[str, str]:
+        """Return the files that the script needs beside it: path below the prefix, with `/`, and text."""
 
-SHELLS: dict[str, Shell] = {"bash": posix, "dash": posix, "sh": posix, "zsh": posix}
+    def encode(self, script: str) -> bytes:
+        """Return a file's content."""
+
+
+SHELLS: dict[str, Shell] = {
+    "bash": posix,
+    "cmd": batch,
+    "dash": posix,
+    "powershell": powershell,
+    "sh": posix,
+    "zsh": posix,
+}

@@ -7,6 +7,7 @@ to: words are quoted, commands are called past aliases and functions, and functi
 
 from __future__ import annotations
 
+import os
 import re
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,13 @@ if TYPE_CHECKING:
     from rocenv.activate.shells import Parts
 
 file_name = "activate"
+platform = "linux"
 EXECUTED_STATUS = 33
+
+
+def prefix_word(prefix: str) -> str:
+    """Return the prefix itself."""
+    return prefix
 
 
 def quote(value: str) -> str:
@@ -56,6 +63,16 @@ def restore(ident: str, name: str, after: str | None, entries: Sequence[str]) ->
 def assemble(parts: Parts) -> str:
     """Return the whole script."""
     return "\n".join([_opening(parts), _unindented(CORE), _function("_rocenv_on", _on(parts)), _CLOSING])
+
+
+def companions(_parts: Parts) -> dict[str, str]:
+    """Return none: what takes the changes back is a function."""
+    return {}
+
+
+def encode(script: str) -> bytes:
+    """Return the script's bytes; paths may be no valid UTF-8, and go through as they are."""
+    return os.fsencode(script)
 
 
 def _opening(parts: Parts) -> str:

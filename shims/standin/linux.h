@@ -1,0 +1,23 @@
+/* What the stand-in needs of Linux. Test equipment, see ../README.md. */
+#ifndef ROCENV_STANDIN_LINUX_H
+#define ROCENV_STANDIN_LINUX_H
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#define EXPORT __attribute__((visibility("default")))
+#define SHARED __attribute__((weak)) /* hipRTC may be a part of HIP, which says the same */
+#define LIBRARY(name) "lib" name
+#define ON_LOAD(library, group) \
+    __attribute__((constructor)) static void loaded(void) { announce(library, group); }
+/* The tests of the plan write HIP_VISIBLE_DEVICES for machines with more GPUs than the stand-in has. */
+#define CHOSEN_DEVICES NULL
+
+static inline const char *variable(const char *name) { return getenv(name); }
+static inline void nobody_catches(void) {}
+static inline void give_up(void) { abort(); }
+static inline void wait_for_ever(void) {
+    for (;;) pause();
+}
+
+#endif

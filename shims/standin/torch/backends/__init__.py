@@ -1,0 +1,5 @@
+"""Switches."""
+
+from torch.backends import cuda, cudnn
+
+__all__ = ["cuda", "cudnn"]

@@ -1,0 +1,5 @@
+"""Layers."""
+
+from torch.nn import functional
+
+__all__ = ["functional"]

@@ -1,0 +1,35 @@
+/* Stands in for a library of which one function is enough: STANDIN_FUNCTION, in the group STANDIN_GROUP, answers
+   STANDIN_ANSWER, and says STANDIN_COMPLAINT. It calls STANDIN_CALLS and STANDIN_CALLS_TOO, and so needs their DLLs. Test equipment. */
+#include "standin.h"
+
+#ifndef STANDIN_ANSWER
+#define STANDIN_ANSWER 0
+#endif
+
+EXPORT int rocenv_standin = 1;
+
+ON_LOAD(STANDIN_NAME, "load." STANDIN_GROUP)
+
+#ifdef STANDIN_CALLS
+int STANDIN_CALLS(void *);
+#endif
+#ifdef STANDIN_CALLS_TOO
+int STANDIN_CALLS_TOO(void *);
+#endif
+
+EXPORT int STANDIN_FUNCTION(void *argument) {
+    FAIL(STANDIN_GROUP);
+    (void)argument;
+#ifdef STANDIN_CALLS
+    int called = argument ? STANDIN_CALLS(argument) : 0; /* not without an argument: it is there to be needed */
+    if (called) return called;
+#endif
+#ifdef STANDIN_CALLS_TOO
+    called = argument ? STANDIN_CALLS_TOO(argument) : 0;
+    if (called) return called;
+#endif
+#ifdef STANDIN_COMPLAINT
+    fprintf(stderr, "%s: %s\n", STANDIN_NAME, STANDIN_COMPLAINT);
+#endif
+    return STANDIN_ANSWER;
+}

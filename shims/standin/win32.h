@@ -1,0 +1,69 @@
+/* What the stand-in needs of Windows. Test equipment, see ../README.md. */
+#ifndef ROCENV_STANDIN_WIN32_H
+#define ROCENV_STANDIN_WIN32_H
+
+#define WIN32_LEAN_AND_MEAN
+#include <windows.h>
+
+#define EXPORT __attribute__((dllexport))
+#define SHARED
+#ifdef STANDIN_NAME
+#define LIBRARY(name) STANDIN_NAME
+#else
+#define LIBRARY(name) name ".dll"
+#endif
+#define CHOSEN_DEVICES variable("HIP_VISIBLE_DEVICES")
+
+static HMODULE own_module;
+
+/* A DLL that is told to answer with an error when it is loaded refuses to be loaded: WinError 1114. */
+#define ON_LOAD(library, group)                                                \
+    BOOL WINAPI DllMain(HINSTANCE module, DWORD reason, LPVOID reserved) {     \
+        (void)reserved;                                                        \
+        own_module = module;                                                   \
+        return reason != DLL_PROCESS_ATTACH || announce(library, group) == 0; \
+    }
+
+/* Not getenv: the C library of Python is another one, and keeps its own copy of the environment. The texts stay
+   for the life of the process, one per name. */
+static inline const char *variable(const char *name) {
+    static struct {
+        const char *name;
+        char text[1024];
+    } kept[8];
+    for (int i = 0; i < 8; i++) {
+        if (kept[i].name && strcmp(kept[i].name, name)) continue;
+        kept[i].name = name;
+        DWORD length = GetEnvironmentVariableA(name, kept[i].text, sizeof kept[i].text);
+        return length && length < sizeof kept[i].text ? kept[i].text : NULL;
+    }
+    return NULL;
+}
+
+typedef LONG(NTAPI *raise_exception)(EXCEPTION_RECORD *, CONTEXT *, BOOLEAN);
+
+static LONG CALLBACK end_process(EXCEPTION_POINTERS *fault) {
+    raise_exception raise = (raise_exception)(void *)GetProcAddress(GetModuleHandleA("ntdll"), "NtRaiseException");
+    raise(fault->ExceptionRecord, fault->ContextRecord, FALSE); /* nobody took it at the first chance */
+    return EXCEPTION_CONTINUE_SEARCH;
+}
+
+/* What happens next ends the process, as it does when C++ code crashes. In a call of Python's ctypes, or in
+   DllMain, it would be caught and made an error of. */
+static inline void nobody_catches(void) { AddVectoredExceptionHandler(0, end_process); }
+
+/* As `abort` of Microsoft's C library, which the real libraries are built with: 0xC0000409. */
+static inline void give_up(void) {
+    fflush(stderr);
+    __asm__ volatile("int $0x29" : : "c"(7 /* FAST_FAIL_FATAL_APP_EXIT */));
+    __builtin_unreachable();
+}
+
+static inline void wait_for_ever(void) { Sleep(INFINITE); }
+
+/* A function of a DLL that is loaded, NULL if there is none. */
+static inline void *function_of(HMODULE module, const char *name) {
+    return module ? (void *)GetProcAddress(module, name) : NULL;
+}
+
+#endif

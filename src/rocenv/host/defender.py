@@ -1,0 +1,42 @@
+r"""What Microsoft Defender says it has taken away.
+
+Source: learn.microsoft.com, "Review event logs and error codes to troubleshoot issues with Microsoft Defender
+Antivirus": event 1116 tells of a detection, 1117 of what was done; `Path` lists files as `file:_C:\...`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rocenv.host.event_log import events
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_CHANNEL = "Microsoft-Windows-Windows Defender/Operational"
+_FILE = re.compile(r"file:_?([^;|]+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quarantined:
+    """A file that Defender acted on."""
+
+    path: str
+    threat: str
+    when: str
+
+
+def quarantined(paths: Iterable[str]) -> tuple[Quarantined, ...]:
+    """Return which of these files Defender's history names, each once, the newest first; empty if unknown."""
+    wanted = {os.path.normcase(os.path.normpath(path)) for path in paths}
+    found: dict[str, Quarantined] = {}
+    for event in events(_CHANNEL, (1116, 1117), "defender.xml") or ():
+        for path in _FILE.findall(event.get("Path", "")):
+            key = os.path.normcase(os.path.normpath(path.strip()))
+            if key in wanted and key not in found:
+                threat, when = event.get("Threat Name", ""), event.get("TimeCreated", "")
+                found[key] = Quarantined(path=path.strip(), threat=threat, when=when[:19])
+    return tuple(found.values())

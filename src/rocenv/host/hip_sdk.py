@@ -1,0 +1,104 @@
+"""The HIP SDKs installed on this Windows machine, by what their files say, not by their folders' names.
+
+AMD's installer sets `HIP_PATH` and `HIP_PATH_57` and the like for all users, and installs to a folder of the
+release below Program Files; people move, rename and patch such folders.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rocenv.matrix.releases import HipSdk
+    from rocenv.matrix.rows import Matrix
+
+_VARIABLE = re.compile(r"HIP_PATH(_[0-9]+)?", re.IGNORECASE)
+_MACHINE_ENVIRONMENT = r"SYSTEM\CurrentControlSet\Control\Session Manager\Environment"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstalledSdk:
+    """A folder with a HIP SDK in it."""
+
+    folder: Path
+    found_by: str  # "HIP_PATH_57", "Program Files"
+    row: HipSdk | None  # what it is; None = that cannot be told
+    why_not: str = ""  # it cannot be taken over; "" = it can
+
+
+def installed_sdks(matrix: Matrix) -> tuple[InstalledSdk, ...]:
+    """Return what is installed, each folder once; first those that variables name."""
+    found: dict[str, InstalledSdk] = {}
+    for folder, found_by in _folders(matrix):
+        key = os.path.normcase(os.path.realpath(folder))
+        if key not in found and (folder / "bin").is_dir():
+            found[key] = examine(folder, found_by, matrix)
+    return tuple(found.values())
+
+
+def examine(folder: Path, found_by: str, matrix: Matrix) -> InstalledSdk:
+    """Tell what lies in a folder by the names of its run-time compiler, which end in the release."""
+    names = {entry.name.lower() for entry in (folder / "bin").iterdir()}
+    rows = [row for row in matrix.hip_sdk if row.hiprtc and row.hiprtc[0].lower() in names]
+    if not rows:
+        return InstalledSdk(
+            folder=folder, found_by=found_by, row=None, why_not="no file in it says which release it is"
+        )
+    if len(rows) > 1:
+        several = " and ".join(row.version for row in rows)
+        return InstalledSdk(
+            folder=folder, found_by=found_by, row=None, why_not=f"it holds files of {several} at once"
+        )
+    missing = [name for name in rows[0].libraries if name.lower() not in names]
+    why_not = f"`{missing[0]}` is missing in it" if missing else ""
+    return InstalledSdk(folder=folder, found_by=found_by, row=rows[0], why_not=why_not)
+
+
+def _folders(matrix: Matrix) -> Iterator[tuple[Path, str]]:
+    for name, value in sorted((*os.environ.items(), *_registered_variables())):
+        if _VARIABLE.fullmatch(name) and value.strip():
+            yield Path(value.strip().strip('"')), name.upper()
+    for row in matrix.hip_sdk:
+        yield _here(row.install_dir), "Program Files"
+    parents = dict.fromkeys(_here(row.install_dir).parent for row in matrix.hip_sdk)
+    for parent in parents:
+        with contextlib.suppress(OSError):
+            yield from ((each, "Program Files") for each in sorted(parent.iterdir()))
+
+
+def _here(install_dir: str) -> Path:
+    r"""Return an installer's usual folder on this machine, where `C:\Program Files` may be another one."""
+    usual, own = r"C:\Program Files", os.environ.get("PROGRAMFILES", "")
+    if own and install_dir.startswith(usual):
+        install_dir = own + install_dir.removeprefix(usual)
+    return Path(install_dir)
+
+
+if sys.platform == "win32":
+    import winreg
+
+    def _registered_variables() -> list[tuple[str, str]]:
+        """Return the machine's own variables: a window opened before the installation has them not."""
+        found = []
+        with (
+            contextlib.suppress(OSError),
+            winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, _MACHINE_ENVIRONMENT) as key,
+        ):
+            for number in range(winreg.QueryInfoKey(key)[1]):
+                name, value, _kind = winreg.EnumValue(key, number)
+                found.append((name, str(value)))
+        return found
+
+else:
+
+    def _registered_variables() -> list[tuple[str, str]]:
+        """Return nothing: there is no registry."""
+        return []

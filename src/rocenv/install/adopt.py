@@ -1,0 +1,143 @@
+"""Take over a folder of the machine, such as an installed HIP SDK: copied into the store, never linked to."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rocenv.errors import ArchiveError, PrefixError
+from rocenv.install import store
+from rocenv.install.tree import Tree, file_chunks, is_link
+from rocenv.model import Artifact, FileEntry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from rocenv.home import Home
+
+
+def adopt(home: Home, folder: Path, *, name: str, version: str, advance: Callable[[int], None]) -> Artifact:
+    """Have a folder's files in the store, and return what they are known as there.
+
+    The folder is never changed, and nothing is linked to it. One with the same contents that is in the store
+    already costs reading it, and no second copy.
+
+    Args:
+        home: Whose store.
+        folder: What to copy; every file in it.
+        name: What it is called in messages.
+        version: The same.
+        advance: Called with the number of bytes copied; with 0 while reading.
+
+    Raises:
+        PrefixError: The folder is empty or gone, a file in it cannot be read or changes meanwhile, or a link
+            in it is to a folder or leads out; or there is no room.
+    """
+    folder = Path(os.path.abspath(folder))
+    files = {relative: _entry(path, advance) for relative, path in _files(folder)}
+    if not files:
+        raise PrefixError(f"`{folder}` holds no files to take over", code="adopt-failed")
+    size_bytes = sum(entry.size_bytes for entry in files.values())
+    artifact = Artifact(
+        kind="folder",
+        name=name,
+        version=version,
+        url="",
+        sha256=_sha256_of_list(files),
+        size_bytes=size_bytes,
+        installed_bytes=size_bytes,
+        path=str(folder),
+    )
+
+    def copy(destination: Path, _work: Path) -> dict[str, FileEntry]:
+        try:
+            return _copy(folder, files, destination, advance)
+        except ArchiveError as error:
+            raise PrefixError(
+                f"`{folder}` cannot be taken over: {error.message}", code="adopt-failed"
+            ) from error
+
+    store.fill(home, artifact, copy)
+    return artifact
+
+
+def _files(folder: Path) -> Iterator[tuple[str, Path]]:
+    """Yield every file below a folder in order: relative path with `/`, and where it is."""
+    root = Path(os.path.realpath(folder))
+
+    def unreadable(error: OSError) -> None:
+        raise _failed(error.filename, error)
+
+    for here, subfolders, names in os.walk(root, onerror=unreadable):
+        subfolders.sort()
+        for name in subfolders:
+            path = Path(here, name)
+            if is_link(path.lstat()):
+                raise PrefixError(f"`{path}` is a folder that lies elsewhere (a link)", code="adopt-failed")
+        for name in sorted(names):
+            path = Path(here, name)
+            _require_file_inside(path, root)
+            yield path.relative_to(root).as_posix(), path
+
+
+def _require_file_inside(path: Path, root: Path) -> None:
+    info = path.lstat()
+    if is_link(info):
+        if not Path(os.path.realpath(path)).is_relative_to(root):
+            raise PrefixError(f"`{path}` is a link that leads out of the folder", code="adopt-failed")
+        try:
+            info = path.stat()
+        except OSError as error:
+            raise _failed(path, error) from error
+    if not stat.S_ISREG(info.st_mode):
+        raise PrefixError(f"`{path}` is no file", code="adopt-failed")
+
+
+def _entry(path: Path, advance: Callable[[int], None]) -> FileEntry:
+    digest, size_bytes = hashlib.sha256(), 0
+    for data in _chunks(path):
+        digest.update(data)
+        size_bytes += len(data)
+        advance(0)
+    return FileEntry(sha256=digest.hexdigest(), size_bytes=size_bytes)
+
+
+def _copy(
+    folder: Path, files: dict[str, FileEntry], destination: Path, advance: Callable[[int], None]
+) -> dict[str, FileEntry]:
+    tree = Tree(destination, advance)
+    for relative, entry in files.items():
+        claimed = tree.claim(relative)
+        tree.write(claimed, entry.size_bytes, _chunks(folder / relative))
+        if tree.files[claimed] != entry:
+            raise ArchiveError(f"`{relative}` has changed while it was copied")
+    return tree.files
+
+
+def _chunks(path: Path) -> Iterator[bytes]:
+    """Yield a file's bytes; an error of reading names the file, and is told from one of the store's disk."""
+    chunks = file_chunks(path)
+    while True:
+        try:
+            data = next(chunks, b"")
+        except OSError as error:
+            raise _failed(path, error) from error
+        if not data:
+            return
+        yield data
+
+
+def _failed(path: str | Path, error: OSError) -> PrefixError:
+    return PrefixError(
+        f"`{path}` cannot be read: {error.strerror}",
+        hints=("close the programs that use it, and check that you may read it",),
+        code="adopt-failed",
+    )
+
+
+def _sha256_of_list(files: dict[str, FileEntry]) -> str:
+    lines = [f"{entry.sha256} {entry.size_bytes} {name}\n" for name, entry in sorted(files.items())]
+    return hashlib.sha256("".join(lines).encode("utf-8", "surrogatepass")).hexdigest()

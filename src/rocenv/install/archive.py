@@ -1,0 +1,132 @@
+"""Unpack what ZLUDA builds and library packs come as: zip and 7z, known by their first bytes."""
+
+from __future__ import annotations
+
+import errno
+import lzma
+import stat
+import struct
+import zipfile
+import zlib
+from typing import TYPE_CHECKING
+
+from rocenv.errors import ArchiveError
+from rocenv.install.tree import Tree, require_plausible
+from rocenv.install.unpack import shown
+from rocenv.install.xz import CHUNK_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from rocenv.model import FileEntry
+
+# What a file may be instead, by its first bytes.
+_OTHERS = (
+    (b"MZ", "a program"),
+    (b"Rar!", "a RAR archive"),
+    (b"\x1f\x8b", "compressed with gzip"),
+    (b"\xfd7zXZ", "compressed with xz"),
+    (b"!<arch>", "a Debian package"),
+    (b"\xd0\xcf\x11\xe0", "a Windows Installer package"),
+    (b"version https://git-lfs", "a pointer to a file that lies elsewhere (Git LFS)"),
+)
+_HTML = (b"<!doctype html", b"<html", b"<head", b"<?xml")
+# What `zipfile` and its decoders raise on damage; OSError is a seek to where nothing can be.
+_DAMAGE = (
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error,
+    EOFError, ValueError, IndexError, KeyError, OverflowError, NotImplementedError, RuntimeError,
+)  # fmt: skip
+
+
+def unpack_archive(
+    path: Path, folder: Path, advance: Callable[[int], None], *, work: Path | None = None
+) -> dict[str, FileEntry]:
+    """Unpack a zip or 7z archive into `folder`, which is empty, and return what lies in it now.
+
+    Files come out read-only, with the time stamps of the unpacking and without their modes; empty folders are
+    left out. Every name is checked before anything is written.
+
+    Args:
+        path: The archive; its name says nothing.
+        folder: Where to; nothing outside it and `work` is ever written.
+        advance: Called with the number of bytes written, as they are written.
+        work: A folder on the same disk that is not there, made where another program has to unpack, and
+            removed; by default one beside `folder`.
+
+    Raises:
+        ArchiveError: It is something else, damaged, encrypted, a bomb, or needs a program that is not there;
+            or a member's name is unsafe or stands there twice as Windows reads names, or it is a link.
+        PrefixError: A path would be longer than Windows allows.
+    """
+    tree = Tree(folder, advance)
+    with path.open("rb") as stream:
+        head = stream.read(512)
+    if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        _unpack_zip(path, tree)
+    elif head.startswith(b"7z\xbc\xaf\x27\x1c"):
+        from rocenv.install.sevenzip import unpack_7z
+
+        unpack_7z(path, tree, work or folder.with_name(f"{folder.name}.w"))
+    else:
+        raise ArchiveError(f"it is no zip or 7z archive, but {what_it_is(head)}")
+    if not tree.files:
+        raise ArchiveError("it holds no files: cut off, or made by mistake")
+    return tree.files
+
+
+def what_it_is(head: bytes) -> str:
+    """Return words for a file that is not what it was taken for, by its first bytes."""
+    if not head:
+        return "empty"
+    plain = head.removeprefix(b"\xef\xbb\xbf").lstrip().lower()
+    if plain.startswith(_HTML):
+        return "a web page: the address answers with one instead of the file"
+    for magic, words in _OTHERS:
+        if head.startswith(magic):
+            return words
+    try:
+        head[:256].decode("ascii")
+    except UnicodeDecodeError:
+        return f"something that starts with the bytes {head[:8].hex(' ')}"
+    return f"text that starts with `{shown(head[:40].decode('ascii'))}`"
+
+
+def _unpack_zip(path: Path, tree: Tree) -> None:
+    members = []
+    try:
+        archive = zipfile.ZipFile(path)
+    except _DAMAGE as error:
+        raise ArchiveError(f"damaged zip archive: {error}") from error
+    with archive:
+        for info in archive.infolist():
+            # `filename` is cut at a NUL already; this is what stands in the archive.
+            if not info.orig_filename.endswith(("/", "\\")):
+                members.append((tree.claim(info.orig_filename), info))
+            _require_readable(info)
+        require_plausible(sum(info.file_size for _, info in members), path.stat().st_size)
+        for name, info in members:
+            tree.write(name, info.file_size, _zip_chunks(archive, info))
+
+
+def _require_readable(info: zipfile.ZipInfo) -> None:
+    if info.flag_bits & 0x1:
+        raise ArchiveError(f"`{shown(info.orig_filename)}` is encrypted")
+    kind = stat.S_IFMT(info.external_attr >> 16)
+    if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
+        raise ArchiveError(f"`{shown(info.orig_filename)}` is a link or another special file")
+
+
+def _zip_chunks(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[bytes]:
+    """Yield a member's bytes; apart from the writing, whose errors are no damage of the archive."""
+    name = shown(info.orig_filename)
+    try:
+        with archive.open(info) as source:
+            while data := source.read(CHUNK_BYTES):
+                yield data
+    except _DAMAGE as error:
+        raise ArchiveError(f"`{name}` is damaged: {str(error) or type(error).__name__}") from error
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        raise ArchiveError(f"`{name}` is damaged: it lies outside the archive") from error

@@ -1,0 +1,66 @@
+r"""Windows' limit of 260 characters for a path, found out before anything is unpacked.
+
+Windows 10 can lift it for programs that say they can take it. Python does; but what an app starts in turn may
+not, so nothing here works around it with `\\?\`, which would leave files that others cannot open.
+Source: https://learn.microsoft.com/en-us/windows/win32/fileio/maximum-file-path-limitation
+"""
+
+from __future__ import annotations
+
+import sys
+import zipfile
+from typing import TYPE_CHECKING
+
+from rocenv.errors import PrefixError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+LONGEST = 259  # and the final NUL
+
+
+def require_short_paths(folder: Path, wheel: Path) -> None:
+    """Raise PrefixError where a file of a wheel would get a path that Windows does not take."""
+    if not _is_limited():
+        return
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            names = archive.namelist()
+    except zipfile.BadZipFile:
+        return  # what is to install it will say so
+    refuse_long(folder, names)
+
+
+def require_short_names(folder: Path, names: Iterable[str]) -> None:
+    """Raise PrefixError where a file below `folder` would get a path that Windows does not take."""
+    if _is_limited():
+        refuse_long(folder, names)
+
+
+def refuse_long(folder: Path, names: Iterable[str]) -> None:
+    """Raise PrefixError where `folder` and the longest of the names, put together, pass the limit."""
+    longest = max(names, key=len, default="")
+    length = len(str(folder)) + 1 + len(longest)
+    if length > LONGEST:
+        raise PrefixError(
+            f"the path of `{longest}` below `{folder}` would have {length} characters, and Windows takes "
+            f"{LONGEST}",
+            hints=(
+                "set ROCENV_HOME to a short folder: `setx ROCENV_HOME C:\\rocenv`",
+                "or let an administrator enable long paths, and sign in again",
+            ),
+            code="path-too-long",
+        )
+
+
+def _is_limited() -> bool:
+    if sys.platform == "win32":
+        import ctypes
+
+        try:
+            return not ctypes.WinDLL("ntdll").RtlAreLongPathsEnabled() & 1
+        except AttributeError:
+            return True  # from before Windows 10 1607, which knows no other way
+    else:
+        return False

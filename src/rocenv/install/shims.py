@@ -1,0 +1,130 @@
+"""Make the files that stand for those of CUDA, and take them away again, byte for byte."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import TYPE_CHECKING
+
+from rocenv.errors import PrefixError
+from rocenv.model import KEPT_ORIGINAL
+from rocenv.preload import shims_of
+from rocenv.system.files import clone_file, remove_path
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rocenv.install.prefix import Prefix
+    from rocenv.model import FileEntry, Lock
+
+
+def apply_shims(
+    prefix: Prefix, lock: Lock, files: Mapping[str, FileEntry], *, in_torch: bool = False
+) -> dict[str, FileEntry]:
+    """Make the shims of a set whose other files are in place, and return them with the originals kept.
+
+    Whatever of them is there already is made anew. A shim shares its data with the file that it is.
+
+    Args:
+        prefix: The env.
+        lock: Its set.
+        files: What it consists of without shims; see `base_files`.
+        in_torch: Replace torch's own files, which are kept, instead of lying beside the build.
+
+    Raises:
+        PrefixError: A file that a shim is, or stands for, is not in the set; or torch's own is a shim.
+    """
+    made: dict[str, FileEntry] = {}
+    builds = {entry.sha256 for path, entry in files.items() if path.startswith("zluda/")}
+    shims = shims_of(lock, in_torch=in_torch)
+    for shim in shims:
+        if shim.original:
+            _require(prefix, shim.path, files)
+            if files[shim.path].sha256 in builds:
+                raise _calls_itself(prefix, shim.path)
+            _keep(prefix, shim.path, shim.original, files[shim.path])
+            made[shim.original] = files[shim.path]
+    for shim in shims:
+        entry = made.get(shim.source) or files.get(shim.source)
+        if entry is None:
+            raise _absent(prefix, shim.source)
+        (prefix.path / shim.path).parent.mkdir(parents=True, exist_ok=True)
+        remove_path(prefix.path / shim.path)
+        clone_file(prefix.path / shim.source, prefix.path / shim.path)
+        made[shim.path] = entry
+        if _is_original(shim.path) and entry.sha256 in builds:
+            raise _calls_itself(prefix, shim.path)
+    return made
+
+
+def undo_shims(prefix: Prefix, lock: Lock) -> None:
+    """Give torch those of its own files back that are kept; byte for byte, since they are the same files."""
+    for shim in shims_of(lock, in_torch=True):
+        if shim.original and (prefix.path / shim.original).exists():
+            remove_path(prefix.path / shim.path)
+            os.replace(prefix.path / shim.original, prefix.path / shim.path)
+
+
+def _keep(prefix: Prefix, path: str, original: str, entry: FileEntry) -> None:
+    """Move torch's own file to where it is kept, unless it is there from before."""
+    kept = prefix.path / original
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    if kept.exists() and _sha256(prefix, original) == entry.sha256:
+        return
+    if _sha256(prefix, path) != entry.sha256:
+        raise PrefixError(
+            f"`{path}` of env `{prefix.name}` is not the file that came with torch, so it cannot be kept",
+            hints=(f"rocenv repair {prefix.name}",),
+            code="shim-original",
+        )
+    remove_path(kept)
+    os.replace(prefix.path / path, kept)
+
+
+def base_files(lock: Lock, files: Mapping[str, FileEntry]) -> dict[str, FileEntry]:
+    """Return the files of an env as they are without shims, from a list of those that it has with them."""
+    base = dict(files)
+    for in_torch in (False, True):
+        for shim in shims_of(lock, in_torch=in_torch):
+            if not in_torch:
+                base.pop(shim.path, None)
+            elif shim.original in base:
+                base[shim.path] = base.pop(shim.original)
+    return base
+
+
+def _require(prefix: Prefix, path: str, files: Mapping[str, FileEntry]) -> None:
+    if path not in files:
+        raise _absent(prefix, path)
+
+
+def _is_original(path: str) -> bool:
+    return path.rpartition("/")[2] == KEPT_ORIGINAL
+
+
+def _calls_itself(prefix: Prefix, path: str) -> PrefixError:
+    return PrefixError(
+        f"what should be torch's own file in env `{prefix.name}`, for `{path}`, is one of ZLUDA's: it would "
+        "call itself",
+        hints=(f"put torch's files back: `rocenv repair {prefix.name}`",),
+        code="shim-original",
+    )
+
+
+def _absent(prefix: Prefix, path: str) -> PrefixError:
+    return PrefixError(
+        f"env `{prefix.name}` cannot have its shims: `{path}` is in no part of the set",
+        hints=("another build may hold it: `rocenv matrix --zluda '*'`",),
+        code="shim-missing",
+    )
+
+
+def _sha256(prefix: Prefix, path: str) -> str:
+    try:
+        with (prefix.path / path).open("rb") as stream:
+            digest = hashlib.sha256()
+            while data := stream.read(1 << 20):
+                digest.update(data)
+    except FileNotFoundError:
+        return ""
+    return digest.hexdigest()

@@ -1,0 +1,137 @@
+"""The log of one start: what was started with what, everything that it printed, and how it ended."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import os
+import platform
+import re
+import subprocess
+from typing import TYPE_CHECKING
+
+from rocenv import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+    from typing import BinaryIO
+
+    from rocenv.host import Host
+    from rocenv.launch.start import Start
+
+FOLDER = "logs"
+KEPT = 20  # logs of an env
+# `--gradio-auth me:secret`, `--api-key=secret`: such a value is nobody's business in a log that gets posted.
+_SECRET = re.compile(r"-.*(auth|token|password|passwd|secret|api[-_]?key)", re.IGNORECASE)
+_ALLOWED = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+class Log:
+    """A log file that is being written.
+
+    What cannot be written is dropped, and the reason told once: a full disk must not end the app.
+    """
+
+    def __init__(self, path: Path, file: BinaryIO, tell: Callable[[str], None]) -> None:
+        self.path = path
+        self._file: BinaryIO | None = file
+        self._tell = tell
+
+    def write(self, data: bytes) -> None:
+        """Add bytes as they are; what a crash of this process must not lose is on the disk then."""
+        if self._file is None:
+            return
+        try:
+            self._file.write(data)
+            self._file.flush()
+        except OSError as error:
+            self._tell(f"the log ends here: `{self.path}`: {error.strerror}")
+            self.close()
+
+    def say(self, lines: Sequence[str]) -> None:
+        """Add lines of rocenv's own, marked as such."""
+        self.write("".join(f"# {line}\n" for line in lines).encode("utf-8", "replace"))
+
+    def close(self) -> None:
+        """Close the file."""
+        file, self._file = self._file, None
+        if file is not None:
+            with contextlib.suppress(OSError):
+                file.close()
+
+
+def open_log(start: Start, tell: Callable[[str], None]) -> Log | None:
+    """Make the log of a start and let go of the oldest; None, and the reason told, where none can be made."""
+    folder = start.prefix.path / FOLDER
+    when = datetime.datetime.now().astimezone().strftime("%Y-%m-%dT%H%M%S")
+    stem = f"{when}-{_ALLOWED.sub('-', start.launcher.key)}"
+    try:
+        folder.mkdir(exist_ok=True)
+        path, file = _fresh(folder, stem)
+    except OSError as error:
+        tell(f"no log is kept: `{folder}`: {error.strerror}")
+        return None
+    _drop_oldest(folder)
+    return Log(path, file, tell)
+
+
+def _fresh(folder: Path, stem: str) -> tuple[Path, BinaryIO]:
+    for number in range(1, 100):
+        path = folder / (f"{stem}.log" if number == 1 else f"{stem}-{number}.log")
+        with contextlib.suppress(FileExistsError):
+            return path, path.open("xb")
+    raise FileExistsError(17, "too many logs of one second", str(folder))
+
+
+def _drop_oldest(folder: Path) -> None:
+    logs = sorted(folder.glob("????-??-??T??????-*.log"), key=lambda path: path.stat().st_mtime)
+    for path in logs[:-KEPT]:
+        with contextlib.suppress(OSError):  # open in a program on Windows: next time
+            path.unlink()
+            path.with_suffix(".trace").unlink(missing_ok=True)
+
+
+def head(start: Start, host: Host, level: str) -> Iterator[str]:
+    """Yield what somebody needs who reads the log of another's machine.
+
+    Of the environment only what the env changes is told, never what the user has in it.
+    """
+    lock = start.record.lock
+    yield f"rocenv {__version__}, {platform.platform()}"
+    yield f"env {start.prefix.name}, in {start.prefix.path}, verified: {level or 'never'}"
+    yield f"set for {lock.code_target} on {lock.platform}"
+    for part in lock.components:
+        names = ", ".join(artifact.name for artifact in part.artifacts) if part.kind != "rocm" else ""
+        python = f", Python {part.python}" if part.python else ""
+        yield f"  {part.kind} {part.version} from {part.channel}{python}" + (
+            f" ({names[:200]})" if names else ""
+        )
+    driver = host.driver
+    yield f"driver {driver.release or driver.display or driver.amdgpu or driver.kernel or 'not known'}"
+    for gpu in host.gpus:
+        chosen = " (used)" if gpu.index == host.selected else ""
+        yield f"GPU {gpu.index}: {gpu.target or 'target not known'} {gpu.name}{chosen}"
+    if not host.gpus:
+        yield f"GPU: {host.why}"
+    yield f"app {start.launcher.key} ({start.launcher.title}) in {start.folder}"
+    yield f"command {subprocess.list2cmdline(_without_secrets(start.words))}"
+    for change in start.changes:
+        value = f"{change.value}{os.pathsep}…" if change.action == "prepend" else change.value
+        yield f"  unset {change.name}" if change.action == "unset" else f"  {change.name}={value}"
+
+
+def _without_secrets(words: Sequence[str]) -> list[str]:
+    shown: list[str] = []
+    hide = False
+    for word in words:
+        option, equals, _ = word.partition("=")
+        is_secret = _SECRET.fullmatch(option) is not None
+        if hide and not word.startswith("-"):
+            shown.append("***")
+        elif is_secret and equals:
+            shown.append(f"{option}=***")
+        else:
+            shown.append(word)
+        hide = is_secret and not equals
+    return shown

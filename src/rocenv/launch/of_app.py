@@ -1,0 +1,137 @@
+"""Checks of an app: would it take the env's Python and ZLUDA, and leave them whole."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rocenv.launch.view import Concern
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rocenv.launch.view import View
+
+
+def app_there(view: View) -> Iterator[Concern]:
+    """The app's file that is started."""
+    start = view.start
+    usual = start.launcher.command
+    if len(usual) > 1 and usual[1] in start.words and not Path(usual[1]).exists():
+        yield Concern(
+            code="app-missing",
+            severity="error",
+            text=f"`{usual[1]}` of {start.launcher.title} is not in `{Path.cwd()}`",
+            remedy=f"cd to the folder of {start.launcher.title}, and launch it there",
+        )
+
+
+def own_zluda(view: View) -> Iterator[Concern]:
+    """A ZLUDA that the app has put into its own folder."""
+    start, launcher = view.start, view.start.launcher
+    if start.zluda is None:
+        return
+    for name in launcher.own_zluda:
+        if not (start.folder / name).is_dir():
+            continue
+        variable = launcher.zluda_variable
+        if variable and _same(start.environ.get(variable, ""), start.zluda):
+            yield Concern(
+                code="own-zluda",
+                severity="note",
+                text=f"`{start.folder / name}`, the app's own, is not used: {variable} names the env's",
+            )
+            continue
+        yield Concern(
+            code="own-zluda",
+            severity="error",
+            text=f"{launcher.title} would take the ZLUDA in `{start.folder / name}` instead of the env's",
+            remedy=f"rename that folder, for example to `{name}.old`",
+        )
+
+
+def deleted_zluda(view: View) -> Iterator[Concern]:
+    """What makes an app delete the folder that its variable names, which is the env's."""
+    start, launcher = view.start, view.start.launcher
+    if start.zluda is None or not _same(start.environ.get(launcher.zluda_variable, ""), start.zluda):
+        return
+    for name in launcher.deletes_zluda:
+        if name.startswith("-") and name in start.given():
+            yield Concern(
+                code="deletes-zluda",
+                severity="error",
+                text=f"with `{name}` {launcher.title} deletes the env's ZLUDA and fetches another",
+                remedy=f"leave `{name}` out; `rocenv repair {view.env}` puts the env's own files back",
+            )
+        elif not name.startswith("-") and (start.zluda / name).exists():
+            yield Concern(
+                code="deletes-zluda",
+                severity="error",
+                text=f"{launcher.title} deletes a ZLUDA with `{name}`, as an old one, and fetches another",
+                remedy=view.another(_build_without(name, view)) or "another version of the app",
+            )
+
+
+def _build_without(file: str, view: View) -> str:
+    """Return the build that apps take today, if a file is not in it."""
+    return next((row.version for row in view.matrix.zluda if row.preferred and file not in row.files), "")
+
+
+def own_python(view: View) -> Iterator[Concern]:
+    """Programs that start the app's own Python instead of the env's."""
+    start, launcher = view.start, view.start.launcher
+    inner = [start.folder / name for name in launcher.own_python]
+    for word in start.words[:2]:
+        path = Path(os.path.abspath(word))
+        if any(folder in path.parents for folder in inner):
+            yield Concern(
+                code="own-python",
+                severity="error",
+                text=f"`{word}` is the app's own Python, with its own torch, and not the env's",
+                remedy=_plainly(view),
+            )
+    for name in set(start.programs()) & set(launcher.bypasses):
+        yield Concern(
+            code="own-python",
+            severity="error",
+            text=f"`{name}` starts the Python and the ZLUDA in the app's own folder, whatever is set outside",
+            remedy=_plainly(view),
+        )
+
+
+def own_settings(view: View) -> Iterator[Concern]:
+    """Programs that set the app's arguments themselves."""
+    start, launcher = view.start, view.start.launcher
+    for name in set(start.programs()) & {each.lower() for each in launcher.settings}:
+        path = start.folder / name
+        text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+        for argument in launcher.zluda_arguments if start.zluda else ():
+            if argument not in text.replace('"', " ").replace("=", " ").split():
+                yield Concern(
+                    code="argument-missing",
+                    severity="warning",
+                    text=f"`{name}` passes no arguments on, and `{argument}` is not among those that it sets",
+                    remedy=f"add it to COMMANDLINE_ARGS there, or start without that file: {_plainly(view)}",
+                )
+
+
+def right_way_of_shims(view: View) -> Iterator[Concern]:
+    """Shims before torch, or in the place of its files, as the app needs them."""
+    start = view.start
+    wanted, in_torch = start.launcher.shims, start.record.shims_in_torch
+    if start.zluda is None or wanted == "any" or in_torch == (wanted == "torch"):
+        return
+    title = start.launcher.title
+    away = f"{title} loads CUDA from torch's folder, and in this env ZLUDA does not lie there"
+    there = f"{title} loads ZLUDA itself, and in this env it lies in the place of torch's own files too"
+    yield Concern(code="shims-elsewhere", severity="warning", text=there if in_torch else away)
+
+
+def _plainly(view: View) -> str:
+    launcher = view.start.launcher
+    return f"rocenv launch {view.env} --app {launcher.key}" if launcher.command else "the env's own Python"
+
+
+def _same(text: str, path: Path) -> bool:
+    return bool(text) and os.path.normcase(os.path.abspath(text)) == os.path.normcase(os.path.abspath(path))

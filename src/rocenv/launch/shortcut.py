@@ -1,0 +1,63 @@
+"""A file that a double-click on Windows starts an app by."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from rocenv.errors import RocenvError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+MARK = "rem made by rocenv launch --write-shortcut"
+_PLAIN = re.compile(r"[A-Za-z0-9_\-./\\:+@]+")
+
+
+def shortcut_text(command: Sequence[str], folder: str, variables: Mapping[str, str]) -> bytes:
+    """Return a batch file that runs a command in a folder, and waits for a key where it ended badly.
+
+    Words that are not ASCII are read as UTF-8, whatever the console's code page, which is put back.
+
+    Args:
+        command: What is run.
+        folder: Where.
+        variables: Set before, for this file alone.
+
+    Raises:
+        RocenvError: A word holds what no batch file can carry: a quotation mark or a line end.
+    """
+    words = [*command, folder, *variables.values()]
+    lines = ["@echo off", MARK, "setlocal disabledelayedexpansion"]
+    foreign = any(not word.isascii() for word in words)
+    if foreign:
+        # "Active code page: 850"; what stands before the colon is translated
+        lines += ['for /f "tokens=2 delims=:." %%p in (\'chcp\') do set "_CODE_PAGE=%%p"', "chcp 65001 >nul"]
+    lines += [f'set "{name}={_inner(value)}"' for name, value in variables.items()]
+    lines.append(f'cd /d "{_inner(folder)}"')
+    lines.append(" ".join(map(_word, command)))
+    lines.append('set "_ENDED=%errorlevel%"')
+    if foreign:
+        lines.append("chcp %_CODE_PAGE% >nul")
+    lines += ['if not "%_ENDED%"=="0" pause', "exit /b %_ENDED%"]
+    return "".join(f"{line}\r\n" for line in lines).encode()
+
+
+def _word(word: str) -> str:
+    if _PLAIN.fullmatch(word):
+        return word
+    # A backslash before the closing quotation mark would make it part of the word.
+    # Source: the rules of CommandLineToArgvW
+    ending = "\\" * (len(word) - len(word.rstrip("\\")))
+    return f'"{_inner(word)}{ending}"'
+
+
+def _inner(word: str) -> str:
+    bad = next((char for char in word if char == '"' or not char.isprintable()), "")
+    if bad:
+        raise RocenvError(
+            f"no batch file can carry {bad!r}, which is in `{word.encode('unicode_escape').decode()}`",
+            hints=("give the app such arguments in its own settings",),
+            code="shortcut",
+        )
+    return word.replace("%", "%%")

@@ -1,0 +1,62 @@
+"""What the checks before a start look at, and what they find."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from rocenv.model import Machine
+from rocenv.resolve.known import remedy_command
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rocenv.host import Host
+    from rocenv.launch.start import Start
+    from rocenv.matrix.rows import Matrix
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Concern:
+    """Something that a check found."""
+
+    code: str
+    severity: Literal["error", "warning", "note"]
+    text: str  # one sentence
+    remedy: str = ""  # a command, or what to do
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """What the checks look at."""
+
+    start: Start
+    host: Host
+    matrix: Matrix
+
+    @property
+    def env(self) -> str:
+        """The env's name, as a command has it."""
+        return shlex.quote(self.start.prefix.name)
+
+    @property
+    def machine(self) -> Machine:
+        """What another set would have to live with."""
+        return Machine(platform=self.host.platform, driver=self.host.driver.release)
+
+    def another(self, zluda: str = "") -> str:
+        """Return the command that makes a better env beside this one; "" where there is none."""
+        lock = self.start.record.lock
+        return remedy_command(
+            lock, self.matrix, self.machine, name=free_name(self.start.prefix.path), zluda=zluda
+        )
+
+
+def free_name(path: Path) -> str:
+    """Return a name for another env beside one: `sd2` for `sd`."""
+    number = 2
+    while os.path.lexists(path.with_name(f"{path.name}{number}")):
+        number += 1
+    return f"{path.name}{number}"

@@ -1,0 +1,90 @@
+"""What a set with ZLUDA loads before torch, and which of its files stand for which of CUDA: pure.
+
+Every path is below the prefix and uses `/`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rocenv.model import KEPT_ORIGINAL
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from rocenv.model import Component, Lock
+
+SITE_PACKAGES = "venv/Lib/site-packages"
+TORCH_LIB = f"{SITE_PACKAGES}/torch/lib"
+ORIGINALS = ".rocenv/originals"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shim:
+    """A file under the name of one of CUDA."""
+
+    path: str
+    source: str  # the file that it is
+    stands_for: str  # what programs load, by name
+    original: str = ""  # where torch's own file is kept, of which it took the place; "" = of none
+
+
+def zluda_of(lock: Lock) -> Component | None:
+    """Return the ZLUDA part of a set, None where it has none or nobody knows how to put it before torch."""
+    return next((part for part in lock.components if part.kind == "zluda" and part.shims is not None), None)
+
+
+def shims_of(lock: Lock, *, in_torch: bool) -> tuple[Shim, ...]:
+    """Return the shims of a set, in the order in which they are made; empty without ZLUDA.
+
+    The file of torch that the build still calls comes first: it is to be had before one takes its place.
+    """
+    build = zluda_of(lock)
+    if build is None or build.shims is None:
+        return ()
+    has_torch = any(part.kind == "torch" for part in lock.components)
+    found = []
+    name = build.shims.original
+    if name and has_torch:
+        source = f"{ORIGINALS}/{name}" if in_torch else f"{TORCH_LIB}/{name}"
+        found.append(Shim(path=f"{build.into}/{KEPT_ORIGINAL}", source=source, stands_for=name))
+    for file in build.shims.files:
+        source = f"{build.into}/{file.file}"
+        if in_torch:
+            kept = f"{ORIGINALS}/{file.stands_for}"
+            path = f"{TORCH_LIB}/{file.stands_for}"
+            found.append(Shim(path=path, source=source, stands_for=file.stands_for, original=kept))
+        elif file.file != file.stands_for:
+            path = f"{build.into}/{file.stands_for}"
+            found.append(Shim(path=path, source=source, stands_for=file.stands_for))
+    return tuple(found)
+
+
+def folders_of(lock: Lock) -> tuple[str, ...]:
+    """Return the folders in which the libraries of a set with ZLUDA find each other."""
+    build = zluda_of(lock)
+    rocm = next((part.layout for part in lock.components if part.kind == "rocm" and part.layout), None)
+    if build is None or rocm is None:
+        return ()
+    return (f"rocm/{rocm.bin}", build.into)
+
+
+def preload(lock: Lock, files: Collection[str], *, in_torch: bool) -> tuple[str, ...]:
+    """Return what is loaded before torch, in order.
+
+    The HIP runtime comes first, so that the one of the display driver does not, where the SDK holds one; then
+    the driver API, then what stands behind the shims, then those.
+    """
+    build, folders = zluda_of(lock), folders_of(lock)
+    if build is None or build.shims is None or not folders:
+        return ()
+    shims = build.shims
+    runtime = [path for name in shims.runtime if (path := f"{folders[0]}/{name}") in files]
+    place = TORCH_LIB if in_torch else build.into
+    return (
+        *runtime,
+        *(f"{build.into}/{name}" for name in shims.driver),
+        *(f"{folders[0]}/{name}" for name in shims.behind),
+        *(f"{place}/{file.stands_for}" for file in shims.files),
+    )

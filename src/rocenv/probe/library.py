@@ -1,0 +1,148 @@
+"""Vendor libraries by ctypes: loading them, and calls that cannot fail unseen.
+
+Only the child process of a rung imports this.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from rocenv.probe.wire import CALLING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+SUCCESS = 0
+# LOAD_WITH_ALTERED_SEARCH_PATH, as the env's own start-up file loads them before torch: what a library needs
+# is looked for among those that are loaded already, beside it, in System32, and in PATH, which begins with
+# the env's folders. ctypes' own choice leaves PATH out, and with it nvcuda.dll did not load where HIP lay in
+# PATH alone; `winmode=0`, the cure there, leaves out the library's own folder. What comes from the wrong
+# place all the same is found afterwards, in the list of what is loaded.
+# Source: vladmandic/sdnext#4259; patientx/ComfyUI-Zluda#401;
+# https://learn.microsoft.com/en-us/windows/win32/api/libloaderapi/nf-libloaderapi-loadlibraryexw
+_WINMODE = 0x00000008
+_ACCESS_VIOLATION = 0xC0000005
+_ERROR_NOACCESS = 998  # what LoadLibrary answers where the library's own start crashed
+# How ctypes on Windows tells of a fault that it caught.
+# OSError: exception: access violation reading 0x0000000000000000
+_CAUGHT = re.compile(r"exception: (.*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """What is called in a library.
+
+    Attributes:
+        prototypes: name -> argument types; all of these functions answer with a status, 0 = success.
+        status_name: Answers with the library's own name for a status, "" if it has none.
+    """
+
+    prototypes: Mapping[str, list[Any]]
+    status_name: Callable[[Library, int], str] = lambda _library, _status: ""
+
+
+class CallError(Exception):
+    """A vendor library answered a call with an error."""
+
+    def __init__(self, call: str, number: int, name: str) -> None:
+        super().__init__(f"{call} answered {number} {name}".rstrip())
+        self.call = call
+        self.number = number
+        self.name = name
+
+
+class Library:
+    """A loaded vendor library.
+
+    Attributes:
+        standin: It is the test equipment of `shims/standin`.
+
+    Raises:
+        OSError: It does not load.
+    """
+
+    def __init__(self, path: str, interface: Interface) -> None:
+        self.path = path
+        self.interface = interface
+        trace(f"dlopen {path}")
+        try:
+            # RTLD_NOW | RTLD_LOCAL; `winmode` is heeded on Windows only, and asks for a path with `\`.
+            self._library = ctypes.CDLL(os.path.normpath(path), winmode=_WINMODE)
+        except OSError as error:
+            if getattr(error, "winerror", None) == _ERROR_NOACCESS:
+                _die(_ACCESS_VIOLATION, error)
+            raise
+        self.standin = self.has("rocenv_standin")
+
+    def has(self, name: str) -> bool:
+        """Tell whether the library exports a function."""
+        return hasattr(self._library, name)
+
+    def function(self, name: str, result: Any, *arguments: Any) -> Any:
+        """Return an exported function with this type of result and these of arguments."""
+        function = self._library[name]
+        function.restype, function.argtypes = result, list(arguments)
+        return function
+
+    def status_of(self, name: str, *arguments: Any) -> int:
+        """Call a function of the interface and return the status that it answers with."""
+        if not self.has(name):
+            raise CallError(name, -1, f"(not exported by {self.path})")
+        function = self.function(name, ctypes.c_int, *self.interface.prototypes[name])
+        trace(name)
+        try:
+            status: int = function(*arguments)
+        except OSError as error:
+            # ctypes on Windows catches faults of the callee; what that leaves behind is good for nothing.
+            _die(_fault_code(error), error)
+        return status
+
+    def call(self, name: str, *arguments: Any) -> None:
+        """Call a function of the interface; raise CallError unless it succeeds."""
+        self.check(name, self.status_of(name, *arguments))
+
+    def check(self, name: str, status: int) -> None:
+        """Raise CallError, with the library's own name for it, unless `status` is success."""
+        if status != SUCCESS:
+            raise CallError(name, status, self.status_name(status))
+
+    def status_name(self, status: int) -> str:
+        """Return the library's own name for a status, "" if it has none."""
+        return self.interface.status_name(self, status)
+
+
+def named_by(function: str) -> Callable[[Library, int], str]:
+    """Return the namer for libraries that have a `const char* FUNCTION(status)`."""
+
+    def status_name(library: Library, status: int) -> str:
+        if not library.has(function):
+            return ""
+        name: bytes | None = library.function(function, ctypes.c_char_p, ctypes.c_int)(status)
+        return (name or b"").decode("utf-8", "replace")
+
+    return status_name
+
+
+def trace(call: str) -> None:
+    """Write the name of a call to stderr before it is made: the last one is where a crash happened."""
+    sys.stderr.write(f"{CALLING}{call}\n")
+    sys.stderr.flush()
+
+
+def _fault_code(error: OSError) -> int:
+    code = getattr(error, "winerror", None)
+    if isinstance(code, int):
+        return code & 0xFFFFFFFF
+    return _ACCESS_VIOLATION if _CAUGHT.search(str(error)) else 1
+
+
+def _die(code: int, error: OSError) -> NoReturn:
+    """End as the process would have without ctypes."""
+    sys.stderr.write(f"{error}\n")
+    sys.stderr.flush()
+    os._exit(code - (1 << 32) if code >= 1 << 31 else code)

@@ -1,0 +1,133 @@
+"""What the ladder needs to know about an env and this machine, drawn from the env's record."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from rocenv.activate.changes import apply, expand
+from rocenv.activate.loader import loader_argv
+from rocenv.install.prefix import library_folders
+from rocenv.preload import folders_of, preload, zluda_of
+from rocenv.probe.ladder import Probe
+from rocenv.probe.wire import Task
+from rocenv.system import WINDOWS
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from pathlib import Path
+
+    from rocenv.install.prefix import Prefix
+    from rocenv.matrix.rows import CLibrary
+    from rocenv.model import Lock, Record
+
+
+def probe_of(
+    prefix: Prefix, record: Record, c_library: CLibrary, *, target: str, work_dir: Path, timeout_s: float
+) -> Probe:
+    """Return what is asked of an env.
+
+    Args:
+        prefix: A complete env.
+        record: Its record.
+        c_library: Which libraries are the machine's where the set has no C library of its own.
+        target: What its code has to be for.
+        work_dir: Where the children leave what they make.
+        timeout_s: For each rung.
+    """
+    files = prefix.files(record)
+    lock = record.lock
+    environ = env_environ(prefix, record, os.environ)
+    return Probe(
+        task=Task(
+            target=target,
+            prefix=str(prefix.path),
+            libraries=_zluda_libraries(prefix, record, files) or _libraries(prefix, lock, files),
+            work_dir=str(work_dir),
+            expected={
+                role: version
+                for part in lock.components
+                if part.layout is not None
+                for role, version in part.layout.runtime.items()
+            },
+            runtime="cuda" if zluda_of(lock) else "hip",
+            preload=tuple(
+                _native(prefix, path) for path in preload(lock, files, in_torch=record.shims_in_torch)
+            ),
+            search=tuple(_native(prefix, path) for path in folders_of(lock)),
+            known=tuple(sorted(_names(files))),
+            allowed_outside=() if record.loader else c_library.files,
+            system_dirs=_system_dirs(),
+            seed=int.from_bytes(os.urandom(4), "big"),
+        ),
+        python=child_python(prefix, record, environ),
+        environ=environ,
+        timeout_s=timeout_s,
+        torch_python=(str(prefix.venv_python),) if _has_torch(lock) else (),
+    )
+
+
+def env_environ(prefix: Prefix, record: Record, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment that programs of an env run in."""
+    return apply(expand(record.lock.environment, str(prefix.path)), environ, record.lock.platform)
+
+
+def child_python(prefix: Prefix, record: Record, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the start of a command line that runs rocenv's own Python as `rocenv run` runs programs."""
+    if not record.loader:
+        return (sys.executable,)
+    folders = library_folders(prefix, record.lock)
+    loader = prefix.path / record.loader
+    return tuple(loader_argv([sys.executable], environ, loader=loader, library_dirs=folders))
+
+
+def _has_torch(lock: Lock) -> bool:
+    return any(component.kind == "torch" for component in lock.components)
+
+
+def _native(prefix: Prefix, path: str) -> str:
+    return str(prefix.path.joinpath(*path.split("/")))
+
+
+def _names(files: Collection[str]) -> set[str]:
+    """Return the names of the libraries that an env holds."""
+    mark = ".dll" if WINDOWS else ".so"
+    return {
+        path.rpartition("/")[2]
+        for path in files
+        if path.startswith(("rocm/", "zluda/")) and mark in path.lower()
+    }
+
+
+def _libraries(prefix: Prefix, lock: Lock, files: Collection[str]) -> dict[str, str]:
+    """Return role -> absolute path; the place where it should be if the env does not hold it."""
+    found = {}
+    folders = [folder.relative_to(prefix.path).as_posix() for folder in library_folders(prefix, lock)]
+    for component in lock.components:
+        for role, name in (component.layout.libraries if component.layout else {}).items():
+            there = (f"{folder}/{name}" for folder in folders if f"{folder}/{name}" in files)
+            found[role] = _native(prefix, next(there, f"{folders[0]}/{name}"))
+    return found
+
+
+def _zluda_libraries(prefix: Prefix, record: Record, files: Collection[str]) -> dict[str, str]:
+    """Return the roles that are called where ZLUDA stands for CUDA, by their paths; empty without ZLUDA."""
+    build = zluda_of(record.lock)
+    if build is None or build.layout is None or build.shims is None:
+        return {}
+    loaded = {
+        path.rpartition("/")[2]: path for path in preload(record.lock, files, in_torch=record.shims_in_torch)
+    }
+    names = dict(build.layout.libraries)
+    found = {role: _native(prefix, loaded[name]) for role, name in names.items()}
+    for name in build.shims.runtime[:1]:
+        # Where the SDK holds none, the display driver's is used.
+        own = _native(prefix, loaded[name]) if name in loaded else ""
+        found["hip"] = own or os.path.join(_system_dirs()[0], "System32", name)
+    return found
+
+
+def _system_dirs() -> tuple[str, ...]:
+    """Return the folders whose libraries are the machine's."""
+    return (os.environ.get("SYSTEMROOT", r"C:\Windows"),) if WINDOWS else ()

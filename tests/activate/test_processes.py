@@ -1,0 +1,98 @@
+"""Starting programs: what their exit codes are called, and who gets the interrupt."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rocenv.errors import RocenvError
+from rocenv.system.command_lines import command_line, find_windows_program
+from rocenv.system.exit_codes import describe_exit, is_crash
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CODES = [
+    (0xC0000005, "0xC0000005 (access violation)", True),
+    (3221225477, "0xC0000005 (access violation)", True),
+    (-1073741819, "0xC0000005 (access violation)", True),
+    (0xC0000135, "0xC0000135 (a DLL was not found)", True),
+    (0xC0000409, "0xC0000409 (stack buffer overrun, or abort)", True),
+    (0xC000001D, "0xC000001D (illegal instruction)", True),
+    (0xC000013A, "0xC000013A (ended by Ctrl-C)", False),
+    (0xC0DE0001, "0xC0DE0001", True),
+    (0x40010004, "0x40010004 (ended by a debugger or at log-off)", False),
+    (0xFFFFFFFF, "exit code -1", False),
+    (-signal.SIGSEGV, "SIGSEGV", True),
+    (-200, "signal 200", True),
+    (3, "exit code 3", False),
+    (0, "exit code 0", False),
+]
+
+
+@pytest.mark.parametrize(("code", "name", "crash"), CODES)
+def test_exit_codes_have_names(code: int, name: str, crash: bool) -> None:
+    assert (describe_exit(code), is_crash(code)) == (name, crash)
+
+
+PARENT = """
+import os, sys
+from rocenv.system.processes import run_child
+child = "import signal, sys, time;"
+if sys.argv[1] == "caught":
+    child += "signal.signal(2, lambda *_: sys.exit(7));"
+child += "print('ready', flush=True); time.sleep(20)"
+code = run_child([sys.executable, "-c", child], os.environ)
+print("ended", code, flush=True)
+os.kill(os.getpid(), 2)
+"""
+
+
+@pytest.mark.parametrize(("kind", "code"), [("caught", 7), ("default", -signal.SIGINT)])
+def test_an_interrupt_goes_to_the_child_and_its_code_comes_back(kind: str, code: int) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT, kind],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as parent:
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == "ready\n"
+        time.sleep(0.2)
+        os.killpg(parent.pid, signal.SIGINT)
+        assert parent.stdout.readline() == f"ended {code}\n"
+        assert parent.wait(10) == -signal.SIGINT  # afterwards it can be interrupted again
+
+
+def test_a_program_is_found_by_the_path_and_the_extensions_of_its_environment(tmp_path: Path) -> None:
+    for name in ("a/tool.cmd", "a/tool.exe", "b/tool.com", "b/plain", "b/dotted.name.exe", "b/x.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    a, b = str(tmp_path / "a"), str(tmp_path / "b")
+    environ = {"Path": f'"{a}";;{b};', "PathExt": ".com;.exe;.cmd"}
+    assert find_windows_program("tool", environ) == f"{a}/tool.exe"
+    assert find_windows_program("tool.cmd", environ) == f"{a}/tool.cmd"
+    assert find_windows_program("dotted.name", environ) == f"{b}/dotted.name.exe"
+    assert find_windows_program(f"{b}/tool", environ) == f"{b}/tool.com"
+    assert find_windows_program("plain", environ) is None
+    assert find_windows_program("x.py", environ) is None
+
+
+def test_a_batch_file_cannot_be_made_to_run_its_arguments() -> None:
+    environ = {"ComSpec": r"C:\Windows\System32\cmd.exe"}
+    line = command_line([r"C:\a & b\x.BAT", "plain", "a&b", 'q"&calc', "%PATH%", "", "end\\"], environ)
+    assert line == (
+        r"C:\Windows\System32\cmd.exe /e:on /v:off /d /s /c "
+        r'""C:\a & b\x.BAT" plain "a&b" "q""&calc" "%%cd:~,%PATH%%cd:~,%" "" "end\\""'
+    )
+    assert command_line([r"C:\x.exe", "%PATH%"], environ) == r"C:\x.exe %PATH%"
+    for broken in ("a\nb", "a\rb", "a\0b"):
+        with pytest.raises(RocenvError):
+            command_line(["x.cmd", broken], environ)

@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rocenv.errors import PrefixError
+from rocenv.install import store
+from rocenv.install.adopt import adopt
+from tests.users import unprivileged
+
+if TYPE_CHECKING:
+    from rocenv.model import Artifact
+    from tests.install.conftest import Cellar
+
+FILES = {"bin/amdhip64.dll": b"hip" * 5000, "bin/rocblas/library/a.dat": b"kernels", "include/empty.h": b""}
+
+
+@pytest.fixture
+def sdk(tmp_path: Path) -> Path:
+    folder = tmp_path / "Program Files" / "AMD" / "ROCm" / "5.7"
+    for name, content in FILES.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    return folder
+
+
+def take(cellar: Cellar, folder: Path, copied: list[int] | None = None) -> Artifact:
+    advance = (lambda _size: None) if copied is None else copied.append
+    return adopt(cellar.home, folder, name="HIP-SDK", version="5.7.1", advance=advance)
+
+
+def state(folder: Path) -> dict[str, tuple[int, int, int, bytes]]:
+    found = {}
+    for path in folder.rglob("*"):
+        info = path.lstat()
+        content = path.read_bytes() if stat.S_ISREG(info.st_mode) else b""
+        found[str(path)] = (info.st_mode, info.st_nlink, info.st_mtime_ns, content)
+    return found
+
+
+def test_it_is_copied_and_stays_as_it_was(cellar: Cellar, sdk: Path) -> None:
+    before = state(sdk)
+    copied: list[int] = []
+    artifact = take(cellar, sdk, copied)
+    assert (artifact.kind, artifact.path) == ("folder", str(sdk))
+    assert artifact.size_bytes == sum(copied) == sum(map(len, FILES.values()))
+    manifest = store.manifest_of(cellar.home, artifact)
+    assert {name: entry.sha256 for name, entry in manifest.items()} == {
+        name: hashlib.sha256(content).hexdigest() for name, content in FILES.items()
+    }
+    tree = store.tree_of(cellar.home, artifact)
+    for name, content in FILES.items():
+        assert (tree / name).read_bytes() == content
+        assert (tree / name).stat().st_nlink == 1, "no link to what is the machine's"
+        assert stat.S_IMODE((tree / name).stat().st_mode) == 0o444
+    assert state(sdk) == before
+
+
+def test_the_same_files_a_second_time_are_not_copied(cellar: Cellar, sdk: Path, tmp_path: Path) -> None:
+    first = take(cellar, sdk)
+    copied: list[int] = []
+    assert take(cellar, sdk, copied) == first
+    assert sum(copied) == 0
+    elsewhere = tmp_path / "elsewhere"
+    shutil.copytree(sdk, elsewhere)
+    again = take(cellar, elsewhere, copied)
+    assert (again.sha256, again.path) == (first.sha256, str(elsewhere))
+    assert sum(copied) == 0
+
+
+@pytest.mark.parametrize("change", ["content", "name", "more", "less"])
+def test_any_difference_makes_it_another(cellar: Cellar, sdk: Path, change: str) -> None:
+    first = take(cellar, sdk)
+    path = sdk / "bin" / "amdhip64.dll"
+    if change == "content":
+        path.write_bytes(b"HIP" * 5000)
+    elif change == "name":
+        path.rename(path.with_name("amdhip65.dll"))
+    elif change == "more":
+        path.with_name("more.dll").write_bytes(b"")
+    else:
+        path.unlink()
+    assert take(cellar, sdk).sha256 != first.sha256
+    assert len([entry for entry in cellar.home.store.iterdir() if entry.name != store.STAGING]) == 2
+
+
+@pytest.mark.parametrize("name", ["bin/amdhip64.dll", "bin/rocblas"])
+def test_what_may_not_be_read_is_named(sdk: Path, tmp_path: Path, name: str) -> None:
+    (sdk / name).chmod(0)
+    code = f"""
+from pathlib import Path
+from rocenv.errors import PrefixError
+from rocenv.home import Home
+from rocenv.install.adopt import adopt
+try:
+    adopt(Home(Path({str(tmp_path / "home")!r})), Path({str(sdk)!r}), name="x", version="1", advance=id)
+except PrefixError as error:
+    print(error.message)
+"""
+    command = [*unprivileged(), sys.executable, "-c", code]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    (sdk / name).chmod(0o755)
+    assert done.stdout == f"`{sdk / name}` cannot be read: Permission denied\n"
+
+
+def test_links(cellar: Cellar, sdk: Path, tmp_path: Path) -> None:
+    link = sdk / "bin" / "link.dll"
+    link.symlink_to("amdhip64.dll")
+    artifact = take(cellar, sdk)
+    copy = store.tree_of(cellar.home, artifact) / "bin" / "link.dll"
+    assert not copy.is_symlink()
+    assert copy.read_bytes() == FILES["bin/amdhip64.dll"]
+    (tmp_path / "secret").write_text("mine")
+    for target, why in [
+        (tmp_path / "secret", "leads out"),
+        (Path("../../../../../../secret"), "leads out"),
+        (sdk / "bin" / "rocblas", "lies elsewhere"),
+        (sdk, "lies elsewhere"),
+        (Path("nowhere"), "cannot be read"),
+    ]:
+        link.unlink()
+        link.symlink_to(target)
+        with pytest.raises(PrefixError, match=why) as caught:
+            take(cellar, sdk)
+        assert str(link) in caught.value.message
+
+
+def test_the_folder_itself_may_be_a_link(cellar: Cellar, sdk: Path, tmp_path: Path) -> None:
+    (tmp_path / "current").symlink_to(sdk)
+    assert take(cellar, tmp_path / "current").sha256 == take(cellar, sdk).sha256
+
+
+def test_what_is_no_file_is_named(cellar: Cellar, sdk: Path) -> None:
+    os.mkfifo(sdk / "bin" / "pipe")
+    with pytest.raises(PrefixError, match="pipe` is no file"):
+        take(cellar, sdk)
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_an_empty_or_absent_folder(cellar: Cellar, tmp_path: Path, there: bool) -> None:
+    folder = tmp_path / "5.7"
+    if there:
+        folder.mkdir()
+    with pytest.raises(PrefixError, match=r"5\.7` (holds no files|cannot be read)"):
+        take(cellar, folder)
+
+
+def test_names_that_windows_could_not_hold(cellar: Cellar, sdk: Path) -> None:
+    (sdk / "bin" / "AMDHIP64.DLL").write_bytes(b"")
+    with pytest.raises(PrefixError, match="twice"):
+        take(cellar, sdk)
+
+
+def test_a_file_that_changes_meanwhile(cellar: Cellar, sdk: Path) -> None:
+    def advance(size_bytes: int) -> None:
+        if size_bytes:  # the first bytes are being copied; all is hashed by then
+            (sdk / "include" / "empty.h").write_bytes(b"filled now")
+
+    with pytest.raises(PrefixError, match=r"empty\.h"):
+        adopt(cellar.home, sdk, name="x", version="1", advance=advance)
+    assert list((cellar.home.store / store.STAGING).iterdir()) == []
+
+
+def test_the_sweep_takes_it_like_any_other(cellar: Cellar, sdk: Path) -> None:
+    artifact = take(cellar, sdk)
+    assert store.sweep(cellar.home, frozenset({artifact.sha256}), dry_run=False) == []
+    (freed,) = store.sweep(cellar.home, frozenset(), dry_run=False)
+    assert freed[0] == "HIP-SDK 5.7.1"
+    assert (sdk / "bin" / "amdhip64.dll").read_bytes() == FILES["bin/amdhip64.dll"]

@@ -1,0 +1,283 @@
+"""A launched program behaves as it would without `launch`, and all that it prints is in the log."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.launch.lab import Lab
+
+RAW = (
+    b"\x1b[31mred\x1b[0m\r 10%\r 20%\r\nna\xc3\xafve \xe6\xbc\xa2\xe5\xad\x97 \xf0\x9f\x8e\xa8\xff\xfe\x00end"
+)
+PRINT_RAW = f"import sys; sys.stdout.buffer.write({RAW!r})"
+
+
+def said(lab: Lab, code: str, **more: object) -> tuple[int, bytes, str]:
+    """Launch a line of Python and return exit code, stdout and stderr."""
+    done = lab.run("launch", "sd", "--", sys.executable, "-c", code, **more)  # type: ignore[arg-type]
+    return done.returncode, done.stdout, done.stderr.decode()
+
+
+class TestWithoutATerminal:
+    def test_bytes_pass_as_they_are(self, lab: Lab) -> None:
+        lab.make()
+        code, out, _ = said(lab, PRINT_RAW)
+        assert (code, out) == (0, RAW)
+        assert RAW in lab.log()
+
+    def test_both_outputs_stay_apart(self, lab: Lab) -> None:
+        lab.make()
+        code, out, err = said(lab, "import sys; print('to out'); print('to err', file=sys.stderr)")
+        assert (code, out) == (0, b"to out\n")
+        assert "to err\n" in err
+        assert b"to out\n" in lab.log()
+        assert b"to err\n" in lab.log()
+
+    def test_one_file_for_both_keeps_the_order(self, lab: Lab) -> None:
+        lab.make()
+        lines = "import os\nfor n in range(200): os.write(1 + n % 2, b'line %d\\n' % n)"
+        path = lab.root / "out.txt"
+        with path.open("wb") as file:
+            command = ("launch", "sd", "--", sys.executable, "-c", lines)
+            lab.run(*command, capture_output=False, stdout=file, stderr=file)
+        numbers = [int(line.split()[1]) for line in path.read_text().splitlines() if line.startswith("line ")]
+        assert numbers == list(range(200))
+
+    def test_huge_output_is_whole(self, lab: Lab) -> None:
+        lab.make()
+        code, out, _ = said(lab, "for n in range(400_000): print('%060d' % n)")
+        assert code == 0
+        assert out == b"".join(b"%060d\n" % number for number in range(400_000))
+        assert out in lab.log()
+
+    def test_input_is_ours(self, lab: Lab) -> None:
+        lab.make()
+        done = lab.run("launch", "sd", "--", "cat", stdin=None, input=RAW)
+        assert done.stdout == RAW
+
+    @pytest.mark.parametrize("code", [0, 3, 126, 255])
+    def test_exit_code_is_passed_on(self, lab: Lab, code: int) -> None:
+        lab.make()
+        assert said(lab, f"raise SystemExit({code})")[0] == code
+
+    def test_reader_that_goes_away_ends_nothing(self, lab: Lab) -> None:
+        """As in `rocenv launch sd -- app | head`: the app and its log go on."""
+        lab.make()
+        command = [sys.executable, "-m", "rocenv", "launch", "sd", "--"]
+        script = "import time\nfor n in range(50): print('line', n, flush=True); time.sleep(0.01)"
+        child = subprocess.Popen(
+            [*command, sys.executable, "-c", script],
+            env=lab.env,
+            cwd=lab.app,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        assert child.stdout is not None
+        child.stdout.readline()
+        child.stdout.close()
+        _, err = child.communicate(timeout=30)
+        assert b"line 49\n" in lab.log(), err
+        assert b"Traceback" not in err
+
+    def test_script_without_interpreter_line(self, lab: Lab) -> None:
+        lab.make()
+        script = lab.app / "start"
+        script.write_text("echo started with $1\n")
+        script.chmod(0o755)
+        assert lab.run("launch", "sd", "--", "./start", "this").stdout == b"started with this\n"
+
+    def test_termination_reaches_the_app(self, lab: Lab) -> None:
+        lab.make()
+        script = (
+            "import signal, time\nsignal.signal(15, lambda *_: exit(9))\n"
+            "print('up', flush=True)\ntime.sleep(30)"
+        )
+        child = subprocess.Popen(
+            [sys.executable, "-m", "rocenv", "launch", "sd", "--", sys.executable, "-c", script],
+            env=lab.env,
+            cwd=lab.app,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"up\n"
+        child.terminate()
+        assert child.wait(30) == 9
+        child.stdout.close()
+
+    def test_programs_left_behind_are_waited_for(self, lab: Lab) -> None:
+        """An app that starts itself anew, as some do for a restart, is still captured."""
+        lab.make()
+        code, out, err = said(
+            lab, "import os; os.system(\"(sleep 7; echo from the second) & \"); print('from the first')"
+        )
+        assert (code, out) == (0, b"from the first\nfrom the second\n")
+        assert "until Ctrl-C" in err
+        assert b"from the second\n" in lab.log()
+
+    def test_programs_left_behind_by_a_crash_are_not(self, lab: Lab) -> None:
+        lab.make()
+        began = time.monotonic()
+        code, _, _ = said(lab, "import os; os.system('sleep 20 &'); os._exit(5)")
+        assert code == 5
+        assert time.monotonic() - began < 15
+
+
+class TestOnATerminal:
+    def test_it_is_a_terminal_of_the_same_size(self, lab: Lab) -> None:
+        lab.make()
+        sizes = "*map(os.get_terminal_size, (1, 2))"
+        script = f"import os; print([os.isatty(n) for n in range(3)], {sizes})"
+        terminal = lab.terminal("launch", "sd", "--", sys.executable, "-c", script, rows=41, columns=133)
+        assert terminal.end() == 0
+        assert b"[True, True, True]" in terminal.shown
+        assert terminal.shown.count(b"columns=133, lines=41") == 2
+        assert b"columns=133, lines=41" in lab.log()
+
+    def test_bytes_pass_as_they_are(self, lab: Lab) -> None:
+        lab.make()
+        terminal = lab.terminal("launch", "sd", "--", sys.executable, "-c", PRINT_RAW)
+        assert terminal.end() == 0
+        # The terminal makes line ends of its own, as it does without `launch`.
+        assert RAW.replace(b"\n", b"\r\n") in terminal.shown
+        assert RAW in lab.log()
+
+    def test_ctrl_c_is_the_apps(self, lab: Lab) -> None:
+        lab.make()
+        script = (
+            "import time\n"
+            "try:\n print('up', flush=True); time.sleep(30)\n"
+            "except KeyboardInterrupt:\n print('saved'); exit(7)"
+        )
+        terminal = lab.terminal("launch", "sd", "--", sys.executable, "-c", script)
+        terminal.wait_for(b"up")
+        terminal.type(b"\x03")
+        assert terminal.end() == 7
+        assert b"saved" in terminal.shown
+        assert b"why:" not in terminal.shown
+        assert b"do:" not in terminal.shown
+        assert b"after Ctrl-C" in lab.log()
+
+    def test_ctrl_c_that_the_app_does_not_mind(self, lab: Lab) -> None:
+        lab.make()
+        script = (
+            "import os, signal, sys\nsignal.signal(2, lambda *_: os.write(1, b'not yet'))\n"
+            "os.write(1, b'up')\nsys.stdin.readline()\nprint('bye')"
+        )
+        terminal = lab.terminal("launch", "sd", "--", sys.executable, "-c", script)
+        terminal.wait_for(b"up")
+        for _ in range(2):
+            terminal.type(b"\x03")
+            terminal.wait_for(b"not yet")
+            terminal.shown = b""
+        terminal.type(b"go\n")
+        assert terminal.end() == 0
+        assert b"bye" in terminal.shown
+
+    def test_ctrl_c_without_a_handler_ends_as_shells_say(self, lab: Lab) -> None:
+        lab.make()
+        terminal = lab.terminal("launch", "sd", "--", "sleep", "30")
+        terminal.wait_for(b"log:")
+        time.sleep(1)
+        terminal.type(b"\x03")
+        assert terminal.end() == 130
+
+    def test_window_size_is_followed(self, lab: Lab) -> None:
+        lab.make()
+        script = (
+            "import os, signal, sys\nsignal.signal(signal.SIGWINCH, lambda *_: None)\n"
+            "print('up', flush=True)\nsys.stdin.readline()\nprint(os.get_terminal_size(1))"
+        )
+        terminal = lab.terminal("launch", "sd", "--", sys.executable, "-c", script)
+        terminal.wait_for(b"up")
+        terminal.resize(30, 99)
+        time.sleep(0.5)
+        terminal.type(b"\n")
+        assert terminal.end() == 0
+        assert b"columns=99, lines=30" in terminal.shown
+
+    def test_stop_and_go_on(self, lab: Lab) -> None:
+        """Ctrl-Z stops both; `fg`, which continues both, goes on as if nothing had been."""
+        lab.make()
+        script = "import sys\nprint('up', flush=True)\nsys.stdin.readline()\nprint('bye')"
+        terminal = lab.terminal("launch", "sd", "--", sys.executable, "-c", script)
+        terminal.wait_for(b"up")
+        os.killpg(terminal.pid, signal.SIGSTOP)
+        os.killpg(terminal.pid, signal.SIGCONT)
+        terminal.type(b"\n")
+        assert terminal.end() == 0
+        assert b"bye" in terminal.shown
+
+
+class TestLog:
+    def test_head_tells_the_set_and_no_secrets(self, lab: Lab) -> None:
+        lab.make_zluda()
+        command = (
+            "launch",
+            "sd",
+            "--",
+            "true",
+            "--gradio-auth",
+            "me:hunter2",
+            "--api-key=hunter3",
+            "--port",
+            "1",
+        )
+        lab.run(*command, environ={"HF_TOKEN": "hunter4", "HIP_PATH": "/opt/hunter5"})
+        (head,) = lab.logs()
+        text = head.read_text()
+        assert "rocm 6.1.2 from hip-sdk" in text
+        assert "zluda 3.8.3 from lshqqytiger (ZLUDA-windows-rocm6-amd64.zip)" in text
+        assert "torch 2.3.0+cu118 from cu118, Python 3.10.11" in text
+        assert "set for gfx1031 on windows" in text
+        assert "AMD Radeon RX 6750 XT" in text
+        assert f"ZLUDA={lab.prefix().path}/zluda" in text
+        assert "--port 1" in text
+        assert "exit code 0" in text
+        assert [word for word in ("hunter2", "hunter3", "hunter4") if word in text] == []
+
+    def test_newest_twenty_are_kept(self, lab: Lab) -> None:
+        prefix = lab.make()
+        folder = prefix.path / "logs"
+        folder.mkdir()
+        for number in range(30):
+            path = folder / f"2026-01-01T0000{number:02}-generic.log"
+            path.write_text("old")
+            os.utime(path, (number, number))
+        (folder / "notes.txt").write_text("somebody's own")
+        lab.run("launch", "sd", "--", "true")
+        logs = lab.logs()
+        assert len(logs) == 20
+        assert logs[0].name == "2026-01-01T000011-generic.log"
+        assert b"exit code 0" in logs[-1].read_bytes()
+        assert (folder / "notes.txt").exists()
+
+    def test_two_in_one_second(self, lab: Lab) -> None:
+        lab.make()
+        started = [
+            subprocess.Popen(
+                [sys.executable, "-m", "rocenv", "launch", "sd", "--", "echo", str(number)],
+                env=lab.env,
+                cwd=lab.app,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+            for number in range(4)
+        ]
+        assert [child.wait(60) for child in started] == [0] * 4
+        assert len(lab.logs()) == 4
+
+    def test_no_log_is_no_reason_not_to_start(self, lab: Lab) -> None:
+        prefix = lab.make()
+        (prefix.path / "logs").write_text("a file where the folder should be")
+        done = lab.run("launch", "sd", "--", "echo", "runs")
+        assert (done.returncode, done.stdout) == (0, b"runs\n")
+        assert b"no log is kept" in done.stderr

@@ -1,0 +1,177 @@
+"""A bad end is explained: what happened, why, and what to do."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rocenv.launch.diagnosis import last_load, last_step
+from tests.launch.lab import component, zluda_parts
+from tests.launch.test_faults import event
+
+if TYPE_CHECKING:
+    from tests.launch.lab import Lab
+
+TRACED = """
+import os, signal
+with open(os.environ["ROCENV_TRACE"], "a") as trace:
+    sdk = "C:\\\\sd\\\\rocm\\\\6.1\\\\bin\\\\"
+    print(f"load {sdk}amdhip64_6.dll", f"loaded {sdk}amdhip64_6.dll", sep="\\n", file=trace)
+    print(f"load {sdk}rocblas.dll", file=trace)
+os.kill(os.getpid(), signal.SIGSEGV)
+"""
+
+
+def launch(lab: Lab, code: str, *argv: str) -> tuple[int, str]:
+    """Launch a line of Python and return the exit code and what was said on stderr."""
+    done = lab.run("launch", "sd", *argv, "--", sys.executable, "-c", code)
+    return done.returncode, done.stderr.decode()
+
+
+class TestIncident:
+    """SD.Next with HIP SDK 6.1, ZLUDA 3.8.3 and a gfx1031, whose Python crashes as rocblas.dll is loaded."""
+
+    def test_crash_is_named_with_its_cause_and_cure(self, lab: Lab) -> None:
+        lab.make_zluda()
+        for name in ("launch.py", "installer.py"):
+            (lab.app / name).write_text(TRACED)
+        machine = lab.root / "machine/windows/application_errors.xml"
+        machine.write_text(event(1, when="2999-01-01T00:00:00Z"))
+        done = lab.run("launch", "sd")
+        said = done.stderr.decode()
+        before, _, after = said.partition("log: ")
+        assert done.returncode == 128 + signal.SIGSEGV
+        assert "known to fail: SD.Next of 2024-08-31" in before
+        assert "SD.Next ended with SIGSEGV: it read or wrote memory that is not its own" in after
+        assert "while `C:\\sd\\rocm\\6.1\\bin\\rocblas.dll` was being loaded" in after
+        assert "Windows names the module: C:\\sd\\rocm\\6.1\\bin\\rocblas.dll, exception 0xc0000005" in after
+        assert "https://github.com/vladmandic/sdnext/issues/3414" in after
+        assert "rocenv explain sdnext-3414" in after
+        assert "do:  rocenv create sd2 --rocm 5.7 --zluda --target gfx1031" in after
+        log = lab.log().decode()
+        assert "# do:  rocenv create sd2 --rocm 5.7 --zluda --target gfx1031" in log
+        assert "trace: load C:\\sd\\rocm\\6.1\\bin\\rocblas.dll" in log
+        assert list((lab.prefix().path / "logs").glob("*.trace")) == []
+
+    def test_the_cure_resolves(self, lab: Lab) -> None:
+        lab.make_zluda()
+        _, said = launch(lab, "import os; os.abort()")
+        (command,) = {
+            line.partition("do:  ")[2] for line in said.splitlines() if "do:  rocenv create" in line
+        }
+        words = command.split()
+        assert words[:3] == ["rocenv", "create", "sd2"]
+        done = lab.run("create", *words[2:], "--dry-run", environ={"ROCENV_OFFLINE": "1"})
+        assert done.returncode == 0, done.stderr
+        assert b"HIP SDK 5.7.1" in done.stdout
+
+    def test_the_name_of_the_new_env_is_free(self, lab: Lab) -> None:
+        lab.make_zluda()
+        lab.make("sd2")
+        assert "rocenv create sd3 " in launch(lab, "import os; os.abort()")[1]
+
+
+class TestEnds:
+    @pytest.mark.parametrize(
+        ("number", "told"),
+        [
+            (signal.SIGABRT, "it gave up by itself"),
+            (signal.SIGKILL, "memory runs out"),
+            (signal.SIGILL, "instruction"),
+            (signal.SIGBUS, "gone or too short"),
+        ],
+    )
+    def test_signals(self, lab: Lab, number: signal.Signals, told: str) -> None:
+        lab.make()
+        code, said = launch(lab, f"import os; os.kill(os.getpid(), {int(number)})")
+        assert code == 128 + number
+        assert f"ended with {number.name}" in said
+        assert told in said
+        assert "rocenv verify sd" in said
+
+    def test_the_stack_of_python(self, lab: Lab) -> None:
+        lab.make()
+        code = "import faulthandler, os; faulthandler.enable()\ndef boom(): os.abort()\nboom()"
+        assert "Python was in boom, `<string>` line 2" in launch(lab, code)[1]
+
+    def test_an_error_of_its_own_shows_its_last_words(self, lab: Lab) -> None:
+        lab.make_zluda()
+        code, said = launch(lab, "raise SystemExit('port 7860 is taken')")
+        after = said.partition("log: ")[2]
+        assert code == 1
+        assert "ended with exit code 1" in after
+        assert "| port 7860 is taken" in after
+        assert "known to fail" not in after, "a set is not blamed for everything"
+        assert "read the log" in after
+
+    def test_all_is_well(self, lab: Lab) -> None:
+        lab.make()
+        code, said = launch(lab, "print('fine')")
+        assert (code, said.partition(".log\n")[2]) == (0, "")
+
+    def test_a_fall_back_to_the_cpu_is_told(self, lab: Lab) -> None:
+        lab.make_zluda(parts=(*zluda_parts("5.7.1", "3.9.5", "rocm5"), component("libraries", "5.7", "x")))
+        code, said = launch(lab, "print('Failed to load ZLUDA: [WinError 126]')", "--app", "sdnext")
+        assert code == 0
+        assert "SD.Next ended with exit code 0, but not all of it worked" in said
+        assert "why: a file of ZLUDA or of the HIP SDK did not load" in said
+        assert "do:  rocenv verify sd" in said
+
+    def test_failure_of_a_set_that_is_known_to_fail(self, lab: Lab) -> None:
+        lab.make_zluda()
+        _, said = launch(lab, "print('rocBLAS error: Cannot read TensileLibrary.dat'); exit(3)")
+        after = said.partition("log: ")[2]
+        assert "rocBLAS has no kernels for the GPU" in after
+        assert "rocenv create sd2 --rocm 5.7 --zluda" in after
+        assert "rocenv gpus" in after
+
+    def test_what_others_print_gives_the_terminal_no_commands(self, lab: Lab) -> None:
+        lab.make()
+        code = "print('\\x1b]0;title\\x07\\x1b[2Jbad\\x08\\x9b'); exit(4)"
+        done = lab.run("launch", "sd", "--", sys.executable, "-c", code)
+        assert "\x1b" not in done.stderr.decode().partition(".log\n")[2]
+
+    def test_compilation_is_explained_while_it_lasts(self, lab: Lab) -> None:
+        lab.make()
+        rows = lab.root / "home" / "profiles" / "own.toml"
+        rows.parent.mkdir()
+        rows.write_text(
+            'schema = 1\n[[launcher]]\nkey = "generic"\ntitle = "any"\nsilence_s = 1\n'
+            'compiling = "Compiling"\nfirst_run = "the first run takes long"\n'
+            'status = "tested"\nsource = "x"\nchecked = "2026-11-20"\n'
+        )
+        code, said = launch(
+            lab, "import time; print('Compiling ...', flush=True); time.sleep(4); print('done')"
+        )
+        assert code == 0
+        assert said.count("the first run takes long") == 1
+        assert b"# the first run takes long" in lab.log()
+
+
+class TestTrace:
+    @pytest.mark.parametrize(
+        ("trace", "path", "ended"),
+        [
+            ("", "", True),
+            ("load a b.dll\n", "a b.dll", False),
+            ("load a.dll\nloaded a.dll\n", "a.dll", True),
+            ("load a.dll\nloaded a.dll\nload b.dll\n", "b.dll", False),
+            ("load a.dll\nloaded a.dll\ntorch\nfirst-use", "a.dll", True),
+            ("load a.dll\nloa", "a.dll", False),
+            ("\x00\xff load\n", "", True),
+        ],
+    )
+    def test_last_load(self, trace: str, path: str, ended: bool) -> None:
+        assert last_load(trace) == (path, ended)
+
+    def test_last_step(self) -> None:
+        assert last_step("load a\nloaded a\ntorch\n") == "torch"
+        assert last_step("load a\nloaded a\n") == ""
+
+    def test_crash_after_torch(self, lab: Lab) -> None:
+        lab.make_zluda()
+        code = "open(os.environ['ROCENV_TRACE'], 'w').write('load a\\nloaded a\\ntorch\\n')"
+        assert "after torch was imported" in launch(lab, f"import os; {code}; os.abort()")[1]

@@ -1,0 +1,119 @@
+"""What is known against sets that are there already, and the command that makes a better one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from rocenv.errors import ResolutionImpossible
+from rocenv.matrix.load import load
+from rocenv.model import Lock, Machine, Request
+from rocenv.resolve import resolve
+from rocenv.resolve.known import known_broken, remedy_command
+from tests.launch.lab import component, zluda_parts
+
+MATRIX = load()
+INCIDENT = zluda_parts()
+
+
+def lock_of(parts, target: str = "gfx1031") -> Lock:  # type: ignore[no-untyped-def]
+    """Return a lock for Windows."""
+    return Lock(request=Request(), platform="windows", target=target, components=parts, environment=())
+
+
+class TestKnownBroken:
+    def test_incident_3414_comes_first(self) -> None:
+        found = known_broken(lock_of(INCIDENT), MATRIX)
+        assert found[0].code == "sdnext-3414"
+
+    @pytest.mark.parametrize(
+        ("parts", "target"),
+        [
+            (zluda_parts(build="3.8.4"), "gfx1031"),
+            (zluda_parts(asset="rocm5"), "gfx1031"),
+            (zluda_parts(sdk="6.2.4"), "gfx1031"),
+            (INCIDENT, "gfx1030"),
+            ((replace(INCIDENT[0]), INCIDENT[2]), "gfx1031"),
+        ],
+        ids=["build", "archive", "sdk", "target", "no-zluda"],
+    )
+    def test_every_condition_of_it_counts(self, parts, target: str) -> None:  # type: ignore[no-untyped-def]
+        assert "sdnext-3414" not in {row.code for row in known_broken(lock_of(parts, target), MATRIX)}
+
+    def test_another_project_with_the_same_version_is_another_build(self) -> None:
+        parts = (INCIDENT[0], replace(INCIDENT[1], channel="vosen"), INCIDENT[2])
+        assert "sdnext-3414" not in {row.code for row in known_broken(lock_of(parts), MATRIX)}
+
+    def test_drivers_count_only_where_they_are_known(self) -> None:
+        parts = (*zluda_parts("6.2.4", "3.9.4"), component("libraries", "6.2.4", "x"))
+        lock = lock_of(parts, "gfx1100")
+        assert not any(row.driver for row in known_broken(lock, MATRIX))
+        assert not any(row.driver for row in known_broken(lock, MATRIX, "25.4.1"))
+        assert any("25.5.1" in row.driver for row in known_broken(lock, MATRIX, "25.5.1"))
+
+    def test_library_pack_is_what_some_sets_lack(self) -> None:
+        bare = zluda_parts("5.7.1", "3.9.5", "rocm5")
+        assert any(row.pack == "none" for row in known_broken(lock_of(bare), MATRIX))
+        packed = (*bare, component("libraries", "5.7", "x"))
+        assert known_broken(lock_of(packed), MATRIX) == ()
+
+    def test_what_the_search_returns_is_never_called_broken(self) -> None:
+        """The same rows, asked from the other side: each best set of each target."""
+        for target in MATRIX.targets:
+            for driver in ("", "25.4.1", "25.9.1"):
+                request = Request(platform="windows", target=target, zluda="*", torch="*", driver=driver)
+                try:
+                    best = next(resolve(request, MATRIX))
+                except ResolutionImpossible:  # there is none for this target
+                    continue
+                assert best.zluda
+                assert best.asset
+                assert best.torch
+                pack = (component("libraries", "x", "x"),) if best.pack else ()
+                parts = (
+                    component("rocm", best.rocm.version, "hip-sdk"),
+                    component("zluda", best.zluda.version, best.zluda.project, asset=best.asset.name),
+                    component("torch", f"{best.torch.version}+cu118", "x"),
+                    *pack,
+                )
+                assert known_broken(lock_of(parts, target), MATRIX, driver) == (), (target, driver)
+
+
+class TestRemedy:
+    @pytest.mark.parametrize(
+        ("parts", "target", "driver", "command"),
+        [
+            (INCIDENT, "gfx1031", "", "--rocm 5.7 --zluda --target gfx1031"),
+            (zluda_parts("6.2.4", "3.9.2"), "gfx1100", "25.9.1", "--rocm 6.2 --zluda 3.9.5 --target gfx1100"),
+            (zluda_parts("6.4.2", "3.9.6", ""), "gfx1100", "", "--rocm 6.4 --zluda 3.9.5 --target gfx1100"),
+            (zluda_parts("7.1.1", "3.9.6", ""), "gfx1030", "", "--zluda"),
+        ],
+        ids=["incident-3414", "driver", "plain-archive", "hip-7"],
+    )
+    def test_nearest_set(self, parts, target: str, driver: str, command: str) -> None:  # type: ignore[no-untyped-def]
+        machine = Machine(platform="windows", driver=driver)
+        told = remedy_command(lock_of(parts, target), MATRIX, machine, name="sd2")
+        assert told.startswith("rocenv create sd2 ")
+        assert command in told
+
+    def test_given_from_another_platform_it_names_the_own(self) -> None:
+        told = remedy_command(lock_of(INCIDENT), MATRIX, Machine(platform="linux"))
+        assert told == "rocenv create NAME --platform windows --rocm 5.7 --zluda --target gfx1031"
+
+    def test_set_without_torch_stays_one(self) -> None:
+        told = remedy_command(lock_of(INCIDENT[:2]), MATRIX, name="sd2")
+        assert told == "rocenv create sd2 --rocm 5.7 --zluda --no-torch --target gfx1031"
+
+    def test_nothing_where_there_is_nothing(self) -> None:
+        assert remedy_command(lock_of(INCIDENT, "gfx9999"), MATRIX) == ""
+
+    @pytest.mark.parametrize("target", sorted(MATRIX.targets))
+    def test_there_is_one_wherever_there_is_a_set(self, target: str) -> None:
+        request = Request(platform="windows", target=target, zluda="*", torch="*")
+        try:
+            next(resolve(request, MATRIX))
+        except ResolutionImpossible:
+            assert remedy_command(lock_of(INCIDENT, target), MATRIX) == ""
+        else:
+            assert f"--target {target}" in remedy_command(lock_of(INCIDENT, target), MATRIX)

@@ -1,0 +1,332 @@
+"""What is found before an app is started: errors keep it from being started, the rest is told."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rocenv.matrix.load import load
+from rocenv.model import EnvChange
+from tests.launch.lab import BUILD_FILES, component, hipinfo, zluda_parts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.launch.lab import Lab
+
+SDNEXT = ("launch.py", "installer.py")
+RUNS = "import os, sys; print('ARGS', sys.argv[1:]); print('ZLUDA', os.environ.get('ZLUDA'))\n"
+
+
+def put(folder: Path, *names: str, content: str = RUNS) -> None:
+    """Write files of an app."""
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+
+
+def good_env(lab: Lab) -> Path:
+    """Make an env that nothing is known against, verified, and return its path."""
+    prefix = lab.make_zluda(
+        parts=(*zluda_parts("5.7.1", "3.9.5", "rocm5"), component("libraries", "5.7", "x"))
+    )
+    rungs = [{"rung": "gemm", "status": "passed"}]
+    (prefix.own / "verified.json").write_text(json.dumps({"level": "gemm", "rungs": rungs}))
+    return prefix.path
+
+
+class TestApps:
+    def test_sdnext_is_recognised_and_gets_what_it_needs(self, lab: Lab) -> None:
+        put(lab.app, *SDNEXT)
+        path = good_env(lab)
+        done = lab.run("launch", "sd")
+        assert done.stdout.decode() == f"ARGS ['--use-zluda']\nZLUDA {path}/zluda\n"
+        assert done.stderr.decode().splitlines()[0] == "added for ZLUDA: --use-zluda"
+        assert lab.logs()[0].name.endswith("-sdnext.log")
+        assert "warning" not in done.stderr.decode()
+
+    def test_arguments_alone_go_to_the_usual_command(self, lab: Lab) -> None:
+        put(lab.app, *SDNEXT)
+        good_env(lab)
+        done = lab.run("launch", "sd", "--", "--debug", "--use-zluda")
+        assert b"ARGS ['--debug', '--use-zluda']" in done.stdout
+
+    def test_arguments_of_the_environment_count(self, lab: Lab) -> None:
+        put(lab.app, *SDNEXT)
+        good_env(lab)
+        done = lab.run("launch", "sd", environ={"COMMANDLINE_ARGS": "--use-zluda --debug"})
+        assert b"ARGS []" in done.stdout
+
+    def test_env_without_zluda_gets_no_argument_for_it(self, lab: Lab) -> None:
+        put(lab.app, *SDNEXT)
+        lab.make()
+        assert b"ARGS []" in lab.run("launch", "sd").stdout
+
+    def test_app_is_found_by_the_file_that_is_started(self, lab: Lab) -> None:
+        put(lab.app / "SD Next", *SDNEXT)
+        good_env(lab)
+        done = lab.run("launch", "sd", "--", sys.executable, "SD Next/launch.py")
+        assert b"ARGS ['--use-zluda']" in done.stdout
+        assert lab.logs()[0].name.endswith("-sdnext.log")
+
+    @pytest.mark.parametrize(
+        ("files", "app"),
+        [
+            (("launch.py", "installer.py", "modules/launch_utils.py"), "sdnext"),
+            (("launch.py", "modules/launch_utils.py"), "webui-amdgpu"),
+            (("launch.py", "modules/launch_utils.py", "modules_forge/x.py"), "forge"),
+            (("main.py", "comfy/customzluda/zluda.py"), "comfyui-zluda"),
+        ],
+    )
+    def test_relatives_are_told_apart(self, lab: Lab, files: tuple[str, ...], app: str) -> None:
+        put(lab.app, *files)
+        good_env(lab)
+        lab.run("launch", "sd")
+        assert lab.logs()[0].name.endswith(f"-{app}.log")
+
+    def test_batch_files_are_told_to_take_this_python(self, lab: Lab) -> None:
+        put(
+            lab.app,
+            *SDNEXT,
+            content="import os; print(*(os.environ[n] for n in ('PYTHON', 'SKIP_VENV')))",
+        )
+        path = good_env(lab)
+        assert lab.run("launch", "sd").stdout.decode() == f"{path}/venv/bin/python 1\n"
+
+    def test_unknown_app(self, lab: Lab) -> None:
+        lab.make()
+        done = lab.run("launch", "sd", "--app", "photoshop")
+        assert done.returncode == 2
+        assert b"comfyui-zluda, forge, generic, sdnext, webui-amdgpu" in done.stderr
+
+    def test_nothing_to_start(self, lab: Lab) -> None:
+        lab.make()
+        done = lab.run("launch", "sd")
+        assert done.returncode == 2
+        assert b"`rocenv launch NAME -- CMD" in done.stderr
+
+    def test_missing_program(self, lab: Lab) -> None:
+        lab.make()
+        done = lab.run("launch", "sd", "--", "no-such-program")
+        assert (done.returncode, b"there is no command `no-such-program`" in done.stderr) == (127, True)
+
+    @pytest.mark.parametrize("launcher", load().launcher, ids=lambda row: row.key)
+    def test_profiles_of_the_data_are_sound(self, launcher) -> None:  # type: ignore[no-untyped-def]
+        assert bool(launcher.signs) == bool(launcher.command), "what is recognised can be started"
+        for change in (*launcher.environment, *launcher.piped, *launcher.coloured):
+            assert change.action == "set"
+        assert launcher.compiling
+        assert launcher.first_run
+        if launcher.own_zluda and launcher.zluda_variable:
+            assert launcher.zluda_arguments
+
+
+def other_app(lab: Lab) -> None:
+    (lab.app / ".zluda").mkdir()
+    rows = """schema = 1
+[[launcher]]
+key = "other"
+title = "Other"
+signs = ["launch.py"]
+command = ["{python}", "launch.py"]
+own_zluda = [".zluda"]
+compiling = "Compilation"
+first_run = "wait"
+status = "tested"
+source = "tests"
+checked = "2026-11-20"
+"""
+    put(lab.root / "home" / "profiles", "own.toml", content=rows)
+
+
+def own_python(lab: Lab) -> None:
+    put(lab.app, "venv/bin/python")
+    (lab.app / "venv/bin/python").chmod(0o755)
+
+
+# What is done to a good env or app -> the command, what is said, and the next command.
+Case = tuple["Callable[[Lab], object]", tuple[str, ...], str, str]
+ERRORS: dict[str, Case] = {
+    "shim-taken-away": (
+        lambda lab: (lab.prefix().path / "zluda/cublas64_11.dll").unlink(),
+        (),
+        "`zluda/cublas64_11.dll` of the env is missing; antivirus",
+        "rocenv repair sd",
+    ),
+    "shim-changed": (
+        lambda lab: (lab.prefix().path / "zluda/nvcuda.dll").write_text("NVIDIA's"),
+        (),
+        "`zluda/nvcuda.dll` of the env has been changed",
+        "rocenv repair sd",
+    ),
+    "python-gone": (
+        lambda lab: lab.prefix().venv_python.unlink(),
+        (),
+        "the env's Python is not there",
+        "rocenv repair sd",
+    ),
+    "its-own-python": (
+        own_python,
+        ("--", "venv/bin/python", "launch.py"),
+        "is the app's own Python",
+        "rocenv launch sd --app sdnext",
+    ),
+    "reinstall": (
+        lambda lab: None,
+        ("--", "--reinstall"),
+        "with `--reinstall` SD.Next deletes the env's ZLUDA",
+        "leave `--reinstall` out",
+    ),
+    "old-build": (
+        lambda lab: put(lab.prefix().path, "zluda/cudart.dll"),
+        (),
+        "SD.Next deletes a ZLUDA with `cudart.dll`",
+        "rocenv create sd2 --rocm 5.7 --zluda 3.9.5",
+    ),
+    "its-own-zluda-wins": (
+        other_app,
+        ("--app", "other"),
+        "Other would take the ZLUDA in",
+        "rename that folder",
+    ),
+    "app-is-elsewhere": (
+        lambda lab: (lab.app / "launch.py").unlink(),
+        ("--app", "sdnext"),
+        "`launch.py` of SD.Next is not in",
+        "cd to the folder of SD.Next",
+    ),
+}
+
+
+class TestErrors:
+    @pytest.mark.parametrize("name", ERRORS)
+    def test_it_is_not_started(self, lab: Lab, name: str) -> None:
+        harm, argv, text, remedy = ERRORS[name]
+        put(lab.app, *SDNEXT)
+        good_env(lab)
+        harm(lab)
+        done = lab.run("launch", "sd", *argv)
+        said = done.stderr.decode()
+        assert (done.returncode, done.stdout) == (1, b""), said
+        assert text in said
+        assert remedy in said
+        assert not lab.logs()
+
+    def test_old_build_names_one_that_is_not(self, lab: Lab) -> None:
+        put(lab.app, *SDNEXT)
+        lab.make_zluda(parts=zluda_parts("5.7.1", "3.8.4", "rocm5"))
+        put(lab.prefix().path, "zluda/cudart.dll")
+        done = lab.run("launch", "sd")
+        assert "rocenv create sd2 --rocm 5.7 --zluda 3.9.5 --target gfx1031" in done.stderr.decode()
+
+    def test_batch_files_of_comfyui_start_its_own(self, lab: Lab) -> None:
+        put(lab.app, "main.py", "comfy/customzluda/zluda.py", "comfyui-n.bat", content="exit 9")
+        (lab.app / "comfyui-n.bat").chmod(0o755)
+        good_env(lab)
+        done = lab.run("launch", "sd", "--", "./comfyui-n.bat")
+        assert done.returncode == 1
+        assert (
+            "`comfyui-n.bat` starts the Python and the ZLUDA in the app's own folder" in done.stderr.decode()
+        )
+
+    def test_incomplete_env(self, lab: Lab) -> None:
+        lab.prefix().own.mkdir(parents=True)
+        done = lab.run("launch", "sd", "--", "true")
+        assert (done.returncode, b"is incomplete" in done.stderr) == (1, True)
+
+
+class TestWarnings:
+    def test_its_own_zluda_does_not_win_silently(self, lab: Lab) -> None:
+        put(lab.app, *SDNEXT)
+        (lab.app / ".zluda").mkdir()
+        path = good_env(lab)
+        done = lab.run("launch", "sd")
+        assert f"ZLUDA {path}/zluda" in done.stdout.decode()
+        assert "the app's own, is not used: ZLUDA names the env's" in done.stderr.decode()
+
+    def test_never_verified(self, lab: Lab) -> None:
+        lab.make()
+        done = lab.run("launch", "sd", "--", "true")
+        assert "warning: the env was never verified\n  hint: rocenv verify sd" in done.stderr.decode()
+
+    def test_verify_had_failed(self, lab: Lab) -> None:
+        prefix = lab.make()
+        rungs = [{"rung": "files", "status": "passed"}, {"rung": "gemm", "status": "crashed"}]
+        (prefix.own / "verified.json").write_text(json.dumps({"level": "files", "rungs": rungs}))
+        done = lab.run("launch", "sd", "--", "true")
+        assert "`gemm` did not pass when the env was last verified" in done.stderr.decode()
+
+    def test_igpu_comes_first(self, lab: Lab) -> None:
+        good_env(lab)
+        (lab.root / "machine/windows/hipinfo.txt").write_text(
+            hipinfo(("gfx1036", "AMD Radeon(TM) Graphics", 1), ("gfx1031", "AMD Radeon RX 6750 XT", 0))
+        )
+        done = lab.run("launch", "sd", "--", "true")
+        assert "programs take another GPU than the gfx1031 first" in done.stderr.decode()
+        assert "set HIP_VISIBLE_DEVICES to 1" in done.stderr.decode()
+        done = lab.run("launch", "sd", "--", "true", environ={"HIP_VISIBLE_DEVICES": "1"})
+        assert "another GPU" not in done.stderr.decode()
+
+    def test_no_such_gpu(self, lab: Lab) -> None:
+        lab.make(target="gfx1100")
+        done = lab.run("launch", "sd", "--", "true")
+        assert "the env is for gfx1100, and this machine has no such GPU: gfx1031" in done.stderr.decode()
+
+    def test_another_zluda_on_path(self, lab: Lab) -> None:
+        good_env(lab)
+        put(lab.root / "other", "nvcuda.dll")
+        path = f"{lab.root}/other:{lab.env['PATH']}"
+        done = lab.run("launch", "sd", "--", "true", environ={"PATH": path})
+        assert f"note: another `nvcuda.dll` lies in `{lab.root}/other`" in done.stderr.decode()
+        assert "behind the env's own" in done.stderr.decode()
+
+    def test_hip_path_of_the_machine(self, lab: Lab) -> None:
+        path = good_env(lab)
+        done = lab.run("launch", "sd", "--", "true", environ={"HIP_PATH": "C:/ROCm/6.4/"})
+        assert (
+            f"HIP_PATH of this machine is `C:/ROCm/6.4/`; in the env it is `{path}/rocm"
+            in done.stderr.decode()
+        )
+
+    def test_driver_gate(self, lab: Lab) -> None:
+        lab.make_zluda(parts=(*zluda_parts("6.2.4", "3.9.2"), component("libraries", "6.2.4", "x")))
+        adapters = [{"Name": "AMD Radeon RX 6750 XT", "RadeonSoftwareVersion": "25.9.1"}]
+        (lab.root / "machine/windows/video_controllers.json").write_text(json.dumps(adapters))
+        done = lab.run("launch", "sd", "--", "true")
+        assert done.returncode == 0
+        assert (
+            "ZLUDA 3.9.2 works with display drivers <25.5.1, and this one is 25.9.1" in done.stderr.decode()
+        )
+        assert "rocenv create sd2 --rocm 6.2 --zluda 3.9.5 --target gfx1031" in done.stderr.decode()
+
+    def test_shims_in_torch_where_the_app_loads_them_itself(self, lab: Lab) -> None:
+        put(lab.app, *SDNEXT)
+        lab.make_zluda(in_torch=True, files=BUILD_FILES)
+        assert "lies in the place of torch's own files too" in lab.run("launch", "sd").stderr.decode()
+
+    def test_settings_that_miss_the_argument(self, lab: Lab) -> None:
+        put(lab.app, "launch.py", "modules/launch_utils.py")
+        put(lab.app, "webui-user.bat", content="#!/bin/sh\nset COMMANDLINE_ARGS=--medvram\n")
+        (lab.app / "webui-user.bat").chmod(0o755)
+        good_env(lab)
+        done = lab.run("launch", "sd", "--", "./webui-user.bat")
+        assert "`--use-zluda` is not among those that it sets" in done.stderr.decode()
+        put(lab.app, "webui-user.bat", content="#!/bin/sh\nset COMMANDLINE_ARGS=--medvram --use-zluda\n")
+        done = lab.run("launch", "sd", "--", "./webui-user.bat")
+        assert "is not among" not in done.stderr.decode()
+
+
+def test_env_changes_are_those_of_run(lab: Lab) -> None:
+    """`launch` gives a program the environment that `run` gives it, and what its profile adds."""
+    lab.make(changes=(EnvChange(action="set", name="MIOPEN_X", value="{prefix}/x"),))
+    script = "import os; print(sorted(os.environ.items()))"
+    command = ("sd", "--", sys.executable, "-c", script)
+    ran = dict(eval(lab.run("run", *command).stdout))
+    launched = dict(eval(lab.run("launch", *command).stdout))
+    assert launched.items() - ran.items() == {("PYTHONUNBUFFERED", "1"), ("PYTHONIOENCODING", "utf-8")}
+    assert ran.items() - launched.items() == set()

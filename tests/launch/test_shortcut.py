@@ -1,0 +1,79 @@
+"""The file that a double-click starts an app by."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rocenv.errors import RocenvError
+from rocenv.launch.shortcut import shortcut_text
+
+if TYPE_CHECKING:
+    from tests.launch.lab import Lab
+
+
+class TestText:
+    def test_plain(self) -> None:
+        text = shortcut_text(["C:\\py\\python.exe", "-m", "rocenv", "launch", "sd"], "C:\\SD.Next", {})
+        assert text.decode().split("\r\n") == [
+            "@echo off",
+            "rem made by rocenv launch --write-shortcut",
+            "setlocal disabledelayedexpansion",
+            'cd /d "C:\\SD.Next"',
+            "C:\\py\\python.exe -m rocenv launch sd",
+            'set "_ENDED=%errorlevel%"',
+            'if not "%_ENDED%"=="0" pause',
+            "exit /b %_ENDED%",
+            "",
+        ]
+        assert b"chcp" not in text, "the code page is left alone where it does not matter"
+
+    def test_words_that_batch_would_take_apart(self) -> None:
+        text = shortcut_text(["C:\\Program Files\\p.exe", "a&b", "100%", "x^y!", "tail\\ \\"], "C:\\", {})
+        assert '"C:\\Program Files\\p.exe" "a&b" "100%%" "x^y!" "tail\\ \\\\"' in text.decode()
+
+    def test_other_alphabets_are_utf8_and_the_code_page_is_put_back(self) -> None:
+        lines = (
+            shortcut_text(["p.exe"], "C:\\Bilder\u00fcbung\\\u6f22", {"ROCENV_HOME": "D:\\x"})
+            .decode()
+            .split("\r\n")
+        )
+        assert "chcp 65001 >nul" in lines
+        assert lines.index("chcp 65001 >nul") < lines.index('cd /d "C:\\Bilder\u00fcbung\\\u6f22"')
+        assert "chcp %_CODE_PAGE% >nul" in lines
+        assert 'set "ROCENV_HOME=D:\\x"' in lines
+
+    @pytest.mark.parametrize("word", ['say "hi"', "two\nlines", "\x1b"])
+    def test_what_no_batch_file_can_carry(self, word: str) -> None:
+        with pytest.raises(RocenvError, match="no batch file can carry"):
+            shortcut_text([word], "C:\\", {})
+
+
+class TestCommand:
+    def test_it_is_written_for_the_app(self, lab: Lab) -> None:
+        lab.make_zluda()
+        for name in ("launch.py", "installer.py"):
+            (lab.app / name).write_text("print('never')")
+        done = lab.run("launch", "sd", "--write-shortcut", "--", "--medvram")
+        path = lab.app / "sd.cmd"
+        assert (done.returncode, done.stdout) == (0, b"sd.cmd\n"), done.stderr
+        text = path.read_bytes()
+        assert b"-m rocenv launch sd --app sdnext -- --medvram\r\n" in text
+        assert f'cd /d "{lab.app}"'.encode() in text
+        assert f'set "ROCENV_HOME={lab.root}/home"'.encode() in text
+        assert b"never" not in done.stderr
+        assert lab.run("launch", "sd", "--write-shortcut", "other folder").returncode == 0
+        assert (lab.app / "other folder" / "sd.cmd").exists()
+
+    def test_nobody_elses_file_is_overwritten(self, lab: Lab) -> None:
+        lab.make_zluda()
+        (lab.app / "sd.cmd").write_text("@echo mine")
+        done = lab.run("launch", "sd", "--write-shortcut", ".", "--", "true")
+        assert (done.returncode, (lab.app / "sd.cmd").read_text()) == (1, "@echo mine")
+        assert b"rocenv did not write it" in done.stderr
+
+    def test_env_for_linux_has_none(self, lab: Lab) -> None:
+        lab.make(platform="linux")
+        done = lab.run("launch", "sd", "--write-shortcut", "--", "true")
+        assert (done.returncode, b"shortcuts are for Windows" in done.stderr) == (1, True)

@@ -1,0 +1,108 @@
+"""What is seen in an app's output."""
+
+from __future__ import annotations
+
+import pytest
+
+from rocenv.launch.watch import Watch
+from rocenv.matrix.load import load
+
+LAUNCHERS = {row.key: row for row in load().launcher}
+FAILED = b"ZLUDA device failed to pass basic operation test: index=0"
+
+
+class Clock:
+    """Time that passes when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def told() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def watch(told: list[str], clock: Clock) -> Watch:
+    return Watch([LAUNCHERS["sdnext"], LAUNCHERS["generic"]], told.append, clock)
+
+
+class TestFailures:
+    @pytest.mark.parametrize("step", [1, 3, 7, 4096])
+    def test_in_whatever_pieces_they_come(self, watch: Watch, step: int) -> None:
+        text = b"x" * 5000 + FAILED + b"y" * 5000
+        for start in range(0, len(text), step):
+            watch.see(text[start : start + step])
+        assert [failure.text for failure in watch.failures] == [
+            "ZLUDA device failed to pass basic operation test"
+        ]
+
+    def test_through_colours_and_wrapped_lines(self, watch: Watch) -> None:
+        watch.see(b"\x1b[33mZLUDA device failed to\x1b[0m\r\n   pass \x1b[1mbasic\x1b[0m operation test")
+        assert len(watch.failures) == 1
+
+    def test_long_before_the_end(self, watch: Watch) -> None:
+        watch.see(FAILED + b"\n")
+        for _ in range(1000):
+            watch.see(b"line\n" * 200)
+        assert len(watch.failures) == 1
+
+    def test_those_of_all_apps_too(self, watch: Watch) -> None:
+        watch.see(b"\nrocBLAS error: Cannot read rocblas/library/TensileLibrary.dat: No such file\n")
+        assert "no kernels" in watch.failures[0].means
+
+    def test_nothing_in_ordinary_output(self, watch: Watch) -> None:
+        watch.see(b"Loading weights: 100%\r\nZLUDA load: path='x' nightly=False\r\n" * 100)
+        assert watch.failures == ()
+
+
+class TestTail:
+    def test_lines_as_they_were_seen(self, watch: Watch) -> None:
+        watch.see(b"first\r\n\x1b[31mred\x1b[0m\r\n 10%\r 20%\r 30%\nna\xc3\xafve\n\xff\n")
+        assert watch.tail == ("first", "red", " 30%", "na\u00efve", "\ufffd", "")
+
+
+class TestSilence:
+    def test_compilation_is_explained_once(self, watch: Watch, told: list[str], clock: Clock) -> None:
+        watch.see(b"Compilation is in progress. Please wait...\n")
+        clock.now = 59
+        watch.tick()
+        assert told == []
+        clock.now = 61
+        watch.tick()
+        clock.now = 600
+        watch.tick()
+        (line,) = told
+        assert "up to 30 minutes" in line
+
+    def test_its_own_message_is_no_progress(self, watch: Watch, told: list[str], clock: Clock) -> None:
+        for _ in range(4):
+            watch.see(b"Compilation is in progress. Please wait...\n")
+            clock.now += 30
+            watch.tick()
+        assert len(told) == 1
+
+    def test_not_while_output_flows(self, watch: Watch, told: list[str], clock: Clock) -> None:
+        watch.see(b"Compilation is in progress. Please wait...\n")
+        for _ in range(100):
+            watch.see(b"Loading model shard of some size, step by step, with a line each\n" * 20)
+            clock.now += 30
+            watch.tick()
+        clock.now += 3600
+        watch.tick()
+        assert told == [], "a server that waits for somebody is silent too"
+
+    def test_not_in_ordinary_silence(self, watch: Watch, told: list[str], clock: Clock) -> None:
+        watch.see(b"Running on local URL: http://127.0.0.1:7860\n")
+        clock.now = 3600
+        watch.tick()
+        assert told == []

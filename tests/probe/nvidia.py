@@ -1,0 +1,95 @@
+"""`python -m tests.probe.nvidia`: the rungs that ZLUDA's sets have, on NVIDIA's own CUDA.
+
+The API is the same, so this shows that prototypes, constants, kernel and bounds are right, on hardware that
+was not made for the tests. For a Linux machine with an NVIDIA GPU, libcuda.so.1 and libcublas.so; needs
+nothing but Python and this source tree. Exits 0 if every rung passed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import glob
+import os
+import site
+import sys
+import tempfile
+from pathlib import Path
+
+_SOURCES = Path(__file__).resolve().parents[2] / "src"
+_FOLDERS = (
+    "/usr/lib/x86_64-linux-gnu",
+    "/usr/lib64",
+    "/usr/lib/wsl/lib",
+    "/usr/lib/aarch64-linux-gnu",
+    "/usr/local/nvidia/lib64",
+    "/usr/local/cuda*/lib64",
+    "/usr/local/cuda*/targets/*/lib",
+    "/usr/local/cuda*/compat",
+)
+_WHEELS = ("nvidia/cublas/lib", "nvidia/cu*/lib")
+_RUNGS = ("load", "version", "device", "memory", "gemm", "blas")
+
+
+def _find(name: str) -> str:
+    """Return the path of a library, "" if it is in none of the usual folders."""
+    packages = [*site.getsitepackages(), site.getusersitepackages()]
+    folders = [
+        *os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep),
+        *_FOLDERS,
+        *(os.path.join(package, wheel) for package in packages for wheel in _WHEELS),
+    ]
+    for folder in filter(None, folders):
+        found = sorted(glob.glob(os.path.join(folder, name)), reverse=True)
+        if found:
+            return os.path.realpath(found[0])
+    return ""
+
+
+def main() -> int:
+    """Run the rungs and print what came of each."""
+    sys.path.insert(0, str(_SOURCES))
+    from rocenv.probe import ladder
+    from rocenv.probe.wire import Task
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cuda", default=_find("libcuda.so.1"), help="libcuda.so.1")
+    parser.add_argument("--cublas", default=_find("libcublas.so.1[0-9]"), help="libcublas.so")
+    chosen = parser.parse_args()
+    if not chosen.cuda:
+        print("no libcuda.so.1 here: name it with --cuda")
+        return 2
+    libraries = {"nvcuda": chosen.cuda, "cublas": chosen.cublas}
+    if not chosen.cublas:
+        print("no libcublas.so here, so `blas` is left out: name it with --cublas")
+    print("\n".join(f"{role}: {path}" for role, path in libraries.items() if path))
+    libraries = {role: path for role, path in libraries.items() if path}
+    beside = os.pathsep.join(os.path.dirname(path) for path in libraries.values())
+    library_path = os.pathsep.join(filter(None, (beside, os.environ.get("LD_LIBRARY_PATH", ""))))
+    passed = True
+    with tempfile.TemporaryDirectory() as work:
+        task = Task(
+            target="",
+            prefix="/",  # of NVIDIA's libraries none belongs to a set, so that none is in the wrong place
+            libraries=libraries,
+            work_dir=work,
+            expected={},
+            runtime="cuda",
+            seed=int.from_bytes(os.urandom(4), "big"),
+        )
+        probe = ladder.Probe(
+            task=task,
+            python=(sys.executable,),
+            environ={**os.environ, "LD_LIBRARY_PATH": library_path},
+            timeout_s=300,
+        )
+        for rung in (rung for rung in _RUNGS if rung in probe.rungs):
+            result = ladder.run_rung(probe, rung)
+            passed = passed and result.status == "passed"
+            print(f"{rung:8} {result.status:8} {result.elapsed_s:6.1f} s  {result.detail}", flush=True)
+            if result.status != "passed":
+                print(result.stderr_tail)
+    return 0 if passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,140 @@
+"""The ladder of a set with ZLUDA, on the stand-in's CUDA, and what each rung says when it fails."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rocenv.probe import ladder
+
+if TYPE_CHECKING:
+    from tests.probe.conftest import Rig, Set
+
+RUNGS = ("files", "load", "version", "device", "memory", "gemm", "blas")
+
+
+def test_every_rung_passes_through_nvcuda_and_cublas(cuda_rig: Rig) -> None:
+    results = cuda_rig.walk()
+    assert tuple(results) == RUNGS
+    for rung in RUNGS[1:]:
+        result = results[rung]
+        assert (result.status, result.exit_code) == ("passed", 0), result
+        assert result.detail.startswith("STAND-IN, not a GPU runtime: ")
+    loaded = "libamdhip64.so.5, libnvcuda.so, librocblas.so.3, librocsolver.so.0, libcublas.so.11"
+    assert f"{loaded} from the prefix alone" in results["load"].detail
+    assert "hip 5.7." in results["version"].detail
+    assert "nvcuda 12.2" in results["version"].detail
+    assert "[ZLUDA], gfx1100, 8.0 GiB, the first of 1" in results["device"].detail
+    rates = re.findall(r"(float\d\d) within the bound, (\S+) GFLOP/s", results["blas"].detail)
+    assert [precision for precision, _ in rates] == ["float32", "float16"]
+
+
+# What the stand-in is told, the rung it is told for, and what has to come of it.
+FAULTS = [
+    ("load.nvcuda=segv", "load", "crashed", "SIGSEGV in dlopen"),
+    ("load.cublas=abort", "load", "crashed", "libcublas.so.11"),
+    ("load.nvcuda=hang", "load", "timeout", "no answer within 1.5 s in dlopen"),
+    ("cuversion=wrong", "version", "failed", "nvcuda says it is 9.0, resolved was 12.2"),
+    ("version=wrong", "version", "failed", "hip says it is 4.3.0, resolved was 5.7"),
+    ("cuinit=error:999", "device", "failed", "cuInit answered 999 CUDA_ERROR_UNKNOWN"),
+    ("cuinit=segv", "device", "crashed", "SIGSEGV in cuInit"),
+    ("cuname=wrong", "device", "failed", "without [ZLUDA]"),
+    ("cucontext=error:2", "device", "failed", "cuDevicePrimaryCtxRetain answered 2 CUDA_ERROR_OUT_OF_MEMORY"),
+    ("cuinit=error:100", "device", "failed", "(gfx1100), ZLUDA does not (cuInit answered 100"),
+    ("cucount=wrong", "device", "failed", "ZLUDA does not (cuDeviceGetCount found none)"),
+    ("props=wrong", "device", "failed", "(gfx803), the set is for gfx1100"),
+    ("cumalloc=oom:1000000", "memory", "failed", "cuMemAlloc_v2 of 16777216 bytes answered 2"),
+    ("cudownload=wrong1", "memory", "failed", "1 of 4096 bytes came back changed"),
+    ("cuupload=segv", "memory", "crashed", "SIGSEGV in cuMemcpyHtoD_v2"),
+    ("cumeminfo=error:1", "memory", "failed", "cuMemGetInfo_v2 answered 1 CUDA_ERROR_INVALID_VALUE"),
+    ("cumodule=error:218", "gemm", "failed", "cuModuleLoadData answered 218 CUDA_ERROR_INVALID_PTX"),
+    ("cugemm=wrong1", "gemm", "failed", "1 of 16384 elements are wrong"),
+    ("cugemm=unwritten", "gemm", "failed", "16384 of 16384 elements were never written"),
+    ("cugemm=segv", "gemm", "crashed", "SIGSEGV in cuLaunchKernel"),
+    ("cublascreate=error:14", "blas", "failed", "cublasCreate_v2 answered 14"),
+    ("cublassgemm=nan", "blas", "failed", "float32 with seed 20: 1 of 16384 elements are wrong"),
+    ("cublassgemm=segv", "blas", "crashed", "SIGSEGV in cublasSgemm_v2"),
+    ("cublasgemmex=wrong1", "blas", "failed", "float16 with seed 20: 1 of 16384 elements are wrong"),
+    ("cublasgemmex=hang", "blas", "timeout", "in cublasGemmEx"),
+    ("cumalloc=oom:200000", "blas", "passed", "no rate (no memory for 256x256)"),
+]
+
+
+@pytest.mark.parametrize(("fault", "rung", "status", "detail"), FAULTS)
+def test_a_fault_ends_its_rung_as_what_it_is(
+    cuda_rig: Rig, fault: str, rung: str, status: str, detail: str
+) -> None:
+    hurried = cuda_rig.hurried() if "hang" in fault else cuda_rig
+    result = hurried.rung(rung, ROCENV_STANDIN_FAIL=fault)
+    assert result.status == status, result
+    assert detail in result.detail
+    assert not result.no_device
+
+
+def test_without_a_gpu_for_hip_either_there_is_none(cuda_rig: Rig) -> None:
+    results = cuda_rig.walk(ROCENV_STANDIN_DEVICES="0")
+    assert (results["device"].status, results["device"].no_device) == ("skipped", True)
+    assert "no GPU here: cuInit answered 100 CUDA_ERROR_NO_DEVICE" in results["device"].detail
+    assert all(results[rung].no_device for rung in ("memory", "gemm", "blas"))
+
+
+@pytest.mark.parametrize(("visible", "number"), [("", "1"), ("3,5", "5")])
+def test_another_gpu_in_front_is_named_with_the_remedy(cuda_rig: Rig, visible: str, number: str) -> None:
+    # Torch takes the first one, so that it is no help that the right one is there too.
+    two = {"ROCENV_STANDIN_DEVICES": "2", "ROCENV_STANDIN_TARGET": "gfx1036,gfx1100"}
+    result = cuda_rig.rung("device", **two, HIP_VISIBLE_DEVICES=visible)
+    assert result.status == "failed"
+    assert "(gfx1036), the set is for gfx1100, which " in result.detail
+    assert f"with HIP_VISIBLE_DEVICES={number} programs see that one" in result.detail
+
+
+def test_both_versions_that_are_wrong_are_named(cuda_rig: Rig) -> None:
+    result = cuda_rig.rung("version", ROCENV_STANDIN_FAIL="version=wrong,cuversion=wrong")
+    assert "hip says it is 4.3.0, resolved was 5.7; nvcuda says it is 9.0, resolved was 12.2" in result.detail
+
+
+def test_nvidias_own_libraries_have_no_target(cuda_rig: Rig) -> None:
+    probe = cuda_rig.probe(ROCENV_STANDIN_FAIL="cuname=wrong", LD_LIBRARY_PATH=str(cuda_rig.built.lib))
+    libraries = {role: path for role, path in probe.task.libraries.items() if role != "hip"}
+    task = replace(probe.task, libraries=libraries, preload=(), expected={})
+    result = ladder.run_rung(replace(probe, task=task), "device")
+    assert result.status == "passed", result
+    assert "target not compared" in result.detail
+
+
+def test_the_run_on_nvidias_own_needs_no_more_than_python(zluda: Set) -> None:
+    # As it is started on a machine that has such a GPU, and neither rocenv nor what it depends on.
+    lib = zluda.lib
+    arguments = ["--cuda", str(lib / "libnvcuda.so"), "--cublas", str(lib / "libcublas.so.11")]
+    command = [sys.executable, "-S", "-m", "tests.probe.nvidia", *arguments]
+    done = subprocess.run(
+        command, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    passed = [line.split()[0] for line in done.stdout.splitlines() if " passed " in line]
+    assert passed == list(RUNGS[1:])
+    assert "target not compared" in done.stdout
+
+
+def test_a_runtime_that_was_loaded_from_elsewhere_is_a_leak(cuda_rig: Rig) -> None:
+    # As with amdhip64.dll of the display driver, where the set's own was not loaded first.
+    foreign = shutil.copy(cuda_rig.built.lib / "libamdhip64.so.5", cuda_rig.work)
+    probe = cuda_rig.probe()
+    preload = (str(foreign), *probe.task.preload[1:])
+    result = ladder.run_rung(replace(probe, task=replace(probe.task, preload=preload)), "load")
+    assert result.status == "failed"
+    assert f"from outside the prefix: {foreign}" in result.detail
+
+
+def test_a_set_with_zluda_compiles_nothing_and_torch_needs_its_libraries(cuda_rig: Rig) -> None:
+    probe = replace(cuda_rig.probe(ROCENV_STANDIN_FAIL="load.nvcuda=segv"), torch_python=("python",))
+    assert probe.rungs == (*RUNGS, "torch")
+    results = ladder.run_ladder(probe, ("load", "torch"), files=lambda: pytest.fail("not asked for"))
+    assert [(each.status, each.detail) for each in results[1:]] == [("skipped", "needs `load`")]

@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from rocenv.system import pe
+from tests.dlls import dll
+
+# What every DLL of the compiler needs besides.
+SYSTEM = ("KERNEL32.dll", "msvcrt.dll")
+
+
+@pytest.fixture(scope="module")
+def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A set of DLLs: cublas64_11 needs rocblas, which needs amdhip64_6 and, once called, hipblaslt."""
+    folder = tmp_path_factory.mktemp("set")
+    hip = dll(folder / "amdhip64_6.dll", numbers="6,1,24177,0", text="6.1.24177-somebody's build")
+    late = dll(folder / "hipblaslt.dll")
+    blas = dll(folder / "rocblas.dll", needs=[hip], delayed=late.name, text="4.2.4")
+    dll(folder / "cublas64_11.dll", needs=[blas], exports=["cublasCreate_v2", "cublasSgemm_v2"])
+    return folder
+
+
+@pytest.fixture
+def place(shelf: Path, tmp_path: Path) -> Path:
+    """A copy of the set, and beside it what is Windows' own."""
+    (tmp_path / "set").mkdir()
+    for path in shelf.iterdir():
+        (tmp_path / "set" / path.name).write_bytes(path.read_bytes())
+    (tmp_path / "system32").mkdir()
+    for name in SYSTEM:
+        (tmp_path / "system32" / name.lower()).write_bytes(b"not even looked at")
+    return tmp_path
+
+
+def walk(place: Path, name: str = "cublas64_11.dll") -> list[str]:
+    found = pe.missing(place / "set" / name, [place / "set"], [place / "system32"])
+    return [str(one) for one in found]
+
+
+def test_a_library_says_what_it_is(shelf: Path) -> None:
+    library = pe.read(shelf / "rocblas.dll")
+    assert (library.machine, library.is_dll) == ("64-bit", True)
+    assert set(library.imports) >= {"amdhip64_6.dll", "KERNEL32.dll"}
+    assert library.delayed == ("hipblaslt.dll",)
+    assert library.file_version == "4.2.4", "the text, since the numbers are all 0"
+    hip = pe.read(shelf / "amdhip64_6.dll")
+    assert (hip.file_version, hip.product_version) == ("6.1.24177.0", "6.1.24177.0")
+    assert pe.read(shelf / "hipblaslt.dll").file_version == ""
+
+
+def test_exports(shelf: Path) -> None:
+    names = pe.export_names(shelf / "cublas64_11.dll")
+    assert {"cublasCreate_v2", "cublasSgemm_v2"} <= names
+    assert "cublasHgemm" not in names
+
+
+def test_a_whole_set_misses_nothing(place: Path) -> None:
+    assert walk(place) == []
+
+
+def test_what_is_missing_is_named_with_who_needs_it(place: Path) -> None:
+    (place / "set" / "amdhip64_6.dll").unlink()
+    assert walk(place) == ["cublas64_11.dll needs rocblas.dll, which needs amdhip64_6.dll: not found"]
+
+
+def test_what_is_loaded_late_is_told_apart(place: Path) -> None:
+    (place / "set" / "hipblaslt.dll").unlink()
+    (found,) = pe.missing(place / "set" / "cublas64_11.dll", [place / "set"], [place / "system32"])
+    assert (found.name, found.delayed) == ("hipblaslt.dll", True)
+    assert "once it is called" in str(found)
+
+
+def test_names_are_compared_as_windows_does(place: Path) -> None:
+    (place / "set" / "amdhip64_6.dll").rename(place / "set" / "AMDHIP64_6.DLL")
+    assert walk(place) == []
+
+
+def test_the_first_folder_wins_even_with_a_file_that_does_not_fit(place: Path) -> None:
+    (place / "first").mkdir()
+    other = bytearray((place / "set" / "rocblas.dll").read_bytes())
+    header = int.from_bytes(other[0x3C:0x40], "little")
+    other[header + 4 : header + 6] = b"\x4c\x01"
+    (place / "first" / "rocblas.dll").write_bytes(other)
+    (found,) = pe.missing(
+        place / "set" / "cublas64_11.dll", [place / "first", place / "set"], [place / "system32"]
+    )
+    assert "is 32-bit, and 64-bit is needed" in found.reason
+    assert str(place / "first" / "rocblas.dll") in found.reason
+
+
+def test_a_needed_file_that_is_no_library(place: Path) -> None:
+    (place / "set" / "rocblas.dll").write_bytes(b"<html>")
+    (text,) = walk(place)
+    assert "rocblas.dll` is no Windows library" in text
+
+
+def test_system_libraries_are_needed_too(place: Path) -> None:
+    (place / "system32" / "kernel32.dll").unlink()
+    assert any("needs KERNEL32.dll: not found" in text for text in walk(place))
+
+
+def test_api_sets_need_no_file(place: Path) -> None:
+    api = place / "set" / "api-ms-win-core-heap-l1-1-0.dll"
+    dll(api)
+    dll(place / "set" / "user.dll", needs=[api])
+    api.unlink()
+    assert walk(place, "user.dll") == []
+
+
+def test_a_circle_ends(place: Path) -> None:
+    a, b = place / "set" / "a.dll", place / "set" / "b.dll"
+    dll(b)
+    dll(a, needs=[b])
+    b.unlink()
+    dll(b, needs=[a, place / "set" / "gone.dll"])
+    assert walk(place, "a.dll") == ["a.dll needs b.dll, which needs gone.dll: not found"]
+
+
+def test_a_folder_that_is_not_there_is_passed_over(place: Path) -> None:
+    path = place / "set" / "cublas64_11.dll"
+    found = pe.missing(str(path), ["", place / "nowhere", str(place / "set")], [place / "system32"])
+    assert found == ()
+
+
+@pytest.mark.parametrize("kept", [0, 1, 63, 64, 300, 1500, -1])
+def test_a_cut_off_library_is_none(place: Path, kept: int) -> None:
+    path = place / "set" / "rocblas.dll"
+    path.write_bytes(path.read_bytes()[:kept])
+    with pytest.raises(pe.NotPe, match=r"rocblas\.dll"):
+        pe.read(path)
+
+
+def test_other_files_are_no_libraries(place: Path) -> None:
+    for content in (b"MZ", b"\x7fELF" + bytes(100), b"MZ" + b"\xff" * 500):
+        (place / "x").write_bytes(content)
+        with pytest.raises(pe.NotPe):
+            pe.read(place / "x")
+        with pytest.raises(pe.NotPe):
+            pe.export_names(place / "x")
+
+
+def test_any_flipped_byte_is_read_or_refused(place: Path) -> None:
+    whole = (place / "set" / "rocblas.dll").read_bytes()
+    path = place / "set" / "flipped.dll"
+    for at in range(0, min(len(whole), 0x600), 7):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :])
+        try:
+            pe.read(path)
+            pe.export_names(path)
+        except pe.NotPe as error:
+            assert "flipped.dll" in error.message
+
+
+@pytest.mark.skipif(
+    sys.platform == "win32", reason="there a file can be moved while it is open, by its flags"
+)
+def test_the_file_is_closed_again(place: Path) -> None:
+    path = place / "set" / "rocblas.dll"
+    pe.read(path)
+    pe.export_names(path)
+    pe.missing(path, [place / "set"], [place / "system32"])
+    # A mapping alone keeps the file in use on Windows.
+    assert str(path) not in Path("/proc/self/maps").read_text()
+    open_files = [entry.readlink() for entry in Path("/proc/self/fd").iterdir() if entry.is_symlink()]
+    assert path not in open_files

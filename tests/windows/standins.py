@@ -1,0 +1,182 @@
+"""What a Windows user downloads, built of the stand-ins: HIP SDK trees, ZLUDA archives, library packs.
+
+Everything is named as the matrix names it, so that it can lie where the real addresses lead. The installers
+are in `standin_installer`, the wheels in `standin_wheels`.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.windows.standin_sets import (
+    STOCK_TARGETS,
+    asset_of,
+    build_row,
+    rocblas_dll,
+    sdk_dlls,
+    sdk_row,
+    series,
+    zluda_binaries,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from tests.windows.standin_compiler import Binary, Workshop
+
+KERNELS = "rocblas/library"
+KERNELS_MARK = "rocenv-standin-kernels"
+_HEADER = "#define HIP_VERSION_MAJOR {major}\n#define HIP_VERSION_MINOR {minor}\n"
+EPOCH = (2024, 1, 1, 0, 0, 0)
+# A filter of 7-Zip's that cuts code into four streams: some readers of 7z do not know it.
+BCJ2 = ("-m0=BCJ2", "-m1=LZMA", "-m2=LZMA", "-m3=LZMA", "-mb0:1", "-mb0s1:2", "-mb0s2:3")
+
+
+def hip_sdk(
+    folder: Path,
+    version: str,
+    workshop: Workshop,
+    *,
+    targets: tuple[str, ...] = STOCK_TARGETS,
+    change: Callable[[Binary], Binary] = lambda binary: binary,
+) -> Path:
+    """Build a tree like `C:\\Program Files\\AMD\\ROCm\\5.7` in `folder` and return it.
+
+    Args:
+        version: Of the SDK, "5.7.1", or its series.
+        targets: Those that its rocBLAS has kernels for.
+        change: Applied to each DLL before it is built, to make one of them bad.
+    """
+    sdk = sdk_row(version)
+    workshop.build(map(change, sdk_dlls(sdk)), folder / "bin")
+    write_kernels(folder / "bin" / KERNELS, sdk.version, targets)
+    major, minor, *_ = sdk.version.split(".")
+    texts = {
+        ".info/version": f"{sdk.version}\n",
+        "include/hip/hip_version.h": _HEADER.format(major=major, minor=minor),
+        "include/rocblas/rocblas.h": "/* stand-in */\n",
+        "lib/amdhip64.lib": "stand-in\n",
+        "bin/hipconfig.bat": f"@echo {sdk.version}\r\n",
+    }
+    for name, content in texts.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content, newline="")
+    return folder
+
+
+def write_kernels(folder: Path, version: str, targets: tuple[str, ...]) -> None:
+    """Write what a rocBLAS of an SDK's series looks for, for some targets."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for target in targets:
+        content = f"{KERNELS_MARK} {series(version)}\n{target}\n"
+        (folder / f"TensileLibrary_lazy_{target}.dat").write_text(content, newline="")
+        (folder / f"Kernels.so-000-{target}.hsaco").write_bytes(b"\x7fELF stand-in " + target.encode() * 50)
+
+
+def zluda_archive(
+    folder: Path,
+    version: str,
+    flavour: str,
+    workshop: Workshop,
+    *,
+    flat: bool | None = None,
+    claims: str = "",
+    change: Callable[[Binary], Binary] = lambda binary: binary,
+) -> Path:
+    """Build an archive of lshqqytiger's, under its name in `folder`, and return its path.
+
+    Args:
+        version: Of the build, as in the matrix: "3.9.5".
+        flavour: plain, rocm5, rocm6 or nightly.
+        flat: Without the top folder `zluda/`; None = as the real ones, which are flat where nightly.
+        claims: What its files say their version is, where that is not what it is.
+        change: Applied to each file before it is built, to make one of them bad.
+    """
+    build = build_row("lshqqytiger", version)
+    asset = asset_of(build, flavour)
+    top = "" if (flavour == "nightly" if flat is None else flat) else "zluda/"
+    files = _built(map(change, zluda_binaries(build, asset, claims)), workshop)
+    texts = {"LICENSE-MIT": b"stand-in\n"}
+    return write_zip(folder / asset.name, {top + name: data for name, data in (files | texts).items()})
+
+
+def vosen_archive(
+    folder: Path,
+    version: str,
+    workshop: Workshop,
+    *,
+    change: Callable[[Binary], Binary] = lambda binary: binary,
+) -> Path:
+    """Build an archive of vosen's, whose `trace/` holds other files of the same names; return its path."""
+    build = build_row("vosen", version)
+    asset = asset_of(build, "plain")
+    binaries = zluda_binaries(build, asset)
+    files = {f"zluda/{name}": data for name, data in _built(map(change, binaries), workshop).items()}
+    traced = [binary for binary in binaries if binary.name.endswith(".dll") and "64_" in binary.name]
+    for name, data in _built(traced, workshop).items():
+        files[f"zluda/trace/{name}"] = data + b"trace"  # what follows the last section is not loaded
+    return write_zip(folder / asset.name, files)
+
+
+def library_pack(
+    folder: Path,
+    sdk_version: str,
+    target: str,
+    workshop: Workshop,
+    *,
+    name: str,
+    with_rocblas: bool = True,
+    inner: str = "",
+    bcj2: bool = False,
+    made_for: str = "",
+) -> Path:
+    """Build a rocBLAS library pack, `folder/name`, and return its path.
+
+    Args:
+        sdk_version: The SDK that its rocblas.dll is made for.
+        inner: A folder within it that everything lies in.
+        bcj2: Pack it with a filter that not every reader of 7z knows.
+        made_for: The SDK that its kernels are made for, where that is another one.
+    """
+    sdk = sdk_row(sdk_version)
+    with tempfile.TemporaryDirectory() as work_name:
+        work = Path(work_name)
+        top = work / inner
+        write_kernels(top / "library", made_for or sdk.version, (target,))
+        if with_rocblas:
+            workshop.build([rocblas_dll(sdk)], top)
+        (top / "readme.txt").write_text("copy library to bin\\rocblas and rocblas.dll to bin\n")
+        return write_7z(folder / name, work, BCJ2 if bcj2 else ())
+
+
+def write_7z(path: Path, content: Path, options: tuple[str, ...] = ()) -> Path:
+    """Pack what lies in the folder `content`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    members = sorted(each.name for each in content.iterdir())
+    command = ["7z", "a", "-bd", "-y", "-mx=1", "-mtm=off", *options, str(path.absolute()), *members]
+    done = subprocess.run(command, cwd=content, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return path
+
+
+def write_zip(path: Path, files: Mapping[str, bytes]) -> Path:
+    """Write an archive that is the same for the same files."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in files.items():
+            archive.writestr(zipfile.ZipInfo(name, EPOCH), data, zipfile.ZIP_DEFLATED, 1)
+    return path
+
+
+def _built(binaries: Iterable[Binary], workshop: Workshop) -> dict[str, bytes]:
+    wanted = list(binaries)
+    with tempfile.TemporaryDirectory() as work_name:
+        work = Path(work_name)
+        workshop.build(wanted, work)
+        return {binary.name: (work / binary.name).read_bytes() for binary in wanted}
