@@ -262,10 +262,12 @@ def _dependencies() -> list[str]:
 
 
 def _pip(*arguments: str) -> None:
-    subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q", *arguments],
-        check=True,
+        check=False,
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
         timeout=_STEP_S,
     )
+    assert done.returncode == 0, f"pip {' '.join(arguments)}: {done.stderr}"

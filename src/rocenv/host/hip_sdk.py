@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rocenv.system import WINDOWS
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -66,6 +68,8 @@ def _folders(matrix: Matrix) -> Iterator[tuple[Path, str]]:
     for name, value in sorted((*os.environ.items(), *_registered_variables())):
         if _VARIABLE.fullmatch(name) and value.strip():
             yield Path(value.strip().strip('"')), name.upper()
+    if not WINDOWS:
+        return
     for row in matrix.hip_sdk:
         yield _here(row.install_dir), "Program Files"
     parents = dict.fromkeys(_here(row.install_dir).parent for row in matrix.hip_sdk)

@@ -1,0 +1,57 @@
+"""What an installed SDK is, by what lies in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rocenv.host.hip_sdk import examine, installed_sdks
+from rocenv.matrix.load import load
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rocenv.matrix.rows import Matrix
+
+LIBRARIES = ("rocblas.dll", "rocsolver.dll", "rocsparse.dll", "hipfft.dll", "hipblas.dll")
+
+
+@pytest.fixture(scope="module")
+def matrix() -> Matrix:
+    return load()
+
+
+def sdk(folder: Path, *names: str) -> Path:
+    (folder / "bin").mkdir(parents=True)
+    for name in names:
+        (folder / "bin" / name).write_bytes(b"MZ")
+    return folder
+
+
+def test_the_files_tell_and_not_the_folder(tmp_path: Path, matrix: Matrix) -> None:
+    found = examine(sdk(tmp_path / "6.2", "HIPRTC0507.dll", *LIBRARIES), "x", matrix)
+    assert found.row is not None
+    assert (found.row.version, found.why_not) == ("5.7.1", "")
+
+
+@pytest.mark.parametrize(
+    ("names", "why_not"),
+    [
+        (("amdhip64.dll",), "no file in it says which release it is"),
+        (("hiprtc0507.dll", "hiprtc0602.dll", *LIBRARIES), "it holds files of 5.7.1 and 6.2.4 at once"),
+        (("hiprtc0507.dll", *LIBRARIES[1:]), "`rocblas.dll` is missing in it"),
+    ],
+)
+def test_what_cannot_be_taken_over_says_why(
+    tmp_path: Path, matrix: Matrix, names: tuple[str, ...], why_not: str
+) -> None:
+    assert examine(sdk(tmp_path / "5.7", *names), "x", matrix).why_not == why_not
+
+
+def test_variables_and_program_files(tmp_path: Path, matrix: Matrix, monkeypatch: pytest.MonkeyPatch) -> None:
+    named = sdk(tmp_path / "moved", "hiprtc0601.dll", *LIBRARIES)
+    monkeypatch.setenv("HIP_PATH_61", f'"{named}"')
+    monkeypatch.setenv("HIP_PATH", str(tmp_path / "gone"))
+    found = installed_sdks(matrix)
+    assert [(each.folder, each.found_by) for each in found] == [(named, "HIP_PATH_61")]

@@ -1,0 +1,90 @@
+"""Which file of which archive lies where, from manifests in a store."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rocenv.errors import ArchiveError
+from rocenv.home import Home
+from rocenv.install.origins import tree_files
+from tests.sets import zluda_lock
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SDK = ("bin/amdhip64.dll", "bin/rocblas.dll", "bin/rocblas/library/TensileLibrary_gfx1030.dat")
+ZLUDA = ("nvcuda.dll", "cublas.dll")
+
+
+def stored(
+    tmp_path: Path, *, sdk: tuple[str, ...] = SDK, zluda: tuple[str, ...], pack: tuple[str, ...]
+) -> Home:
+    home = Home(tmp_path)
+    for digit, names in (("1", sdk), ("2", zluda), ("3", pack)):
+        folder = home.store / (digit * 64)
+        folder.mkdir(parents=True)
+        files = {name: {"sha256": digit * 64, "size_bytes": 1} for name in names}
+        (folder / "manifest.json").write_text(json.dumps({"name": "x", "version": "1", "files": files}))
+    return home
+
+
+PACK = ("library/Kernels_gfx1031.co", "rocblas.dll")
+
+
+@pytest.mark.parametrize(
+    ("zluda", "left_out"),
+    [
+        (tuple(f"zluda/{name}" for name in ZLUDA), ()),
+        (ZLUDA, ()),
+        (
+            (
+                "zluda/nvcuda.dll",
+                "zluda/cublas.dll",
+                "zluda/trace/cublas.dll",
+                "zluda/32/nvcuda.dll",
+                "README",
+            ),
+            ("README",),
+        ),
+    ],
+    ids=["top folder", "flat", "copies with the same names further down"],
+)
+def test_zluda_with_and_without_a_top_folder(
+    tmp_path: Path, zluda: tuple[str, ...], left_out: tuple[str, ...]
+) -> None:
+    found = tree_files(zluda_lock(), stored(tmp_path, zluda=zluda, pack=PACK))
+    assert found["zluda/nvcuda.dll"].inner in ("nvcuda.dll", "zluda/nvcuda.dll")
+    assert found["zluda/cublas.dll"].inner in ("cublas.dll", "zluda/cublas.dll"), "and not the tracing copy"
+    assert not [path for path in found if path.endswith(left_out or ("nothing",))]
+
+
+@pytest.mark.parametrize("inner", ["", "rocm gfx1031/"])
+def test_a_pack_lies_over_the_sdk(tmp_path: Path, inner: str) -> None:
+    pack = tuple(f"{inner}{name}" for name in PACK)
+    found = tree_files(zluda_lock(), stored(tmp_path, zluda=ZLUDA, pack=(*pack, f"{inner}readme.txt")))
+    assert found["rocm/5.7/bin/rocblas.dll"].artifact.name == "pack.7z"
+    assert found["rocm/5.7/bin/rocblas/library/Kernels_gfx1031.co"].artifact.name == "pack.7z"
+    assert found["rocm/5.7/bin/amdhip64.dll"].artifact.name == "sdk.exe"
+    assert found["rocm/5.7/bin/rocblas/library/TensileLibrary_gfx1030.dat"].artifact.name == "sdk.exe"
+    assert not [path for path in found if "readme" in path]
+
+
+def test_windows_knows_one_file_under_two_spellings(tmp_path: Path) -> None:
+    sdk = ("bin/amdhip64.dll", "bin/RocBLAS.dll")
+    found = tree_files(zluda_lock(), stored(tmp_path, sdk=sdk, zluda=ZLUDA, pack=PACK))
+    assert [path for path in found if path.lower() == "rocm/5.7/bin/rocblas.dll"] == [
+        "rocm/5.7/bin/rocblas.dll"
+    ]
+
+
+def test_an_archive_of_something_else(tmp_path: Path) -> None:
+    with pytest.raises(ArchiveError, match=r"there is no `nvcuda\.dll` in it"):
+        tree_files(zluda_lock(), stored(tmp_path, zluda=("setup.exe",), pack=PACK))
+
+
+def test_a_pack_of_nothing(tmp_path: Path) -> None:
+    with pytest.raises(ArchiveError, match="is no library pack"):
+        tree_files(zluda_lock(), stored(tmp_path, zluda=ZLUDA, pack=("readme.txt", "my library.txt")))

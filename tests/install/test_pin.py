@@ -1,0 +1,156 @@
+"""First fetches: recorded once, and matched from then on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rocenv.errors import FetchError, RocenvError
+from rocenv.home import Home
+from rocenv.host.hip_sdk import InstalledSdk
+from rocenv.install import store
+from rocenv.install.pin import pinned, read_pins
+from rocenv.install.provide import Workshop
+from rocenv.matrix.releases import HipSdk
+from rocenv.model import Artifact, Lock
+from rocenv.net import Network
+from rocenv.progress import Progress
+from tests.loopback import HTML, Loopback
+from tests.sets import zluda_lock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+DATA = b"PK\x03\x04 and what follows" * 100
+
+
+@pytest.fixture
+def server() -> Iterator[Loopback]:
+    with Loopback({"/zluda.zip": DATA}) as server:
+        yield server
+
+
+def workshop(tmp_path: Path) -> Workshop:
+    return Workshop(home=Home(tmp_path), network=Network(pause_s=0.01), progress=Progress())
+
+
+def unpinned(url: str) -> Lock:
+    lock = zluda_lock()
+    [part] = [each for each in lock.components if each.kind == "zluda"]
+    unknown = Artifact(kind="archive", name="zluda.zip", version="3.9.5", url=url, sha256="", size_bytes=0)
+    return replace(lock, components=(replace(part, artifacts=(unknown,)),))
+
+
+def test_the_first_fetch_is_recorded_and_said(tmp_path: Path, server: Loopback) -> None:
+    url = f"{server.url}/zluda.zip"
+    lock = pinned(unpinned(url), workshop(tmp_path))
+    [found] = lock.components[0].artifacts
+    digest = hashlib.sha256(DATA).hexdigest()
+    assert (found.sha256, found.size_bytes) == (digest, len(DATA))
+    assert read_pins(Home(tmp_path))[url]["sha256"] == digest
+    assert "that of this first fetch is recorded" in lock.notes[-1]
+    assert digest in lock.notes[-1]
+    again = pinned(unpinned(url), workshop(tmp_path))
+    assert again.components == lock.components
+    assert not again.notes
+    assert len([each for each in server.seen("/zluda.zip") if each.method == "GET"]) == 1
+
+
+def test_a_page_is_not_recorded(tmp_path: Path, server: Loopback) -> None:
+    server.files["/zluda.zip"] = HTML
+    with pytest.raises(FetchError, match="sent a web page"):
+        pinned(unpinned(f"{server.url}/zluda.zip"), workshop(tmp_path))
+    assert read_pins(Home(tmp_path)) == {}
+
+
+def test_a_first_fetch_that_breaks_off_is_not_put_together_from_two_files(
+    tmp_path: Path, server: Loopback
+) -> None:
+    from tests.loopback import Fault
+
+    server.validators = False
+    server.fail("/zluda.zip", Fault(), Fault(cut_after=100))
+    lock = pinned(unpinned(f"{server.url}/zluda.zip"), workshop(tmp_path))
+    assert lock.components[0].artifacts[0].sha256 == hashlib.sha256(DATA).hexdigest()
+    assert all("Range" not in each.headers for each in server.seen("/zluda.zip"))
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"pins": {"u": {}}}', '{"pins": {"u": 3}}', '{"pins": []}'])
+def test_damaged_pins_are_an_error_and_not_forgotten(tmp_path: Path, text: str) -> None:
+    (tmp_path / "pins.json").write_text(text)
+    with pytest.raises(RocenvError, match="is damaged"):
+        read_pins(Home(tmp_path))
+
+
+class TestInstalledSdk:
+    ROW = HipSdk(
+        version="5.7.1",
+        installer="sdk.exe",
+        url="https://example.invalid/sdk.exe",
+        os="Windows",
+        install_dir=r"C:\x",
+        variables=(),
+        status="tested",
+        source="here",
+        checked="2026-11-21",
+    )
+
+    def lock(self) -> Lock:
+        lock = zluda_lock()
+        sdk = lock.components[0]
+        unknown = replace(sdk.artifacts[0], sha256="", size_bytes=0)
+        return replace(lock, components=(replace(sdk, artifacts=(unknown,)),))
+
+    def folder(self, tmp_path: Path) -> Path:
+        folder = tmp_path / "Program Files" / "5.7"
+        (folder / "bin").mkdir(parents=True)
+        (folder / "bin" / "amdhip64.dll").write_bytes(b"MZ")
+        return folder
+
+    def test_stands_for_the_installer(self, tmp_path: Path) -> None:
+        work = workshop(tmp_path / "home")
+        folder = self.folder(tmp_path)
+        installed = InstalledSdk(folder=folder, found_by="HIP_PATH_57", row=self.ROW)
+        lock = pinned(self.lock(), work, (installed,))
+        [artifact] = lock.components[0].artifacts
+        assert (artifact.kind, artifact.path) == ("folder", str(folder))
+        assert artifact.url == "https://example.invalid/sdk.exe", "another machine has it from there"
+        assert set(store.manifest_of(work.home, artifact)) == {"bin/amdhip64.dll"}
+        copy = store.tree_of(work.home, artifact) / "bin/amdhip64.dll"
+        assert not copy.samefile(folder / "bin/amdhip64.dll"), "a link would reach into Program Files"
+        (folder / "bin/amdhip64.dll").unlink()
+        assert pinned(lock, work).components == lock.components, "uninstalled since: the copy stays"
+
+    def test_of_another_release_or_broken_is_left_alone(self, tmp_path: Path, server: Loopback) -> None:
+        server.files["/sdk.exe"] = b"MZ installer"
+        work = workshop(tmp_path / "home")
+        sdk = self.lock().components[0]
+        here = replace(sdk.artifacts[0], url=f"{server.url}/sdk.exe")
+        lock = replace(self.lock(), components=(replace(sdk, artifacts=(here,)),))
+        others = (
+            InstalledSdk(folder=tmp_path, found_by="HIP_PATH", row=replace(self.ROW, version="6.1.2")),
+            InstalledSdk(
+                folder=tmp_path, found_by="x", row=self.ROW, why_not="`rocblas.dll` is missing in it"
+            ),
+        )
+        found = pinned(lock, work, others)
+        assert found.components[0].artifacts[0].kind == "installer"
+        assert any("`rocblas.dll` is missing in it" in text for text in found.notes)
+
+    def test_of_another_machine_comes_from_amd_here(self, tmp_path: Path, server: Loopback) -> None:
+        server.files["/AMD.exe"] = b"MZ installer"
+        work = workshop(tmp_path / "home")
+        sdk = self.lock().components[0]
+        there = replace(
+            sdk.artifacts[0], kind="folder", sha256="a" * 64, path=r"C:\there", url=f"{server.url}/AMD.exe"
+        )
+        lock = replace(self.lock(), components=(replace(sdk, artifacts=(there,)),))
+        [artifact] = pinned(lock, work).components[0].artifacts
+        assert (artifact.kind, artifact.name, artifact.path) == ("installer", "AMD.exe", "")
+        assert artifact.sha256 == hashlib.sha256(b"MZ installer").hexdigest()
+        json.dumps(artifact.name)

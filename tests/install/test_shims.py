@@ -1,0 +1,100 @@
+"""Shims made and undone in a folder that looks like an env of Windows: files are files on every system."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rocenv.errors import PrefixError
+from rocenv.install.place import file_entry
+from rocenv.install.prefix import Prefix
+from rocenv.install.shims import apply_shims, base_files, undo_shims
+from rocenv.preload import TORCH_LIB
+from tests.sets import zluda_lock
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rocenv.model import FileEntry
+
+FILES = {
+    "zluda/nvcuda.dll": b"zluda nvcuda",
+    "zluda/cublas.dll": b"zluda cublas",
+    "zluda/nvrtc.dll": b"zluda nvrtc",
+    f"{TORCH_LIB}/cublas64_11.dll": b"nvidia cublas",
+    f"{TORCH_LIB}/nvrtc64_112_0.dll": b"nvidia nvrtc",
+}
+
+
+@pytest.fixture
+def prefix(tmp_path: Path) -> Prefix:
+    for path, content in FILES.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_bytes(content)
+        (tmp_path / path).chmod(0o444)
+    return Prefix(tmp_path)
+
+
+def entries(prefix: Prefix) -> dict[str, FileEntry]:
+    return {path: file_entry(prefix.path / path) for path in FILES}
+
+
+def content(prefix: Prefix) -> dict[str, bytes]:
+    return {
+        path.relative_to(prefix.path).as_posix(): path.read_bytes()
+        for path in sorted(prefix.path.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_beside_the_build_torch_is_untouched(prefix: Prefix) -> None:
+    made = apply_shims(prefix, zluda_lock(), entries(prefix))
+    there = content(prefix)
+    assert {path: there[path] for path in FILES} == FILES
+    assert there["zluda/cublas64_11.dll"] == b"zluda cublas"
+    assert there["zluda/nvrtc_cuda.dll"] == b"nvidia nvrtc"
+    assert set(made) == set(there) - set(FILES)
+    assert all(file_entry(prefix.path / path) == entry for path, entry in made.items())
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_in_torch_and_back_byte_for_byte(prefix: Prefix, times: int) -> None:
+    base = entries(prefix)
+    for _ in range(times):
+        made = apply_shims(prefix, zluda_lock(), base, in_torch=True)
+    there = content(prefix)
+    assert there[f"{TORCH_LIB}/cublas64_11.dll"] == b"zluda cublas"
+    assert there[f"{TORCH_LIB}/nvrtc64_112_0.dll"] == b"zluda nvrtc"
+    assert there["zluda/nvrtc_cuda.dll"] == b"nvidia nvrtc", "what the wrapper calls is not the wrapper"
+    assert base_files(zluda_lock(), base | made) == base
+    undo_shims(prefix, zluda_lock())
+    after = content(prefix)
+    assert {path: after[path] for path in FILES} == FILES
+
+
+def test_what_is_no_file_of_torchs_is_not_kept_as_one(prefix: Prefix) -> None:
+    path = prefix.path / TORCH_LIB / "cublas64_11.dll"
+    base = entries(prefix)
+    path.chmod(0o644)
+    path.write_bytes(b"of an upgrade by hand")
+    with pytest.raises(PrefixError, match="is not the file that came with torch") as caught:
+        apply_shims(prefix, zluda_lock(), base, in_torch=True)
+    assert "rocenv repair" in caught.value.hints[0]
+    assert path.read_bytes() == b"of an upgrade by hand", "nothing is lost"
+
+
+def test_a_wrapper_is_never_pointed_at_itself(prefix: Prefix) -> None:
+    """Source: facts of ComfyUI-Zluda and Applio: copied twice, nvrtc_cuda.dll is ZLUDA's and calls itself."""
+    path = prefix.path / TORCH_LIB / "nvrtc64_112_0.dll"
+    path.chmod(0o644)
+    path.write_bytes(FILES["zluda/nvrtc.dll"])
+    for in_torch in (False, True):
+        with pytest.raises(PrefixError, match="call itself"):
+            apply_shims(prefix, zluda_lock(), entries(prefix), in_torch=in_torch)
+
+
+def test_a_build_without_one_of_its_files(prefix: Prefix) -> None:
+    base = {path: entry for path, entry in entries(prefix).items() if path != "zluda/cublas.dll"}
+    with pytest.raises(PrefixError, match=r"`zluda/cublas\.dll` is in no part of the set"):
+        apply_shims(prefix, zluda_lock(), base)

@@ -1,0 +1,82 @@
+"""A small set with ZLUDA as a lock has it, for tests that need no Windows."""
+
+from __future__ import annotations
+
+from rocenv.model import Artifact, Component, Layout, Lock, Request, ShimFile, Shims
+
+SHIMS = Shims(
+    runtime=("amdhip64.dll",),
+    driver=("nvcuda.dll", "nvml.dll"),
+    behind=("rocblas.dll",),
+    files=(
+        ShimFile(file="cublas.dll", stands_for="cublas64_11.dll"),
+        ShimFile(file="nvrtc.dll", stands_for="nvrtc64_112_0.dll"),
+    ),
+    original="nvrtc64_112_0.dll",
+)
+SDK_LAYOUT = Layout(root="5.7", library_dirs=("5.7/bin",), libraries={"hip": "amdhip64.dll"}, bin="5.7/bin")
+
+
+def artifact(name: str, digit: str, kind: str = "archive") -> Artifact:
+    """Return an artifact that nothing is fetched for."""
+    return Artifact(
+        kind=kind,  # type: ignore[arg-type]
+        name=name,
+        version="1",
+        url=f"https://example.invalid/{name}",
+        sha256=digit * 64,
+        size_bytes=1,
+    )
+
+
+def zluda_lock() -> Lock:
+    """Return a lock of all four kinds of parts."""
+    parts = (
+        Component(
+            kind="rocm",
+            name="HIP SDK",
+            version="5.7.1",
+            channel="hip-sdk",
+            why="",
+            artifacts=(artifact("sdk.exe", "1", "installer"),),
+            layout=SDK_LAYOUT,
+            into="rocm/5.7",
+        ),
+        Component(
+            kind="zluda",
+            name="ZLUDA",
+            version="3.9.5",
+            channel="lshqqytiger",
+            why="",
+            artifacts=(artifact("zluda.zip", "2"),),
+            into="zluda",
+            anchor="nvcuda.dll",
+            shims=SHIMS,
+        ),
+        Component(
+            kind="libraries",
+            name="rocBLAS library pack",
+            version="5.7.1",
+            channel="somebody",
+            why="",
+            artifacts=(artifact("pack.7z", "3"),),
+            into="rocm/5.7",
+            places={"rocblas.dll": "bin/rocblas.dll", "library/": "bin/rocblas/library/"},
+        ),
+        Component(
+            kind="torch",
+            name="torch",
+            version="2.7.1+cu118",
+            channel="index",
+            why="",
+            artifacts=(artifact("torch", "4", "wheel"),),
+            python="3.11.9",
+        ),
+    )
+    return Lock(
+        request=Request(platform="windows"),
+        platform="windows",
+        target="gfx1031",
+        components=parts,
+        environment=(),
+    )

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rocenv.preload import TORCH_LIB, folders_of, preload, shims_of
+from tests.sets import SHIMS, zluda_lock
+
+BIN = "rocm/5.7/bin"
+
+
+def test_what_calls_is_loaded_after_what_is_called() -> None:
+    order = preload(zluda_lock(), {f"{BIN}/amdhip64.dll"}, in_torch=False)
+    assert order == (
+        f"{BIN}/amdhip64.dll",
+        "zluda/nvcuda.dll",
+        "zluda/nvml.dll",
+        f"{BIN}/rocblas.dll",
+        "zluda/cublas64_11.dll",
+        "zluda/nvrtc64_112_0.dll",
+    )
+    assert folders_of(zluda_lock()) == (BIN, "zluda")
+
+
+def test_a_runtime_that_the_sdk_does_not_hold_is_the_drivers() -> None:
+    assert preload(zluda_lock(), (), in_torch=False)[0] == "zluda/nvcuda.dll"
+
+
+def test_torchs_original_is_had_before_anything_takes_its_place() -> None:
+    first, *rest = shims_of(zluda_lock(), in_torch=True)
+    assert (first.path, first.source) == (
+        "zluda/nvrtc_cuda.dll",
+        ".rocenv/originals/nvrtc64_112_0.dll",
+    )
+    assert [shim.path for shim in rest] == [f"{TORCH_LIB}/cublas64_11.dll", f"{TORCH_LIB}/nvrtc64_112_0.dll"]
+    assert all(shim.original for shim in rest)
+
+
+def test_a_build_whose_files_have_cudas_names_needs_no_second_ones() -> None:
+    lock = zluda_lock()
+    same = replace(
+        SHIMS, files=tuple(replace(file, file=file.stands_for) for file in SHIMS.files), original=""
+    )
+    parts = tuple(replace(part, shims=same) if part.shims else part for part in lock.components)
+    assert shims_of(replace(lock, components=parts), in_torch=False) == ()
+
+
+def test_a_set_without_zluda_has_none() -> None:
+    lock = zluda_lock()
+    plain = replace(lock, components=tuple(part for part in lock.components if part.kind != "zluda"))
+    assert (shims_of(plain, in_torch=True), preload(plain, (), in_torch=False), folders_of(plain)) == (
+        (),
+        (),
+        (),
+    )
