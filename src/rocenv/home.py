@@ -88,8 +88,11 @@ class Home:
         return self.path / "locks" / "home.lock"
 
     def lock(self, kind: str, name: str) -> Path:
-        """Return the lock file of one thing, say `("env", "demo")`."""
-        return self.path / "locks" / f"{kind}-{name}.lock"
+        """Return the lock file of one thing, say `("env", "demo")`.
+
+        Names that differ only in case have one lock, since for Windows they are one name.
+        """
+        return self.path / "locks" / f"{kind}-{name.casefold()}.lock"
 
     @property
     def config_file(self) -> Path:

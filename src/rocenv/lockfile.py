@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rocenv.sources import Work
 
 LOCK_SCHEMA = 1
+_FOLDERS = ("rocm", "zluda")
 _BY_PEOPLE = ("archive", "installer", "folder")
 
 
@@ -59,9 +60,18 @@ def _check_names(lock: Lock, path: Path) -> None:
         for text in (artifact.name, artifact.version):
             if re.fullmatch(allowed, text) is None:
                 raise DataError(f"`{text}` in `{path}` is no name or version of a package")
+    _check_parts(lock, path)
     for place in [place for component in lock.components for place in _places(component)]:
         if place.startswith("/") or ".." in place.split("/") or "\\" in place or ":" in place:
             raise DataError(f"`{place}` in `{path}` leads out of the env")
+
+
+def _check_parts(lock: Lock, path: Path) -> None:
+    for component in lock.components:
+        if re.fullmatch(r"[0-9]+(\.[0-9]+){1,2}|", component.python) is None:
+            raise DataError(f"`{component.python}` in `{path}` is no version of Python")
+        if component.into and component.into.split("/")[0] not in _FOLDERS:
+            raise DataError(f"`{component.into}` in `{path}` is no place for a part of a set")
 
 
 def _places(component: Component) -> list[str]:

@@ -69,12 +69,13 @@ class Switch:
 class Shims:
     """What makes torch for CUDA run on ZLUDA: what is loaded before it, in this order, and how it is set."""
 
-    runtime: tuple[str, ...]  # the SDK's HIP runtime, by name
+    runtime: tuple[str, ...]  # the SDK's HIP runtime, and what compiles for it, which others load by name
     driver: tuple[str, ...]  # files of the build under their own names: nvcuda.dll, nvml.dll
     behind: tuple[str, ...]  # libraries of the SDK that the files call
     files: tuple[ShimFile, ...]
     original: str = ""  # the file of torch that the build still calls: kept as `KEPT_ORIGINAL`; "" = none
     switches: tuple[Switch, ...] = ()
+    first_run_s: int = 0  # what the first use may take, while kernels are compiled
 
 
 KEPT_ORIGINAL = "nvrtc_cuda.dll"  # Source: lshqqytiger/ZLUDA@5e71745:zluda_rtc/src/lib.rs

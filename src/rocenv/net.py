@@ -58,6 +58,7 @@ class Answer:
     """An open response (status 200, 206 or 304) whose body is yet to be read."""
 
     status: int
+    url: str  # the address that answered, after redirects
     headers: Mapping[str, str]  # names in any case
     raw: Any  # the urllib3 response
 
@@ -160,7 +161,12 @@ class Network:
                 asked = headers or {}
                 if response.status_code not in ((200, 304) if "If-None-Match" in asked else (200, 206)):
                     raise refusal(url, response)
-                yield Answer(status=response.status_code, headers=response.headers, raw=response.raw)
+                yield Answer(
+                    status=response.status_code,
+                    url=response.url,
+                    headers=response.headers,
+                    raw=response.raw,
+                )
         except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
             raise in_plain_words(
                 url, error, connect_timeout_s=CONNECT_TIMEOUT_S, read_timeout_s=self.read_timeout_s

@@ -73,8 +73,9 @@ def folders_of(lock: Lock) -> tuple[str, ...]:
 def preload(lock: Lock, files: Collection[str], *, in_torch: bool) -> tuple[str, ...]:
     """Return what is loaded before torch, in order.
 
-    The HIP runtime comes first, so that the one of the display driver does not, where the SDK holds one; then
-    the driver API, then what stands behind the shims, then those.
+    The HIP runtime and its compiler come first, so that those of the display driver do not, where the SDK
+    holds them: System32 is searched before any folder of ours. Then the driver API, then
+    what stands behind the shims, then those.
     """
     build, folders = zluda_of(lock), folders_of(lock)
     if build is None or build.shims is None or not folders:

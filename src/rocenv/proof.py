@@ -68,6 +68,12 @@ def probe_of(
     )
 
 
+def first_run_s(lock: Lock) -> int:
+    """Return what the first use of a set may take, 0 where that is nothing special."""
+    build = zluda_of(lock)
+    return build.shims.first_run_s if build is not None and build.shims is not None else 0
+
+
 def env_environ(prefix: Prefix, record: Record, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment that programs of an env run in."""
     return apply(expand(record.lock.environment, str(prefix.path)), environ, record.lock.platform)

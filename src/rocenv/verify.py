@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 import shlex
 import tempfile
+import threading
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -15,12 +17,12 @@ from typing import TYPE_CHECKING
 from rocenv.errors import RocenvError
 from rocenv.host.defender import quarantined
 from rocenv.host.windows import display_driver
-from rocenv.model import RungResult
+from rocenv.model import Machine, RungResult
 from rocenv.probe.ladder import RUNGS, run_ladder
 from rocenv.progress import size_text
-from rocenv.proof import probe_of
+from rocenv.proof import first_run_s, probe_of
 from rocenv.resolve.known import known_broken, remedy_command
-from rocenv.system import WINDOWS
+from rocenv.system import WINDOWS, pe
 from rocenv.system.files import write_atomic
 from rocenv.system.machine import examined_elsewhere
 
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 120.0  # of one rung: the first use of a GPU may compile for long
 _SHOWN = 3
+_SLOW_S = 60.0
 _ROOM_BYTES = 1 << 20  # logs, code objects and answers of the children are far smaller
 
 
@@ -85,7 +88,7 @@ def verify(
     upto: str = RUNGS[-1],
     target: str = "",
     save_dir: Path | None = None,
-    timeout_s: float = TIMEOUT_S,
+    timeout_s: float = 0.0,
     report: Callable[[RungResult], None] = lambda _result: None,
 ) -> Verdict:
     """Walk the ladder in an env, keep the result in its prefix, and return it.
@@ -97,7 +100,7 @@ def verify(
         upto: The last rung to run.
         target: Instead of the one that the set was resolved for.
         save_dir: Where the GEMM source, the code objects and the logs are kept; made when absent.
-        timeout_s: For each rung.
+        timeout_s: For each rung; 0 = what such a set may need.
         report: Called with each result as it comes.
 
     Raises:
@@ -110,9 +113,13 @@ def verify(
     with ExitStack() as stack:
         work_dir = _work_dir(save_dir, stack)
         c_library = matrix.c_libraries[0]
-        probe = probe_of(prefix, record, c_library, target=target, work_dir=work_dir, timeout_s=timeout_s)
+        patience_s = timeout_s or first_run_s(record.lock) or TIMEOUT_S
+        probe = probe_of(prefix, record, c_library, target=target, work_dir=work_dir, timeout_s=patience_s)
         wanted = [rung for rung in probe.rungs if RUNGS.index(rung) <= RUNGS.index(upto)]
-        known = known_broken(record.lock, matrix, display_driver(matrix) if WINDOWS else "")
+        driver = display_driver(matrix) if WINDOWS else ""
+        known = known_broken(record.lock, matrix, driver)
+        if first_run_s(record.lock):
+            stack.enter_context(_said_when_slow(progress))
         results = run_ladder(
             probe,
             wanted,
@@ -120,7 +127,7 @@ def verify(
             judge=lambda result: _knowing(result, known),
             report=report,
         )
-    advice = tuple(_advice(prefix, record, matrix, known[0])) if known else ()
+    advice = tuple(_advice(prefix, record, matrix, known[0], driver)) if known else ()
     verdict = Verdict(env=prefix.name, target=probe.task.target, results=results, advice=advice)
     # What another target gets says nothing about the set that the env was made of.
     own = prefix.own if verdict.target == record.lock.code_target else None
@@ -183,32 +190,51 @@ def _files_rung(prefix: Prefix, record: Record, progress: Progress) -> RungResul
     if not found:
         detail = f"{len(files)} files, {size_text(size_bytes)}, as the record has them"
         return RungResult(rung="files", status="passed", elapsed_s=elapsed_s, detail=detail)
-    shown = ", ".join(f"`{each.path}` is {each.what}" for each in found[:_SHOWN])
+    shown = ", ".join(_shown(prefix, each) for each in found[:_SHOWN])
     more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
     detail = f"{shown}{more}; `rocenv repair {shlex.quote(prefix.name)}` puts them back"
     detail += _defender_took(prefix, found)
     return RungResult(rung="files", status="failed", elapsed_s=elapsed_s, detail=detail)
 
 
+def _shown(prefix: Prefix, each: Difference) -> str:
+    """Return a difference in words; of a DLL that is another one also what it says it is."""
+    text = f"`{each.path}` is {each.what}"
+    if each.what != "changed" or not each.path.lower().endswith(".dll"):
+        return text
+    try:
+        version = pe.read(prefix.path.joinpath(*each.path.split("/"))).file_version
+    except RocenvError:
+        return f"{text} (it is no library)"
+    return f"{text} (it says that it is version {version})" if version else text
+
+
 def _knowing(result: RungResult, known: Sequence[Known]) -> RungResult:
-    """Return the result of a rung of a set that the matrix calls broken, with that said in it.
-
-    Its versions are what they should not be, whatever else works here.
-    """
-    if not known or result.rung == "files" or result.status == "skipped":
+    """Return the result of a rung that went wrong, with what the matrix says of such a set."""
+    if result.rung == "files" or result.status not in ("failed", "crashed", "timeout"):
         return result
-    codes = tuple(row.code for row in known if row.code)
-    if result.rung == "version" and result.status == "passed":
-        detail = f"{result.detail}; such a set is known to fail: {known[0].what}"
-        return replace(result, status="failed", detail=detail, findings=codes)
-    return result if result.status == "passed" else replace(result, findings=codes)
+    return replace(result, findings=tuple(row.code for row in known if row.code))
 
 
-def _advice(prefix: Prefix, record: Record, matrix: Matrix, row: Known) -> Iterator[str]:
+def _advice(prefix: Prefix, record: Record, matrix: Matrix, row: Known, driver: str) -> Iterator[str]:
     yield f"known of such a set: {row.what} [{row.source.partition(';')[0].strip()}]"
-    command = remedy_command(record.lock, matrix, name=f"{prefix.name}2")
+    machine = Machine(platform=record.lock.platform, driver=driver)
+    command = remedy_command(record.lock, matrix, machine, name=prefix.free_name())
     if command:
         yield f"a set without that: `{command}`"
+
+
+@contextlib.contextmanager
+def _said_when_slow(progress: Progress) -> Iterator[None]:
+    """Say once, after a minute, what takes so long: a first run that looks hung is often killed."""
+    text = "kernels are being compiled for the GPU, as on every first run; that may take half an hour"
+    timer = threading.Timer(_SLOW_S, progress.note, (text,))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _defender_took(prefix: Prefix, found: Sequence[Difference]) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import json
+import io
+import zipfile
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from rocenv.errors import FetchError, RocenvError
+from rocenv.errors import ArchiveError, FetchError, RocenvError
 from rocenv.home import Home
 from rocenv.host.hip_sdk import InstalledSdk
 from rocenv.install import store
@@ -19,14 +20,24 @@ from rocenv.matrix.releases import HipSdk
 from rocenv.model import Artifact, Lock
 from rocenv.net import Network
 from rocenv.progress import Progress
-from tests.loopback import HTML, Loopback
+from tests.hip_installer import installer
+from tests.loopback import HTML, Fault, Loopback
 from tests.sets import zluda_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-DATA = b"PK\x03\x04 and what follows" * 100
+
+def archive() -> bytes:
+    """Return a ZIP file."""
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as zipped:
+        zipped.writestr("zluda/nvcuda.dll", b"MZ" * 1000)
+    return data.getvalue()
+
+
+DATA = archive()
 
 
 @pytest.fixture
@@ -68,11 +79,26 @@ def test_a_page_is_not_recorded(tmp_path: Path, server: Loopback) -> None:
     assert read_pins(Home(tmp_path)) == {}
 
 
+def test_what_is_no_archive_is_not_recorded(tmp_path: Path, server: Loopback) -> None:
+    """An error in place of the file, with a good answer, must not be what later fetches have to match."""
+    server.files["/zluda.zip"] = b'{"error": "rate limited"}'
+    with pytest.raises(ArchiveError):
+        pinned(unpinned(f"{server.url}/zluda.zip"), workshop(tmp_path))
+    server.files["/zluda.zip"] = DATA
+    [found] = pinned(unpinned(f"{server.url}/zluda.zip"), workshop(tmp_path)).components[0].artifacts
+    assert found.sha256 == hashlib.sha256(DATA).hexdigest()
+
+
+def test_an_unencrypted_address_vouches_for_nothing(tmp_path: Path) -> None:
+    mirrors = (("https://example.invalid/", ("http://192.0.2.1/",)),)
+    work = replace(workshop(tmp_path), network=Network(mirrors=mirrors, pause_s=0.01))
+    with pytest.raises(FetchError, match="which is not encrypted"):
+        pinned(unpinned("https://example.invalid/zluda.zip"), work)
+
+
 def test_a_first_fetch_that_breaks_off_is_not_put_together_from_two_files(
     tmp_path: Path, server: Loopback
 ) -> None:
-    from tests.loopback import Fault
-
     server.validators = False
     server.fail("/zluda.zip", Fault(), Fault(cut_after=100))
     lock = pinned(unpinned(f"{server.url}/zluda.zip"), workshop(tmp_path))
@@ -85,6 +111,13 @@ def test_damaged_pins_are_an_error_and_not_forgotten(tmp_path: Path, text: str) 
     (tmp_path / "pins.json").write_text(text)
     with pytest.raises(RocenvError, match="is damaged"):
         read_pins(Home(tmp_path))
+
+
+def made_installer(tmp_path: Path) -> bytes:
+    """Return an installer of the test's own making that can be unpacked."""
+    path = tmp_path / "made.exe"
+    installer(path, "5.7", {"SDKCore/ROCm_SDK_Core.msi": {"bin/amdhip64.dll": b"MZ"}})
+    return path.read_bytes()
 
 
 class TestInstalledSdk:
@@ -127,7 +160,7 @@ class TestInstalledSdk:
         assert pinned(lock, work).components == lock.components, "uninstalled since: the copy stays"
 
     def test_of_another_release_or_broken_is_left_alone(self, tmp_path: Path, server: Loopback) -> None:
-        server.files["/sdk.exe"] = b"MZ installer"
+        server.files["/sdk.exe"] = made_installer(tmp_path)
         work = workshop(tmp_path / "home")
         sdk = self.lock().components[0]
         here = replace(sdk.artifacts[0], url=f"{server.url}/sdk.exe")
@@ -143,7 +176,7 @@ class TestInstalledSdk:
         assert any("`rocblas.dll` is missing in it" in text for text in found.notes)
 
     def test_of_another_machine_comes_from_amd_here(self, tmp_path: Path, server: Loopback) -> None:
-        server.files["/AMD.exe"] = b"MZ installer"
+        server.files["/AMD.exe"] = data = made_installer(tmp_path)
         work = workshop(tmp_path / "home")
         sdk = self.lock().components[0]
         there = replace(
@@ -152,5 +185,4 @@ class TestInstalledSdk:
         lock = replace(self.lock(), components=(replace(sdk, artifacts=(there,)),))
         [artifact] = pinned(lock, work).components[0].artifacts
         assert (artifact.kind, artifact.name, artifact.path) == ("installer", "AMD.exe", "")
-        assert artifact.sha256 == hashlib.sha256(b"MZ installer").hexdigest()
-        json.dumps(artifact.name)
+        assert artifact.sha256 == hashlib.sha256(data).hexdigest()

@@ -11,6 +11,7 @@ import pytest
 
 from rocenv.errors import DataError, PrefixError
 from rocenv.home import Home
+from rocenv.install.change import remove
 from rocenv.install.prefix import Prefix, all_prefixes, files_sha256, prefix_of
 from rocenv.model import FileEntry, Lock, Record, Request
 from rocenv.system.locks import locked
@@ -81,6 +82,14 @@ REFUSED = {
     " a": "begins",
     "n" * 201: "too long",
     "日" * 67: "too long",
+    "ΐ" * 100: "too long",  # in the name of its lock, which is the same for all spellings
+    "con": "device",
+    "NUL": "device",
+    "Com1": "device",
+    "lpt\u00b9": "device",
+    "aux.old": "device",
+    "nul .5": "device",
+    "CONIN$": "device",
 }
 
 
@@ -94,7 +103,22 @@ def test_names_that_cannot_be(home: Home, name: str, text: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["demo", "rocm-5.7", "日本語", "it's $HOME `x` (1)", "a  b", "~", "#1", "%TEMP%", "n" * 200, "é", "👍"],
+    [
+        "demo",
+        "rocm-5.7",
+        "日本語",
+        "it's $HOME `x` (1)",
+        "a  b",
+        "~",
+        "#1",
+        "%TEMP%",
+        "n" * 200,
+        "é",
+        "👍",
+        "console",
+        "com10",
+        "nul5",
+    ],
 )
 def test_names_that_can_be(home: Home, name: str) -> None:
     prefix = prefix_of(home, name)
@@ -104,6 +128,59 @@ def test_names_that_can_be(home: Home, name: str) -> None:
     assert [found.name for found in all_prefixes(home)] == [name]
     with locked(home.lock("env", name)):
         pass  # a lock's file has a longer name
+
+
+def test_spellings_of_one_name_have_one_lock(home: Home) -> None:
+    assert home.lock("env", "SD") == home.lock("env", "sd")
+    assert home.lock("env", "STRASSE") == home.lock("env", "straße")
+    assert home.lock("env", "sd") != home.lock("env", "sdx")
+
+
+class TestInterruptedRemoval:
+    """On Windows a folder is renamed before it is removed; here it looks like one that stayed behind."""
+
+    @pytest.fixture
+    def left(self, home: Home, prefix: Prefix) -> Path:
+        left = home.envs / ".demo.4711.removing"
+        prefix.path.rename(left)
+        return left
+
+    def test_is_listed_as_incomplete(self, home: Home, left: Path) -> None:
+        assert [(found.name, found.path, found.state) for found in all_prefixes(home)] == [
+            ("demo", left, "incomplete")
+        ]
+        assert prefix_of(home, "demo").state == "absent"
+
+    def test_is_completed_by_another(self, home: Home, left: Path) -> None:
+        remove(home, "demo")
+        assert not left.exists()
+        with pytest.raises(PrefixError, match="there is no env `demo`"):
+            remove(home, "demo")
+
+    def test_is_completed_with_the_next_env_of_the_name(self, home: Home, left: Path) -> None:
+        anew = Prefix(home.envs / "demo")
+        anew.own.mkdir(parents=True)
+        anew.write_record(record_of("demo"), FILES)
+        remove(home, "demo")
+        assert list(home.envs.iterdir()) == []
+
+    @pytest.mark.parametrize(
+        "name",
+        [".demo.removing", ".demo.x.removing", ".demo.4711", "demo.4711.removing", ".other.4711.removing"],
+    )
+    def test_what_only_looks_similar_stays(self, home: Home, left: Path, name: str) -> None:
+        similar = left.rename(home.envs / name)
+        with pytest.raises(PrefixError, match="there is no env `demo`"):
+            remove(home, "demo")
+        assert (similar / ".rocenv" / "record.json").exists()
+
+    def test_a_folder_of_somebody_else_stays(self, home: Home) -> None:
+        theirs = home.envs / ".demo.4711.removing"
+        theirs.mkdir(parents=True)
+        (theirs / "data").write_text("mine")
+        with pytest.raises(PrefixError, match="there is no env `demo`"):
+            remove(home, "demo")
+        assert (theirs / "data").exists()
 
 
 class TestState:

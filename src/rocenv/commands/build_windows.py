@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -13,7 +15,7 @@ from rocenv.errors import FetchError, RocenvError
 if TYPE_CHECKING:
     from rocenv.commands.world import World
     from rocenv.matrix.rows import Matrix
-    from rocenv.model import Component, Lock, Record
+    from rocenv.model import Artifact, Component, Lock, Record
 
 
 def build_windows(name: str, lock: Lock, world: World) -> Record:
@@ -30,30 +32,51 @@ def build_windows(name: str, lock: Lock, world: World) -> Record:
     from rocenv.install.installer import InstallerClosed
     from rocenv.install.pin import pinned
 
+    closed = False
+
+    def pin(plan: Lock) -> Lock:
+        found = pinned(plan, world.building(), installed_sdks(world.matrix), closed=closed)
+        for text in found.notes[len(plan.notes) :]:
+            note(f"  - {text}")
+        return found
+
     while True:
         try:
-            locked = pinned(lock, world.building(), installed_sdks(world.matrix))
-            for text in locked.notes[len(lock.notes) :]:
-                note(f"  - {text}")
-            return build(name, locked, world.building())
-        except InstallerClosed as closed:
-            by_hand = _by_hand(closed, lock, world.matrix)
-            if not (sys.stdin.isatty() and sys.stderr.isatty()):
-                raise by_hand from closed
-            note(f"{by_hand.message}\n" + "\n".join(f"  - {hint}" for hint in by_hand.hints))
-            if not click.confirm("Is it installed now?", default=False, err=True):
-                raise by_hand from closed
+            return build(name, lock, world.building(), pin=pin)
+        except InstallerClosed as error:
+            by_hand = _by_hand(error, lock, world.matrix)
+            if closed or not _is_installed(lock, world.matrix):
+                _wait_for_it(by_hand, error)
+            closed = True
         except FetchError as error:
-            raise _naming_others(error, lock, world.matrix) from error
+            raise _explained(error, lock, world) from error
+
+
+def _is_installed(lock: Lock, matrix: Matrix) -> bool:
+    from rocenv.host.hip_sdk import installed_sdks
+
+    version = next(part.version for part in lock.components if part.kind == "rocm")
+    return any(
+        each.row and each.row.version == version and not each.why_not for each in installed_sdks(matrix)
+    )
+
+
+def _wait_for_it(by_hand: RocenvError, closed: RocenvError) -> None:
+    """Let somebody at a terminal install the SDK meanwhile; raise the error where that does not happen."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise by_hand from closed
+    note(f"{by_hand.message}\n" + "\n".join(f"  - {hint}" for hint in by_hand.hints))
+    if not click.confirm("Is it installed now?", default=False, err=True):
+        raise by_hand from closed
 
 
 def _by_hand(closed: RocenvError, lock: Lock, matrix: Matrix) -> RocenvError:
     """Return what to do where the SDK has to be installed by its own installer."""
     sdk = next(part for part in lock.components if part.kind == "rocm")
-    row = next(row for row in matrix.hip_sdk if row.version == sdk.version)
+    url = next((row.url for row in matrix.hip_sdk if row.version == sdk.version), sdk.artifacts[0].url)
     notes = sorted(matrix.installer_note, key=lambda note: note.order)
     hints = (
-        f"fetch and run {row.url}",
+        f"fetch and run {url}",
         *(each.text for each in notes),
         "then repeat the same `rocenv create` command: it takes the installed SDK over",
     )
@@ -64,21 +87,35 @@ def _by_hand(closed: RocenvError, lock: Lock, matrix: Matrix) -> RocenvError:
     )
 
 
-def _naming_others(error: FetchError, lock: Lock, matrix: Matrix) -> FetchError:
-    """Return the error of a file that does not exist with those of the same build that are known."""
-    if "404" not in error.message:
-        return error
+def _explained(error: FetchError, lock: Lock, world: World) -> FetchError:
+    """Return the error with what is known of the file: which others exist, or when it was another one."""
+    from rocenv.install.pin import why_pinned
+
     for part in lock.components:
-        if part.kind == "zluda" and any(each.name in error.message for each in part.artifacts):
-            return FetchError(
-                f"{error.message}; known archives of ZLUDA {part.version}: {_archives(part, matrix)}",
-                hints=("another version: `rocenv matrix --zluda '*' --platform windows`", *error.hints),
-                code=error.code,
-            )
+        for artifact in part.artifacts:
+            if artifact.name not in error.message:
+                continue
+            if error.code == "hash-mismatch" and (why := why_pinned(_as_pinned(artifact, world), world.home)):
+                return FetchError(error.message, hints=(why, *error.hints), code=error.code)
+            if re.search(r"\b404\b", error.message):
+                others = f"; known of the same release: {_known(part, world.matrix)}"
+                return FetchError(f"{error.message}{others}", hints=error.hints, code=error.code)
     return error
 
 
-def _archives(part: Component, matrix: Matrix) -> str:
+def _as_pinned(artifact: Artifact, world: World) -> Artifact:
+    """Return an artifact of a plan with the hash that its first fetch recorded."""
+    from rocenv.install.pin import read_pins
+
+    pin = read_pins(world.home).get(artifact.url)
+    return replace(artifact, sha256=pin["sha256"]) if pin and not artifact.sha256 else artifact
+
+
+def _known(part: Component, matrix: Matrix) -> str:
+    """Return the files that the matrix has of a part's release, in words."""
     builds = [row for row in matrix.zluda if (row.project, row.version) == (part.channel, part.version)]
     names = [asset.name for row in builds for asset in row.assets if asset.platform == "windows"]
-    return ", ".join(f"`{name}`" for name in names) or "none"
+    if part.kind == "libraries":
+        series = part.version.split("/")
+        names = [row.asset for row in matrix.pack if row.asset and row.url and set(row.rocm) & set(series)]
+    return ", ".join(f"`{name}`" for name in dict.fromkeys(names)) or "none"

@@ -15,8 +15,11 @@ from rocenv.commands.world import World, note
 def command(old: str, new: str) -> None:
     """Make the env NEW of the same set as OLD, as it was created: what was added by hand is not in it."""
     from rocenv.install.build import build
+    from rocenv.install.change import move_shims
 
     world = World()
-    lock = world.prefix(old).record().lock
-    build(world.prefix(new).name, lock, world.building())
+    record = world.prefix(old).record()
+    build(world.prefix(new).name, record.lock, world.building())
+    if record.shims_in_torch:
+        move_shims(world.home, new, in_torch=True)
     note(f"env `{new}` has the set of `{old}`; prove it with `rocenv verify {shlex.quote(new)}`")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rocenv.activate.scripts import require_listable
 from rocenv.commands.activate import activation_line
 from rocenv.commands.build_windows import build_windows
 from rocenv.commands.resolve import Asked, completed, plan_json, plan_text, request_options, visible_gpus
@@ -66,6 +67,7 @@ def command(
     if not dry_run:
         world.home.require_usable()
         require_free(prefix)
+        require_listable(str(prefix.path), "windows" if WINDOWS else "linux")
         if cloud := cloud_folder(world.home.path):
             note(f"`{world.home.path}` lies in `{cloud}`, which a cloud keeps: gigabytes go up there")
             note(r"better: `setx ROCENV_HOME C:\rocenv`, and a new window")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -11,16 +12,52 @@ import click
 
 from rocenv.commands.world import World, colour, note
 from rocenv.errors import PrefixError, RocenvError
-from rocenv.system import WINDOWS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rocenv.launch.start import Start
     from rocenv.launch.view import Concern, View
 
 _COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
 
 
-@click.command()
+# The options that may follow NAME, and whether a value has to follow them.
+_OPTIONS = {"--app": True, "--write-shortcut": False}
+
+
+class _Launch(click.Command):
+    """A command whose options may stand behind NAME too; from the first other word on all is the app's.
+
+    So `launch sd webui.bat --medvram` needs no `--`, and an option that an app shares with us is its own
+    behind its name.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put our options first, and keep the rest from being read."""
+        start = _own(args)
+        name, rest = args[start : start + 1], args[start + 1 :]
+        if not name or name[0].startswith("-"):
+            return super().parse_args(ctx, args)
+        own = _own(rest)
+        if rest[own : own + 1] and rest[own] in ctx.help_option_names:
+            return super().parse_args(ctx, rest[own : own + 1])
+        words = rest[own + 1 :] if rest[own : own + 1] == ["--"] else rest[own:]
+        return super().parse_args(ctx, [*args[:start], *rest[:own], "--", *name, *words])
+
+
+def _own(words: Sequence[str]) -> int:
+    """Return how many of the first words are options of ours and their values."""
+    count = 0
+    while count < len(words) and words[count].partition("=")[0] in _OPTIONS:
+        is_whole, must_follow = "=" in words[count], _OPTIONS[words[count].partition("=")[0]]
+        count += 1
+        if not is_whole and count < len(words) and (must_follow or not words[count].startswith("-")):
+            count += 1
+    return count
+
+
+@click.command(cls=_Launch)
 @click.argument("name")
 @click.option("--app", metavar="APP", default="", help="Which app it is. Default: recognised by its files.")
 @click.option(
@@ -83,46 +120,35 @@ def _tell(concern: Concern) -> None:
 
 
 def _run(view: View, concerns: tuple[Concern, ...]) -> int:
-    from rocenv.activate.loader import CommandNotExecutable
     from rocenv.launch.run import run
     from rocenv.verify import last_level
 
-    try:
-        done = run(view, concerns, last_level(view.start.prefix), note)
-    except OSError as error:
-        raise CommandNotExecutable(
-            f"`{view.start.words[0]}` cannot be started: {error.strerror or error}"
-        ) from error
+    def tell(text: str) -> None:
+        with contextlib.suppress(OSError):  # nobody reads it; the app goes on, and its exit code counts
+            note(text)
+
+    done = run(view, concerns, last_level(view.start.prefix), tell)
     if done.explanation is not None:
-        note("\n" + "\n".join(done.explanation.lines()))
-    return exit_status(done.code)
-
-
-def exit_status(code: int) -> int:
-    """Return what this process has to exit with so that its parent sees the app's code.
-
-    A signal is told as shells do. On Windows Python takes exit codes as signed numbers of 32 bits.
-    """
-    if WINDOWS:
-        return code - (1 << 32) if code >= 1 << 31 else code
-    return 128 - code if code < 0 else code
+        tell("\n" + "\n".join(done.explanation.lines()))
+    return done.code
 
 
 def _write_shortcut(start: Start, folder: Path, words: tuple[str, ...]) -> None:
     from rocenv.launch.shortcut import MARK, shortcut_text
+    from rocenv.system.command_lines import as_typed
     from rocenv.system.files import storage_errors, write_atomic
 
     name = start.prefix.name
     if start.record.lock.platform != "windows":
         raise RocenvError(
             f"`{name}` is an env for {start.record.lock.platform}, and shortcuts are for Windows",
-            hints=(f"an alias does it: alias {name}='rocenv launch {name}'",),
+            hints=(f"an alias does it: alias {name}='rocenv launch {as_typed(name)}'",),
             code="shortcut",
         )
     command = [sys.executable, "-m", "rocenv", "launch", name, "--app", start.launcher.key]
     command += ["--", *words] if words else []
     home = os.environ.get("ROCENV_HOME")
-    text = shortcut_text(command, str(start.folder), {"ROCENV_HOME": home} if home else {})
+    text = shortcut_text(command, str(Path.cwd()), {"ROCENV_HOME": home} if home else {})
     path = folder / f"{name}.cmd"
     with storage_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)

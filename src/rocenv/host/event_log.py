@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -13,9 +14,10 @@ _MOST_BYTES = 4 << 20
 
 
 def events(channel: str, ids: tuple[int, ...], copy: str, *, most: int = 100) -> list[dict[str, str]] | None:
-    """Return the named data of events, newest first; None where the log cannot be read.
+    """Return the data of events, newest first; None where the log cannot be read.
 
-    Data without a name stands under its number; `TimeCreated` is the system's time of it.
+    Data without a name stands under its number, from "0". `TimeCreated` is the system's time of the event,
+    `Provider` is who wrote it: numbers of events are each provider's own.
 
     Args:
         channel: Say `Application`.
@@ -28,15 +30,17 @@ def events(channel: str, ids: tuple[int, ...], copy: str, *, most: int = 100) ->
         return None
     try:
         # What wevtutil prints has no root. Entities are never declared in it, so none are expanded.
-        root = ElementTree.fromstring(f"<Events>{text}</Events>") if "<!" not in text else None
+        declares = "<!" in text.replace("<![CDATA[", "")
+        root = None if declares else ElementTree.fromstring(f"<Events>{text}</Events>")
     except ElementTree.ParseError:
         return None
-    return None if root is None else [_plain(event) for event in list(root)[:most]]
+    return None if root is None else [_plain(event) for event in root.iter() if _tag(event) == "Event"][:most]
 
 
 def _copy(name: str) -> str | None:
     text, error = read_attribute(f"/windows/{name}", _MOST_BYTES)
-    return None if error else text.removeprefix("\ufeff")
+    # What the Event Viewer saves has a declaration too.
+    return None if error else re.sub(r"^\s*<\?xml[^>]*\?>", "", text.removeprefix("\ufeff"))
 
 
 def _asked(channel: str, ids: tuple[int, ...], most: int) -> str | None:
@@ -59,10 +63,17 @@ def _asked(channel: str, ids: tuple[int, ...], most: int) -> str | None:
 
 def _plain(event: ElementTree.Element) -> dict[str, str]:
     found: dict[str, str] = {}
+    data = 0
     for each in event.iter():
-        tag = each.tag.rpartition("}")[2]
-        if tag == "TimeCreated":
+        if _tag(each) == "TimeCreated":
             found["TimeCreated"] = each.get("SystemTime", "")
-        elif tag == "Data":
-            found[each.get("Name") or str(len(found))] = each.text or ""
+        elif _tag(each) == "Provider":
+            found["Provider"] = each.get("Name", "")
+        elif _tag(each) == "Data":
+            found[each.get("Name") or str(data)] = each.text or ""
+            data += 1
     return found
+
+
+def _tag(element: ElementTree.Element) -> str:
+    return element.tag.rpartition("}")[2]

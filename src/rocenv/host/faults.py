@@ -1,7 +1,6 @@
 """Which module Windows says a program crashed in: the Application log, whose event 1000 names it.
 
-Source: `wevtutil qe /?`; the fields of event 1000 of Application Error have names since Windows 11, and only
-places before.
+Source: the fields of event 1000 of Application Error have names since Windows 11, and only places before.
 """
 
 from __future__ import annotations
@@ -9,23 +8,17 @@ from __future__ import annotations
 import contextlib
 import datetime
 import re
-import subprocess
-import xml.etree.ElementTree as ET
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rocenv.host import examined_platform
+from rocenv.host.event_log import events
 from rocenv.host.gpu import printable
-from rocenv.system.machine import examined_elsewhere, read_attribute
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Mapping
 
-_STAND_IN = "/windows/application_errors.xml"
-_QUERY = "*[System[Provider[@Name='Application Error'] and (EventID=1000)]]"
-_NEWEST = 20
-_TIMEOUT_S = 15
-_MOST_BYTES = 1 << 20
+_PROVIDER = "Application Error"  # others number events of their own 1000
+_NEWEST = 50
 # Places of the fields where they have no names.
 _PLACES = {"AppName": 0, "ModuleName": 3, "ExceptionCode": 6, "ProcessId": 8, "ModulePath": 11}
 
@@ -42,44 +35,48 @@ class Fault:
     when: datetime.datetime | None = None
 
 
-def fault_of(pid: int, programs: frozenset[str], since: datetime.datetime) -> Fault | None:
-    """Return the newest crash of a process, or else of a program of one of these names, since a time.
+def fault_of(
+    pid: int,
+    programs: frozenset[str],
+    *,
+    since: datetime.datetime,
+    recent: datetime.datetime,
+    code: int,
+) -> Fault | None:
+    """Return the newest crash of a process, or else the one of another program that it most likely is.
 
-    An app that is started through a batch file crashes in a process of its own.
+    An app that is started through a batch file crashes in a process of its own. A name alone proves little,
+    so such a crash counts where its exception is what the app ended with, or it has only just happened.
 
     Args:
         pid: Of the process.
-        programs: Names of programs, in lower case.
-        since: With a time zone.
+        programs: Names of the others, in lower case.
+        since: When the process was started; all times are with a time zone.
+        recent: From when on a crash has only just happened.
+        code: What the app ended with, unsigned.
     """
-    found = [fault for fault in parse_faults(_events()) if fault.when is None or fault.when >= since]
+    found = [fault for fault in faults() if fault.when is None or fault.when >= since]
     own = [fault for fault in found if fault.pid == pid]
-    like = [fault for fault in found if fault.program.lower() in programs]
+    like = [
+        fault
+        for fault in found
+        if fault.program.lower() in programs
+        and (fault.exception == f"0x{code:08x}" or (fault.when is not None and fault.when >= recent))
+    ]
     return next(iter([*own, *like]), None)
 
 
-def parse_faults(text: str) -> tuple[Fault, ...]:
-    """Return the crashes in the XML of events, in its order; what is none is left out."""
-    if "<!" in text.replace("<![CDATA[", ""):
-        return ()  # no event log has declarations, and they could make a little text very long
-    bare = re.sub(r"<\?xml[^>]*\?>", "", text.removeprefix("\ufeff"))
-    try:
-        root = ET.fromstring(f"<all>{bare}</all>")
-    except ET.ParseError:
-        return ()
-    return tuple(fault for event in _named(root, "Event") if (fault := _fault(event)) is not None)
+def faults() -> tuple[Fault, ...]:
+    """Return the newest crashes that Windows has noted, the newest first; empty where it has, or says, none."""
+    told = events("Application", (1000,), "application_errors.xml", most=_NEWEST) or ()
+    return tuple(fault for event in told if (fault := _fault(event)) is not None)
 
 
-def _fault(event: ET.Element) -> Fault | None:
-    data = [(item.get("Name") or "", item.text or "") for item in _named(event, "Data")]
-    by_name = {name: value for name, value in data if name}
-
+def _fault(event: Mapping[str, str]) -> Fault | None:
     def value(name: str) -> str:
-        place = _PLACES[name]
-        found = by_name.get(name, "") if by_name else data[place][1] if place < len(data) else ""
-        return printable(found)
+        return printable(event.get(name) or event.get(str(_PLACES[name]), ""))
 
-    if not value("ModuleName"):
+    if event.get("Provider", _PROVIDER) != _PROVIDER or not value("ModuleName"):
         return None
     code = value("ExceptionCode").lower().removeprefix("0x")
     return Fault(
@@ -88,7 +85,7 @@ def _fault(event: ET.Element) -> Fault | None:
         exception=f"0x{code}" if code else "",
         path=value("ModulePath"),
         pid=_number(value("ProcessId")),
-        when=_when(event),
+        when=_when(event.get("TimeCreated", "")),
     )
 
 
@@ -99,29 +96,9 @@ def _number(text: str) -> int | None:
         return None
 
 
-def _when(event: ET.Element) -> datetime.datetime | None:
-    for item in _named(event, "TimeCreated"):
-        # "2026-11-20T10:09:34.1234567Z": more digits than Python takes
-        text = re.sub(r"(\.[0-9]{1,6})[0-9]*Z?$", r"\1", (item.get("SystemTime") or "").removesuffix("Z"))
-        with contextlib.suppress(ValueError):
-            return datetime.datetime.fromisoformat(text).replace(tzinfo=datetime.timezone.utc)
+def _when(text: str) -> datetime.datetime | None:
+    # "2026-11-20T10:09:34.1234567Z": more digits than Python takes
+    short = re.sub(r"(\.[0-9]{1,6})[0-9]*$", r"\1", text.removesuffix("Z"))
+    with contextlib.suppress(ValueError):
+        return datetime.datetime.fromisoformat(short).replace(tzinfo=datetime.timezone.utc)
     return None
-
-
-def _named(element: ET.Element, name: str) -> Iterator[ET.Element]:
-    return (item for item in element.iter() if item.tag.rpartition("}")[2] == name)
-
-
-def _events() -> str:
-    if examined_elsewhere():
-        return read_attribute(_STAND_IN, _MOST_BYTES)[0]
-    if examined_platform() != "windows":
-        return ""
-    argv = ["wevtutil", "qe", "Application", f"/q:{_QUERY}", "/f:xml", "/rd:true", f"/c:{_NEWEST}"]
-    try:
-        done = subprocess.run(
-            argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=_TIMEOUT_S, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout[:_MOST_BYTES].decode("utf-8", "replace")

@@ -41,8 +41,9 @@ def installed_sdks(matrix: Matrix) -> tuple[InstalledSdk, ...]:
     found: dict[str, InstalledSdk] = {}
     for folder, found_by in _folders(matrix):
         key = os.path.normcase(os.path.realpath(folder))
-        if key not in found and (folder / "bin").is_dir():
-            found[key] = examine(folder, found_by, matrix)
+        with contextlib.suppress(OSError):  # a drive that is gone, a folder that is closed
+            if key not in found and (folder / "bin").is_dir() and not _is_of_an_env(folder):
+                found[key] = examine(folder, found_by, matrix)
     return tuple(found.values())
 
 
@@ -64,10 +65,15 @@ def examine(folder: Path, found_by: str, matrix: Matrix) -> InstalledSdk:
     return InstalledSdk(folder=folder, found_by=found_by, row=rows[0], why_not=why_not)
 
 
+def _is_of_an_env(folder: Path) -> bool:
+    """Tell whether a folder lies in an env of rocenv, whose HIP_PATH it is while that is active."""
+    return any((parent / ".rocenv").is_dir() for parent in folder.parents)
+
+
 def _folders(matrix: Matrix) -> Iterator[tuple[Path, str]]:
     for name, value in sorted((*os.environ.items(), *_registered_variables())):
         if _VARIABLE.fullmatch(name) and value.strip():
-            yield Path(value.strip().strip('"')), name.upper()
+            yield Path(os.path.expandvars(value.strip().strip('"'))), name.upper()
     if not WINDOWS:
         return
     for row in matrix.hip_sdk:

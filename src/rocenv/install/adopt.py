@@ -64,6 +64,26 @@ def adopt(home: Home, folder: Path, *, name: str, version: str, advance: Callabl
     return artifact
 
 
+def list_hash(folder: Path) -> str:
+    """Return what a folder would be known as in the store; raises as `adopt` does."""
+    return _sha256_of_list({relative: _entry(path, lambda _size: None) for relative, path in _files(folder)})
+
+
+def adopt_again(home: Home, artifact: Artifact) -> bool:
+    """Have a folder that was taken over in the store once more; False where it is not what it was."""
+    folder = Path(artifact.path)
+    try:
+        if not folder.is_dir() or list_hash(folder) != artifact.sha256:
+            return False
+        store.discard(home, artifact)
+        adopt(home, folder, name=artifact.name, version=artifact.version, advance=lambda _size: None)
+    except PrefixError as error:
+        if error.code != "adopt-failed":
+            raise
+        return False
+    return True
+
+
 def _files(folder: Path) -> Iterator[tuple[str, Path]]:
     """Yield every file below a folder in order: relative path with `/`, and where it is."""
     root = Path(os.path.realpath(folder))

@@ -18,16 +18,20 @@ from rocenv.system.files import storage_errors
 from rocenv.system.locks import locked
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rocenv.install.provide import Workshop
     from rocenv.model import Lock
 
 
-def build(name: str, lock: Lock, work: Workshop) -> Record:
+def build(
+    name: str, lock: Lock, work: Workshop, *, pin: Callable[[Lock], Lock] = lambda lock: lock
+) -> Record:
     """Make the env `name` from a lock, and return its record.
 
     Nothing of the prefix is touched before every file of the lock is fetched and checked. If this is
     interrupted in any way, the env is not complete, and the same call completes it; what was fetched and
-    unpacked is kept.
+    unpacked is kept. `pin` gives hashes to what has none in a plan, while nothing of the home is freed.
 
     Raises:
         PrefixError: The env exists already or is not ours, or there is not enough room.
@@ -45,6 +49,7 @@ def build(name: str, lock: Lock, work: Workshop) -> Record:
             locked(home.lock("env", name), waiting=f"waiting for another rocenv that works on env `{name}`")
         )
         require_free(prefix)
+        lock = pin(lock)
         require_room(lock, home)
         fetched = provide(lock, work)
         if prefix.state == "incomplete":

@@ -14,16 +14,18 @@ from typing import TYPE_CHECKING
 
 from rocenv.errors import PrefixError
 from rocenv.install import store
+from rocenv.install.adopt import adopt_again
 from rocenv.install.build import require_free
 from rocenv.install.origins import tree_files
 from rocenv.install.place import file_entry, place_file, write_own_files
-from rocenv.install.prefix import files_sha256, prefix_of
-from rocenv.install.provide import provide
+from rocenv.install.prefix import files_sha256, prefix_of, to_remove
+from rocenv.install.provide import gone_folder, provide
 from rocenv.install.shims import apply_shims, base_files, undo_shims
 from rocenv.install.tools import python_tools
 from rocenv.preload import ORIGINALS, shims_of
-from rocenv.system.files import remove_path, remove_tree, require_unused, storage_errors
+from rocenv.system.files import remove_path, remove_tree, storage_errors
 from rocenv.system.locks import locked
+from rocenv.system.moving import move_unused, require_unused, set_aside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from rocenv.home import Home
     from rocenv.install.prefix import Prefix
     from rocenv.install.provide import Workshop
-    from rocenv.model import Component, FileEntry, Record
+    from rocenv.model import Component, FileEntry, Lock, Record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,22 +90,17 @@ def _real_folders(root: Path, files: Iterable[str]) -> frozenset[str]:
 
 
 def remove(home: Home, name: str) -> None:
-    """Remove an env, complete or not.
+    """Remove an env, complete or not, and what interrupted removals left of it.
 
     Raises:
-        PrefixError: There is none, or the folder there is not rocenv's.
+        PrefixError: There is none, or the folder there is not rocenv's, or a program in it runs.
     """
-    prefix = prefix_of(home, name)
-    _require_own(prefix)
+    to_remove(home, name)
     with storage_errors(home.path), locked(home.lock("env", name), waiting=_waiting(name)):
-        _require_own(prefix)  # still, after the waiting
-        require_unused(prefix.path)
-        prefix.wipe()
-
-
-def _require_own(prefix: Prefix) -> None:
-    if prefix.state in ("absent", "foreign"):
-        prefix.require_complete()
+        for prefix in to_remove(home, name):  # still, after the waiting
+            if not set_aside(prefix.path.name):
+                require_unused(prefix.path)
+            prefix.wipe()
 
 
 def rename(home: Home, old: str, new: str) -> None:
@@ -113,19 +110,21 @@ def rename(home: Home, old: str, new: str) -> None:
     """
     source, target = prefix_of(home, old), prefix_of(home, new)
     source.require_complete()
-    first, second = sorted((old, new))
+    # Only on Windows: there `sd` and `SD` are one folder.
+    respelled = source.path == target.path and source.name != new
+    locks = {home.lock("env", name): name for name in (old, new)}
     with ExitStack() as stack:
         stack.enter_context(storage_errors(home.path))
-        stack.enter_context(locked(home.lock("env", first), waiting=_waiting(first)))
-        if first != second:
-            stack.enter_context(locked(home.lock("env", second), waiting=_waiting(second)))
+        for path in sorted(locks):  # two that want both never wait for each other
+            stack.enter_context(locked(path, waiting=_waiting(locks[path])))
         record = source.record()
         files = source.files(record)
-        require_free(target)
-        if target.path.exists():
-            target.wipe()
-        source.path.rename(target.path)
-        _write_record(target, record, files)
+        if not respelled:
+            require_free(target)
+            if target.path.exists():
+                target.wipe()
+        move_unused(source.path, home.envs / new)
+        _write_record(prefix_of(home, new), record, files)
 
 
 def repair(home: Home, name: str, work: Workshop) -> tuple[Difference, ...]:
@@ -163,7 +162,7 @@ def _restore(prefix: Prefix, record: Record, paths: frozenset[str], work: Worksh
     The venv's launchers and lists are what the tool writes that is here now, which may be another one.
     """
     _drop_damaged(record, paths, work)
-    wheels = provide(record.lock, work)
+    wheels = provide(_needed(record.lock, paths), work)
     for path in paths:
         _clear(prefix.path, path)
     folders: set[Path] = set()
@@ -177,6 +176,13 @@ def _restore(prefix: Prefix, record: Record, paths: frozenset[str], work: Worksh
             undo_shims(prefix, record.lock)
             files = _with_venv(files, _reinstall(prefix, component, wheels, work))
     return files | apply_shims(prefix, record.lock, files, in_torch=record.shims_in_torch)
+
+
+def _needed(lock: Lock, paths: frozenset[str]) -> Lock:
+    """Return a lock without the wheels where nothing of the venv is to be put back: they may be gone."""
+    if any(path.startswith(("venv/", ORIGINALS)) for path in paths):
+        return lock
+    return replace(lock, components=tuple(part for part in lock.components if part.kind != "torch"))
 
 
 def _with_venv(files: Mapping[str, FileEntry], venv: Mapping[str, FileEntry]) -> dict[str, FileEntry]:
@@ -206,8 +212,12 @@ def _drop_damaged(record: Record, paths: frozenset[str], work: Workshop) -> None
         for part in record.lock.components
     )
     for path, origin in tree_files(replace(record.lock, components=held), work.home).items():
-        if path in paths and not _is_as(origin.path(work.home), origin.entry):
+        if path not in paths or _is_as(origin.path(work.home), origin.entry):
+            continue
+        if origin.artifact.kind != "folder":
             store.discard(work.home, origin.artifact)
+        elif store.holds(work.home, origin.artifact) and not adopt_again(work.home, origin.artifact):
+            raise gone_folder(origin.artifact)
 
 
 def _is_as(path: Path, entry: FileEntry) -> bool:

@@ -225,6 +225,12 @@ def _receive(url: str, artifact: Artifact, part: Part, order: _Order) -> None:
         part.restart()
         headers = {}
     with order.network.open(url, headers) as answer:
+        if not artifact.sha256 and url.startswith("https:") and not answer.url.startswith("https:"):
+            raise FetchError(
+                f"`{shown(url)}` leads to an address that is not encrypted, and no hash of it is known",
+                hints=(mirror_hint(url),),
+                code="forbidden",
+            )
         if answer.status == 206:
             part.resumed = True  # and if these are other bytes than asked for, the hash will tell
         else:

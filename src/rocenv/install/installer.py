@@ -19,6 +19,7 @@ from rocenv.install.sevenzip import unpack_7z
 from rocenv.install.tree import Tree
 from rocenv.install.unpackers import NoProgram
 from rocenv.system.files import remove_tree
+from rocenv.system.pe import overlay
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,6 +34,7 @@ _PACKAGE = re.compile(r"rocm_.*\.msi", re.I)
 _VERSION = re.compile(r"\d+(\.\d+)+")
 
 _SIGNATURE = b"7z\xbc\xaf\x27\x1c"
+_SIGNED_BYTES = 64 << 10  # of a digital signature, which lies behind a program too, as a high guess
 
 
 class InstallerClosed(RocenvError):
@@ -82,7 +84,11 @@ def unpack_installer(
 
 
 def archive_start(path: Path) -> int:
-    """Return where in a self-extracting program its 7z archive begins; raise ArchiveError where it has none.
+    """Return where in a self-extracting program its 7z archive begins.
+
+    Raises:
+        InstallerClosed: It holds something else, that only itself can read.
+        ArchiveError: It holds nothing, is cut short, or is no program.
 
     The program part holds the signature too, to find its archive by; only a real header's checksum fits.
 
@@ -99,6 +105,9 @@ def archive_start(path: Path) -> int:
                 if len(header) == 32 and zlib.crc32(header[12:]) == struct.unpack_from("<I", header, 8)[0]:
                     return at
                 at = data.find(_SIGNATURE, at + 1)
+            behind = overlay(path)
+            if len(data) - behind > _SIGNED_BYTES and data.find(_SIGNATURE, behind) < 0:
+                raise InstallerClosed(("what lies behind the program in it is no 7z archive",))
     raise ArchiveError("it is a program that holds no 7z archive, or is cut short")
 
 

@@ -45,17 +45,20 @@ def _require_release(pack: Component, own: Mapping[str, Origin], lock: Lock, hom
     from rocenv.install import store
     from rocenv.system import pe
 
-    sdk = next(part for part in lock.components if part.kind == "rocm")
+    sdk = next((part for part in lock.components if part.kind == "rocm"), None)
+    if sdk is None:
+        raise ArchiveError("the set has a library pack, and no HIP SDK that it could be laid over")
     notes = []
     for path, origin in own.items():
         if not path.lower().endswith(".dll"):
             continue
-        inner = path.removeprefix(f"{sdk.into}/")
+        inner = path.removeprefix(f"{sdk.into}/").lower()
         theirs = next(
             (
-                store.tree_of(home, each) / inner
+                store.tree_of(home, each) / held
                 for each in sdk.artifacts
-                if inner in store.manifest_of(home, each)
+                for held in store.manifest_of(home, each)
+                if held.lower() == inner
             ),
             None,
         )

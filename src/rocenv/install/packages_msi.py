@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import struct
@@ -41,9 +42,15 @@ class Refused(Exception):
     """One way does not work here; says why."""
 
 
+def _of_system(program: str) -> str:
+    """Return the path of a program of Windows; by its name alone one in the current folder would win."""
+    return os.environ.get("SYSTEMROOT", r"C:\Windows") + "\\System32\\" + program
+
+
 def _administrative(package: Path, target: Path, advance: Callable[[int], None]) -> None:
     # A line, not a list: msiexec reads its own quotes, and knows them around the value only.
-    failure = run_quietly(f'msiexec.exe /a "{package}" /qn TARGETDIR="{target}"', advance, _PATIENCE_S)
+    line = f'"{_of_system("msiexec.exe")}" /a "{package}" /qn TARGETDIR="{target}"'
+    failure = run_quietly(line, advance, _PATIENCE_S)
     code = failure.removeprefix("exit code ").split(" ")[0]
     if failure:
         meaning = _MEANINGS.get(int(code), "") if code.isdigit() else ""
@@ -84,7 +91,8 @@ def _unpack_cabinet(
         raise Refused("its files lie beside it, in no cabinet")
     if any(not re.fullmatch(r"[\w.!-]+", name) for name in cabinet_names(place)):
         raise Refused("a name in its cabinet is no plain one")
-    failure = run_quietly(f'extrac32.exe /Y /E /L "{loose}" "{place}"', advance, _PATIENCE_S)
+    line = f'"{_of_system("extrac32.exe")}" /Y /E /L "{loose}" "{place}"'
+    failure = run_quietly(line, advance, _PATIENCE_S)
     if failure:
         raise Refused(f"extrac32: {failure}")
     for file in files:

@@ -9,15 +9,20 @@ from __future__ import annotations
 
 import datetime
 import json
+import re
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
-from rocenv.errors import FetchError, RocenvError
+from rocenv.errors import ArchiveError, FetchError, PrefixError, RocenvError
 from rocenv.install import store
 from rocenv.install.adopt import adopt
 from rocenv.install.fetch import fetch_all
+from rocenv.install.provide import require_room
 from rocenv.system.files import write_atomic
 from rocenv.system.locks import locked
+from rocenv.trouble import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,46 +34,61 @@ if TYPE_CHECKING:
     from rocenv.model import Artifact, Component, Lock
 
 
-def pinned(lock: Lock, work: Workshop, installed: Sequence[InstalledSdk] = ()) -> Lock:
+_THIS_MACHINE = ("127.0.0.1", "::1", "localhost")
+
+
+def pinned(
+    lock: Lock, work: Workshop, installed: Sequence[InstalledSdk] = (), *, closed: bool = False
+) -> Lock:
     """Return a lock whose every artifact can be told by its hash; what was done for it is added to its notes.
 
+    What is recorded was unpacked first: a page or an error that came in place of an archive never is. The
+    caller holds `home.in_use`.
+
     Args:
-        lock: A plan, or a lock of another machine: an SDK that was taken over there is looked for here.
+        lock: A plan, or a lock of another machine.
         work: Fetches.
-        installed: HIP SDKs of this machine.
+        installed: HIP SDKs of this machine. One stands for an installer that no lock has named by its hash.
+        closed: The installer cannot be unpacked, so an installed SDK stands for it in any case.
 
     Raises:
         FetchError: A file cannot be had, or is not what it was when it was first fetched.
-        PrefixError: A file of an installed SDK cannot be read, or there is no room.
+        ArchiveError: A file is not what it should be.
+        InstallerClosed: An installer can only be run.
+        PrefixError: There is no room.
     """
     notes: list[str] = []
     parts = []
     for part in lock.components:
-        if part.kind == "rocm" and any(each.kind in ("installer", "folder") for each in part.artifacts):
-            part = _with_sdk(part, work, installed, notes)
-        artifacts = tuple(_pinned(each, work, notes) for each in part.artifacts)
-        parts.append(replace(part, artifacts=artifacts))
+        if part.kind == "rocm" and part.artifacts and part.artifacts[0].kind in ("installer", "folder"):
+            part = _with_sdk(part, work, installed, notes, closed=closed)
+        parts.append(replace(part, artifacts=tuple(_sized(each, work) for each in part.artifacts)))
+    sized = replace(lock, components=tuple(parts))
+    require_room(sized, work.home)
+    parts = [
+        replace(part, artifacts=tuple(_hashed(each, work, notes) for each in part.artifacts))
+        for part in sized.components
+    ]
     return replace(lock, components=tuple(parts), notes=(*lock.notes, *notes))
 
 
 def _with_sdk(
-    part: Component, work: Workshop, installed: Sequence[InstalledSdk], notes: list[str]
+    part: Component, work: Workshop, installed: Sequence[InstalledSdk], notes: list[str], *, closed: bool
 ) -> Component:
+    """Return the SDK's part with an installed one in the place of the installer, where one fits."""
     artifact = part.artifacts[0]
-    if artifact.kind == "folder" and store.holds(work.home, artifact):
+    if store.holds(work.home, artifact) or (artifact.kind == "installer" and artifact.sha256 and not closed):
         return part
     for each in installed:
-        if each.row is None or each.row.version != part.version:
+        taken = _taken_over(each, part, work, notes)
+        if taken is None:
             continue
-        if each.why_not:
-            notes.append(f"the HIP SDK at `{each.folder}` is not used: {each.why_not}")
-            continue
-        with work.progress.stage("Copying the HIP SDK", 0) as stage:
-            taken = adopt(work.home, each.folder, name="HIP-SDK", version=part.version, advance=stage.advance)
-        notes.append(
-            f"the HIP SDK {part.version} at `{each.folder}` ({each.found_by}) was copied into the store; "
-            "nothing there is changed"
-        )
+        if artifact.sha256 and taken.sha256 != artifact.sha256:
+            notes.append(
+                f"the HIP SDK at `{each.folder}` is not the one that the lock was made with, file by file"
+            )
+            if not closed:
+                continue
         return replace(part, artifacts=(replace(taken, url=artifact.url),))
     if artifact.kind == "folder":
         # Taken over on another machine: here it comes from AMD.
@@ -80,44 +100,110 @@ def _with_sdk(
     return part
 
 
-def _pinned(artifact: Artifact, work: Workshop, notes: list[str]) -> Artifact:
-    if artifact.sha256 and artifact.size_bytes:
-        return artifact
-    pins = read_pins(work.home)
-    known = pins.get(artifact.url)
-    sha256 = artifact.sha256 or (known or {}).get("sha256", "")
-    if known and sha256 == known["sha256"]:
-        return replace(artifact, sha256=sha256, size_bytes=known["size_bytes"])
-    sized = replace(artifact, sha256=sha256, size_bytes=work.network.size_of(artifact.url))
-    if sha256:
-        return sized
-    [(_, path)] = fetch_all([sized], work.home.artifacts, work.network, work.progress)
-    found = replace(sized, sha256=path.name)
-    _record(found, work.home)
+def _taken_over(each: InstalledSdk, part: Component, work: Workshop, notes: list[str]) -> Artifact | None:
+    """Return an installed SDK as an artifact of the store, None where it is another one or cannot be read."""
+    if each.row is not None and each.row.version != part.version:
+        return None
+    if each.row is None or each.why_not:
+        notes.append(f"the HIP SDK at `{each.folder}` is not used: {each.why_not}")
+        return None
+    try:
+        with work.progress.stage("Copying the HIP SDK", 0) as stage:
+            taken = adopt(work.home, each.folder, name="HIP-SDK", version=part.version, advance=stage.advance)
+    except PrefixError as error:
+        if error.code != "adopt-failed":
+            raise
+        notes.append(f"the HIP SDK at `{each.folder}` is not used: {error.message}")
+        return None
     notes.append(
-        f"nobody publishes a hash of {artifact.name}; that of this first fetch is recorded, and every later "
-        f"one has to match: sha256 {found.sha256}"
+        f"the HIP SDK at `{each.folder}` ({each.found_by}) was copied into the store, and is taken for "
+        f"{part.version} by the names of its files; nothing there is changed"
+    )
+    return taken
+
+
+def _sized(artifact: Artifact, work: Workshop) -> Artifact:
+    """Return an artifact with its size, and with its hash where a first fetch has recorded one."""
+    if artifact.sha256 and (artifact.size_bytes or store.holds(work.home, artifact)):
+        return artifact
+    pin = read_pins(work.home).get(artifact.url)
+    if pin and artifact.sha256 in ("", pin["sha256"]):
+        return replace(artifact, sha256=pin["sha256"], size_bytes=pin["size_bytes"])
+    if not artifact.sha256:
+        _require_trusted_way(artifact, work)
+    return replace(artifact, size_bytes=work.network.size_of(artifact.url))
+
+
+def _require_trusted_way(artifact: Artifact, work: Workshop) -> None:
+    """Raise FetchError where a file without a known hash would come unencrypted: anybody could change it."""
+    for url in work.network.require_candidates(artifact.url):
+        parts = urlsplit(url)
+        if parts.scheme != "https" and parts.hostname not in _THIS_MACHINE:
+            raise FetchError(
+                f"nobody publishes a hash of {artifact.name}, so it is not fetched from `{shown(url)}`, "
+                "which is not encrypted",
+                hints=("set a mirror that begins with https://, or none for this address",),
+                code="forbidden",
+            )
+
+
+def _hashed(artifact: Artifact, work: Workshop, notes: list[str]) -> Artifact:
+    """Return an artifact with a hash: fetched, unpacked and recorded where none is known."""
+    if artifact.sha256:
+        return artifact
+    [(_, path)] = fetch_all([artifact], work.home.artifacts, work.network, work.progress)
+    found = replace(artifact, sha256=path.name)
+    try:
+        with (
+            ThreadPoolExecutor(store.BLOCKS_AHEAD) as pool,
+            work.progress.stage("Unpacking", 0) as stage,
+        ):
+            store.add(work.home, found, path, pool, stage.advance)
+    except ArchiveError:
+        path.unlink(missing_ok=True)
+        raise
+    _record(found, work.home)
+    mirrored = ", by way of your mirrors" if len(work.network.candidates(artifact.url)) > 1 else ""
+    notes.append(
+        f"nobody publishes a hash of {artifact.name}; that of this first fetch{mirrored} is recorded, and "
+        f"every later one has to match: sha256 {found.sha256}"
     )
     return found
 
 
 def read_pins(home: Home) -> dict[str, Any]:
-    """Return what was recorded of first fetches: address -> sha256, size_bytes, when."""
+    """Return what was recorded of first fetches: address -> sha256, size_bytes, when.
+
+    Raises:
+        RocenvError: The file is damaged; a pin that is passed over would be no pin.
+    """
     try:
-        plain = json.loads(home.pins.read_bytes())
-        return {
-            url: pin
-            for url, pin in plain["pins"].items()
-            if len(pin["sha256"]) == 64 and pin["size_bytes"] > 0
-        }
+        pins: dict[str, Any] = json.loads(home.pins.read_bytes())["pins"]
+        for url, pin in pins.items():
+            if not re.fullmatch("[0-9a-f]{64}", pin["sha256"]) or int(pin["size_bytes"]) < 1:
+                raise ValueError(f"the one of `{url}` is no hash and size")
     except FileNotFoundError:
         return {}
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise RocenvError(
             f"`{home.pins}`, the hashes of first fetches, is damaged: {error}",
-            hints=(f"remove it: what is fetched next is recorded anew: `{home.pins}`",),
+            hints=(
+                "put it right, or take what is damaged out of it: that is recorded anew by the next fetch",
+            ),
             code="data-invalid",
         ) from error
+    return pins
+
+
+def why_pinned(artifact: Artifact, home: Home) -> str:
+    """Return what to do where a file is not what it was at its first fetch; "" where that is not recorded."""
+    pin = read_pins(home).get(artifact.url)
+    if not pin or pin["sha256"] != artifact.sha256:
+        return ""
+    return (
+        f"it was first fetched on {str(pin.get('when', ''))[:10]}; if its makers have replaced it since, and "
+        f"you trust that, take its address out of `{home.pins}`"
+    )
 
 
 def _record(artifact: Artifact, home: Home) -> None:

@@ -19,6 +19,8 @@ from rocenv.errors import DataError, PrefixError
 from rocenv.model import FileEntry, Record
 from rocenv.system import WINDOWS
 from rocenv.system.files import remove_path, remove_tree, write_atomic
+from rocenv.system.moving import set_aside
+from rocenv.system.names import is_device
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,8 +44,8 @@ class Prefix:
 
     @property
     def name(self) -> str:
-        """The env's name."""
-        return self.path.name
+        """The env's name, also of what an interrupted removal left of it."""
+        return set_aside(self.path.name) or self.path.name
 
     @property
     def own(self) -> Path:
@@ -88,6 +90,8 @@ class Prefix:
             return "absent"  # an empty folder is nobody's loss, and what a killed `create` may leave
         if not self.own.is_dir():
             return "foreign"
+        if set_aside(self.path.name):
+            return "incomplete"
         return "complete" if os.path.exists(self.own / "record.json") else "incomplete"
 
     def write_record(self, record: Record, files: Mapping[str, FileEntry]) -> None:
@@ -181,6 +185,13 @@ class Prefix:
         else:
             self.path.rmdir()
 
+    def free_name(self) -> str:
+        """Return a name near this env's that no other has: `sd2`."""
+        number = 2
+        while (self.path.parent / f"{self.name}{number}").exists():
+            number += 1
+        return f"{self.name}{number}"
+
     def require_complete(self) -> None:
         """Raise PrefixError, with what to do, unless the env is complete."""
         match self.state:
@@ -226,7 +237,7 @@ def library_folders(prefix: Prefix, lock: Lock) -> tuple[Path, ...]:
 
 
 def prefix_of(home: Home, name: str) -> Prefix:
-    """Return the prefix of an env, which need not exist.
+    """Return the prefix of an env, which need not exist; on Windows in the spelling that its folder has.
 
     Raises:
         PrefixError: The name cannot be one; says why.
@@ -238,7 +249,19 @@ def prefix_of(home: Home, name: str) -> Prefix:
             hints=("take a short plain name, like `sd` or `rocm-5.7`",),
             code="env-name",
         )
-    return Prefix(home.envs / name)
+    return Prefix(home.envs / (_as_spelled(home.envs, name) if WINDOWS else name))
+
+
+def _as_spelled(folder: Path, name: str) -> str:
+    """Return a name as the folder has it, where Windows finds it there in another spelling."""
+    try:
+        wanted, names = (folder / name).lstat(), os.listdir(folder)
+    except OSError:
+        return name
+    if name in names:
+        return name
+    alike = (each for each in names if each.casefold() == name.casefold())
+    return next((each for each in alike if os.path.samestat((folder / each).lstat(), wanted)), name)
 
 
 def _against_name(name: str) -> str:
@@ -251,14 +274,30 @@ def _against_name(name: str) -> str:
         return "it contains a control character, or one that cannot be seen"
     if name[0] in ".- " or name[-1] in ". ":
         return "it begins with a dot, a dash or a space, or ends with a dot or a space"
-    if len(name.encode()) > _LONGEST_NAME_BYTES:
+    if max(len(name.encode()), len(name.casefold().encode())) > _LONGEST_NAME_BYTES:
         return "it is too long"
+    if is_device(name):
+        return "it is the name of a device on Windows, where its lock could not be used"
     return ""
 
 
 def all_prefixes(home: Home) -> list[Prefix]:
-    """Return the prefixes of a home that rocenv made, complete or not, sorted by name."""
+    """Return the prefixes of a home that rocenv made, sorted by name: complete, incomplete, half removed."""
     if not home.envs.is_dir():
         return []
-    found = (Prefix(path) for path in sorted(home.envs.iterdir()) if not path.name.startswith("."))
+    paths = (path for path in home.envs.iterdir() if not path.name.startswith(".") or set_aside(path.name))
+    found = sorted(map(Prefix, paths), key=lambda prefix: prefix.name)
     return [prefix for prefix in found if prefix.state in ("complete", "incomplete")]
+
+
+def to_remove(home: Home, name: str) -> list[Prefix]:
+    """Return what there is of an env: its prefix, and what interrupted removals left.
+
+    Raises:
+        PrefixError: There is nothing, or the folder there is not rocenv's.
+    """
+    prefix = prefix_of(home, name)
+    found = [each for each in all_prefixes(home) if each.name == prefix.name]
+    if not found or prefix.state == "foreign":
+        prefix.require_complete()
+    return found

@@ -35,7 +35,9 @@ class Workshop:
 
 def require_room(lock: Lock, home: Home) -> None:
     """Raise PrefixError unless the disk has room for what is not there yet, before anything is fetched."""
-    needed = sum(_bytes_to_come(artifact, home) for artifact in artifacts_of(lock))
+    # Some of a plan have no hash yet.
+    artifacts = {each.sha256 or each.url: each for part in lock.components for each in part.artifacts}
+    needed = sum(_bytes_to_come(artifact, home) for artifact in artifacts.values())
     free = free_bytes(home.path)
     if needed and free < needed + _MARGIN_BYTES:
         raise PrefixError(
@@ -46,11 +48,13 @@ def require_room(lock: Lock, home: Home) -> None:
 
 
 def _bytes_to_come(artifact: Artifact, home: Home) -> int:
-    here = (home.artifacts / artifact.sha256).exists()
+    if store.holds(home, artifact):
+        return 0
+    here = bool(artifact.sha256) and (home.artifacts / artifact.sha256).exists()
     download = 0 if here else artifact.size_bytes
     if store.unpacks(artifact):
         unpacked = artifact.installed_bytes or 3 * artifact.size_bytes
-        return 0 if store.holds(home, artifact) else download + unpacked
+        return download + unpacked
     # A wheel's installed size is not known before it is unpacked; three times its own is a high guess.
     return download + 3 * artifact.size_bytes
 
@@ -75,9 +79,12 @@ def provide(lock: Lock, work: Workshop) -> dict[str, Path]:
     """
     for attempt in range(_TRIES):
         missing = [part for part in artifacts_of(lock) if not store.holds(work.home, part)]
-        for part in missing:
-            if part.kind == "folder":
+        for part in [part for part in missing if part.kind == "folder"]:
+            from rocenv.install.adopt import adopt_again  # late: as good as never needed
+
+            if not adopt_again(work.home, part):
                 raise gone_folder(part)
+            missing.remove(part)
         if not missing:
             break
         from rocenv.install.gather import gather

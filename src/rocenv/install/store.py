@@ -16,6 +16,7 @@ from rocenv.errors import ArchiveError, DataError, FetchError
 from rocenv.model import FileEntry
 from rocenv.system.files import remove_tree, storage_errors
 from rocenv.system.locks import locked
+from rocenv.system.moving import move
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -159,7 +160,7 @@ def fill(home: Home, artifact: Artifact, make: Callable[[Path, Path], Files]) ->
             text = json.dumps({**manifest, "files": to_plain(files)})
             (staging / "manifest.json").write_text(text, encoding="utf-8")
             remove_tree(final)  # what is there without a manifest is no artifact
-            staging.rename(final)
+            move(staging, final)
         finally:
             remove_tree(work)
             remove_tree(staging)
@@ -196,7 +197,7 @@ def _take_out(home: Home, folder: Path) -> None:
     doomed = home.store / STAGING / f"{folder.name}.gone"
     doomed.parent.mkdir(exist_ok=True)
     remove_tree(doomed)
-    folder.rename(doomed)
+    move(folder, doomed)
     remove_tree(doomed)
 
 

@@ -10,7 +10,6 @@ import contextlib
 import errno
 import hashlib
 import os
-import re
 import stat
 import zlib
 from typing import TYPE_CHECKING
@@ -21,13 +20,13 @@ from rocenv.install.xz import CHUNK_BYTES
 from rocenv.model import FileEntry
 from rocenv.system import WINDOWS
 from rocenv.system.files import remove_tree, write_uncached
+from rocenv.system.names import is_device
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
-# Source: learn.microsoft.com, "Naming Files, Paths, and Namespaces"
-_DEVICE = re.compile(r"(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9\u00b9\u00b2\u00b3]) *(\..*)?", re.I)
+# Source: learn.microsoft.com, "Maximum Path Length Limitation"
 _PATH_LIMIT = 248  # of a folder; a file's is 260
 
 _JUNCTION = 0xA0000003  # Source: winnt.h, IO_REPARSE_TAG_MOUNT_POINT; files in a cloud have other tags
@@ -50,7 +49,7 @@ def windows_path(name: str) -> str:
             raise ArchiveError(f"`{shown(name)}` holds a character that Windows gives a meaning of its own")
         if part.endswith((" ", ".")):
             raise ArchiveError(f"`{shown(name)}` ends with a dot or blank, which Windows takes away")
-        if _DEVICE.fullmatch(part):
+        if is_device(part):
             raise ArchiveError(f"`{shown(name)}` is the name of a device on Windows")
     return clean
 

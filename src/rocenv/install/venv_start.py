@@ -11,7 +11,6 @@ that crashed names the library that was being loaded.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import sys
@@ -30,13 +29,22 @@ def start() -> None:
     except (OSError, ValueError) as error:
         sys.stderr.write(f"rocenv: ZLUDA is not set up in this Python: {error}; `rocenv repair` mends it\n")
         return
-    if os.path.normcase(os.environ.get("ZLUDA", "")) != os.path.normcase(_native("zluda")):
+    if not _is_active(settings["environment"]):
         _activate(settings["environment"])
     sys.meta_path.insert(0, _BeforeTorch(settings))
 
 
 def _native(path: str) -> str:
     return os.path.join(_PREFIX, *path.split("/"))
+
+
+def _is_active(changes: list[list[str]]) -> bool:
+    """Tell whether a variable that activation sets to a place in the prefix is set so."""
+    return any(
+        os.path.normcase(os.environ.get(name, "")) == os.path.normcase(value.replace("{prefix}", _PREFIX))
+        for action, name, value in changes
+        if action == "set" and "{prefix}" in value
+    )
 
 
 def _activate(changes: list[list[str]]) -> None:
@@ -63,29 +71,34 @@ def _trace(text: str) -> None:
 
 
 class _BeforeTorch:
-    """Stands first among those that look for modules, until torch is looked for."""
+    """Stands first among those that look for modules, and gives torch a loader that loads ZLUDA first.
+
+    Whoever only looks whether torch is there, as many packages do, gets the same answer and nothing loaded.
+    """
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self._settings = settings
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        """Load what torch is to find, before it is imported."""
+        """Return torch's own spec, as the others have it, with `_Switching` around its loader."""
         if name != "torch":
             return None
-        sys.meta_path.remove(self)
-        spec: Any = importlib.util.find_spec("torch")
-        if spec is not None and spec.loader is not None:
-            _load(self._settings)
-            spec.loader = _Switching(spec.loader, self._settings["switches"])
-        return spec
+        for finder in sys.meta_path:
+            look = getattr(finder, "find_spec", None)
+            spec: Any = None if finder is self or look is None else look(name, path, target)
+            if spec is not None:
+                if spec.loader is not None:
+                    spec.loader = _Switching(spec.loader, self._settings)
+                return spec
+        return None
 
 
 class _Switching:
-    """torch's own loader, and torch's settings once it has done its work."""
+    """torch's own loader: before its work ZLUDA is loaded, after it torch's settings are made."""
 
-    def __init__(self, loader: Any, switches: list[dict[str, Any]]) -> None:
+    def __init__(self, loader: Any, settings: dict[str, Any]) -> None:
         self._loader = loader
-        self._switches = switches
+        self._settings = settings
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loader, name)
@@ -95,10 +108,10 @@ class _Switching:
         return self._loader.create_module(spec)
 
     def exec_module(self, module: Any) -> None:
-        """Import torch, then make its settings."""
-        module.__spec__.loader = module.__loader__ = self._loader
+        """Import torch between the two; where ZLUDA does not load, each attempt to import it says so."""
+        _load(self._settings)
         self._loader.exec_module(module)
-        for switch in self._switches:
+        for switch in self._settings["switches"]:
             _make(module, **switch)
         _trace("torch")
 
@@ -120,28 +133,36 @@ def _make(torch: Any, name: str, how: str, value: bool) -> None:
 
 
 def _load(settings: dict[str, Any]) -> None:
-    """Load the libraries; raise ImportError, which says what to do, where one cannot be loaded."""
+    """Load the libraries, once; raise ImportError, which says what to do, where one cannot be loaded."""
     import ctypes
 
     if os.environ.get("ROCENV_TRACE"):
-        import faulthandler
-
-        faulthandler.enable()
-    for folder in settings["folders"]:
-        os.add_dll_directory(_native(folder))  # type: ignore[attr-defined, unused-ignore]
-    for each in settings["load"]:
-        path = _native(each)
-        _trace("load " + path)
-        try:
+        _tell_of_faults()
+    path = ""
+    try:
+        for folder in settings["folders"]:
+            path = _native(folder)
+            os.add_dll_directory(path)  # type: ignore[attr-defined, unused-ignore]
+        for each in settings["load"]:
+            path = _native(each)
+            _trace("load " + path)
             ctypes.CDLL(path, winmode=_ALTERED_SEARCH_PATH)
-        except OSError as error:  # also where it crashed: ctypes catches that
-            _trace(f"failed {path}: {error}")
-            name = os.path.basename(_PREFIX)
-            raise ImportError(
-                f"rocenv: `{path}` cannot be loaded before torch: {error}. "
-                f'`rocenv verify "{name}"` says what is missing, `rocenv repair "{name}"` puts files back.'
-            ) from error
-        _trace("loaded " + path)
+            _trace("loaded " + path)
+    except OSError as error:  # also where one crashed: ctypes catches that
+        _trace(f"failed {path}: {error}")
+        name = os.path.basename(_PREFIX)
+        raise ImportError(
+            f"rocenv: `{path}` cannot be loaded before torch: {error}. "
+            f'`rocenv verify "{name}"` says what is missing, `rocenv repair "{name}"` puts files back.'
+        ) from error
+
+
+def _tell_of_faults() -> None:
+    import contextlib
+    import faulthandler
+
+    with contextlib.suppress(RuntimeError, OSError, ValueError, AttributeError):  # there may be no console
+        faulthandler.enable()
 
 
 if sys.platform == "win32":

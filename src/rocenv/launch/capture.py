@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -25,6 +24,8 @@ from typing import TYPE_CHECKING
 from rocenv.launch.streams import open_streams
 from rocenv.system import WINDOWS
 from rocenv.system.command_lines import command_line
+from rocenv.system.exit_codes import through_shell
+from rocenv.system.processes import handled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -40,11 +41,15 @@ _DRAIN_S = 2.0  # after a bad end, for what is still in the pipe
 _PATIENCE_S = 3.0  # after a good end, before it is told that others still print
 
 
+class NotStarted(Exception):
+    """The system does not start a program; the text says why."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
     """How a program ended."""
 
-    code: int  # negative = by that signal; on Windows the 32-bit code
+    code: int  # negative = by that signal, also one that a shell told of; on Windows the 32-bit code
     pid: int
     interrupted: bool  # somebody pressed Ctrl-C while it ran
 
@@ -70,15 +75,19 @@ def run_captured(
         tell: Called with what the user should know.
 
     Raises:
-        OSError: The program cannot be started.
+        NotStarted: The program cannot be started.
     """
-    streams = open_streams()
+    try:
+        streams = open_streams()
+    except OSError as error:
+        raise NotStarted(error.strerror or str(error)) from error
     pressed: list[int] = []
     readers: list[threading.Thread] = []
     try:
         with _signals_left_to(pressed, streams) as children:
-            sys.stdout.flush()
-            sys.stderr.flush()
+            with contextlib.suppress(OSError):  # nobody reads it, which is no reason not to start
+                sys.stdout.flush()
+                sys.stderr.flush()
             child = _begin(argv, environ, streams)
             children.append(child)
             streams.give_away()
@@ -89,20 +98,23 @@ def run_captured(
         # On Windows closing waits for a read that goes on; what is left open ends with this process.
         if not any(reader.is_alive() for reader in readers):
             streams.close()
-    code = child.returncode & 0xFFFFFFFF if WINDOWS else child.returncode
+    code = child.returncode & 0xFFFFFFFF if WINDOWS else through_shell(child.returncode)
     return Ended(code=code, pid=child.pid, interrupted=bool(pressed))
 
 
 def _begin(argv: Sequence[str], environ: Mapping[str, str], streams: Streams) -> subprocess.Popen[bytes]:
     out, err = streams.stdout, streams.stderr
+    line = command_line(argv, environ) if WINDOWS else list(argv)
     try:
-        line = command_line(argv, environ) if WINDOWS else list(argv)
-        return subprocess.Popen(line, env=dict(environ), stdout=out, stderr=err)
+        try:
+            return subprocess.Popen(line, env=dict(environ), stdout=out, stderr=err)
+        except OSError as error:
+            if error.errno != errno.ENOEXEC:
+                raise
+            # A script without `#!` is run by sh, as every shell does. Source: execvp(3)
+            return subprocess.Popen(["/bin/sh", *argv], env=dict(environ), stdout=out, stderr=err)
     except OSError as error:
-        if error.errno != errno.ENOEXEC:
-            raise
-        # A script without `#!` is run by sh, as every shell does. Source: execvp(3)
-        return subprocess.Popen(["/bin/sh", *argv], env=dict(environ), stdout=out, stderr=err)
+        raise NotStarted(error.strerror or str(error)) from error
 
 
 def _start_readers(streams: Sequence[Stream], keep: Callable[[bytes], None]) -> list[threading.Thread]:
@@ -183,7 +195,7 @@ _let_go = threading.Event()
 def _signals_left_to(pressed: list[int], streams: Streams) -> Iterator[list[subprocess.Popen[bytes]]]:
     """Leave Ctrl-C to the program, which gets it from the terminal; pass on what only this process gets.
 
-    Handlers, and not `SIG_IGN`: that would be the program's too.
+    Handlers, and not `SIG_IGN`: that would be the program's too. What the caller has us ignore stays ignored.
     """
     children: list[subprocess.Popen[bytes]] = []
     _let_go.clear()
@@ -204,10 +216,5 @@ def _signals_left_to(pressed: list[int], streams: Streams) -> Iterator[list[subp
     handlers: dict[str, _Handler] = {"SIGINT": leave, "SIGQUIT": leave, "SIGBREAK": leave}
     if not WINDOWS:
         handlers |= {"SIGTERM": pass_on, "SIGHUP": pass_on, "SIGWINCH": follow}
-    here = {getattr(signal, name): handler for name, handler in handlers.items() if hasattr(signal, name)}
-    before = {number: signal.signal(number, handler) for number, handler in here.items()}
-    try:
+    with handled(handlers):
         yield children
-    finally:
-        for number, earlier in before.items():
-            signal.signal(number, earlier)

@@ -22,8 +22,11 @@ if TYPE_CHECKING:
 
 FOLDER = "logs"
 KEPT = 20  # logs of an env
-# `--gradio-auth me:secret`, `--api-key=secret`: such a value is nobody's business in a log that gets posted.
-_SECRET = re.compile(r"-.*(auth|token|password|passwd|secret|api[-_]?key)", re.IGNORECASE)
+# `--gradio-auth me:secret`, `--api-key=secret`, `HF_TOKEN=secret`, `https://me:secret@host`: such a value is
+# nobody's business in a log that gets posted.
+_SECRET = re.compile(r".*(auth|token|password|passwd|secret|api[-_]?key|ngrok|credential).*", re.IGNORECASE)
+_NAME = re.compile(r"[-/]+.+|[A-Za-z_][A-Za-z0-9_]*")  # of an option, or of a variable
+_LOGIN = re.compile(r"//[^/?#\s]*@")
 _ALLOWED = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -85,11 +88,19 @@ def _fresh(folder: Path, stem: str) -> tuple[Path, BinaryIO]:
 
 
 def _drop_oldest(folder: Path) -> None:
-    logs = sorted(folder.glob("????-??-??T??????-*.log"), key=lambda path: path.stat().st_mtime)
-    for path in logs[:-KEPT]:
-        with contextlib.suppress(OSError):  # open in a program on Windows: next time
-            path.unlink()
-            path.with_suffix(".trace").unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # whatever is in the way, the app is started
+        logs = sorted(folder.glob("????-??-??T??????-*.log"), key=_age)
+        for path in logs[:-KEPT]:
+            with contextlib.suppress(OSError):  # open in a program on Windows: next time
+                path.unlink()
+                path.with_suffix(".trace").unlink(missing_ok=True)
+
+
+def _age(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:  # another start has just dropped it
+        return 0.0
 
 
 def head(start: Start, host: Host, level: str) -> Iterator[str]:
@@ -126,12 +137,12 @@ def _without_secrets(words: Sequence[str]) -> list[str]:
     hide = False
     for word in words:
         option, equals, _ = word.partition("=")
-        is_secret = _SECRET.fullmatch(option) is not None
-        if hide and not word.startswith("-"):
+        is_secret = bool(_NAME.fullmatch(option) and _SECRET.fullmatch(option))
+        if hide:
             shown.append("***")
         elif is_secret and equals:
             shown.append(f"{option}=***")
         else:
-            shown.append(word)
-        hide = is_secret and not equals
+            shown.append(_LOGIN.sub("//***@", word))
+        hide = is_secret and not equals and option.startswith("-")
     return shown

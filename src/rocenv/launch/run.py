@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
+import datetime
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from rocenv.activate.loader import CommandNotExecutable
 from rocenv.host.faults import fault_of
-from rocenv.launch.capture import run_captured
-from rocenv.launch.diagnosis import TRACE, Explanation, Outcome, explain, read_trace, since
+from rocenv.launch.capture import NotStarted, run_captured
+from rocenv.launch.diagnosis import Explanation, Outcome, explain
 from rocenv.launch.log import head, open_log
 from rocenv.launch.start import GENERIC
+from rocenv.launch.trace import VARIABLE, read_trace
 from rocenv.launch.watch import Watch
-from rocenv.system.processes import describe_exit
+from rocenv.system.exit_codes import describe_exit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from rocenv.launch.capture import Ended
+    from rocenv.host.faults import Fault
     from rocenv.launch.log import Log
     from rocenv.launch.view import Concern, View
     from rocenv.matrix.apps import Launcher
 
 _CLOCKS_DIFFER_S = 5.0
+_RECENT_S = 30.0  # a crash of that age is taken for the app's, by its program's name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +51,7 @@ def run(view: View, concerns: tuple[Concern, ...], level: str, tell: Callable[[s
 
     Raises:
         CommandNotFound: Its program is not there.
-        CommandNotExecutable: Its program is none.
-        OSError: It cannot be started.
+        CommandNotExecutable: Its program is none, or the system does not start it.
     """
     start = view.start
     argv = start.argv()
@@ -72,40 +76,47 @@ def run(view: View, concerns: tuple[Concern, ...], level: str, tell: Callable[[s
     environ = start.environ
     trace = log.path.with_suffix(".trace") if log is not None and start.zluda is not None else None
     if trace is not None:
-        environ[TRACE] = str(trace)
+        environ[VARIABLE] = str(trace)
     began = time.monotonic()
     try:
         ended = run_captured(argv, environ, keep=keep, tick=watch.tick, tell=say)
         took_s = time.monotonic() - began
-        outcome = _outcome(view, ended, watch, trace, took_s, log)
+        outcome = Outcome(
+            view=view, ended=ended, watch=watch, trace=read_trace(trace), log=log.path if log else None
+        )
+        outcome = replace(outcome, fault=_fault(outcome, took_s))
         explanation = explain(outcome)
         _close(log, outcome, took_s, explanation)
+    except NotStarted as error:
+        raise CommandNotExecutable(f"`{start.words[0]}` cannot be started: {error}") from error
     finally:
         if log is not None:
             log.close()
         if trace is not None:
-            trace.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # a program that was left behind has it open
+                trace.unlink()
     return Run(code=ended.code, explanation=explanation, log=log.path if log else None)
 
 
 def _launchers(view: View) -> tuple[Launcher, ...]:
     """Return the app's profile, and the one of what is true of all apps."""
     own = view.start.launcher
-    return (own, *(each for each in view.matrix.launcher if each.key == GENERIC and each != own))
+    return (own, *(each for each in view.matrix.launcher if each.key == GENERIC != own.key))
 
 
-def _outcome(
-    view: View, ended: Ended, watch: Watch, trace: Path | None, took_s: float, log: Log | None
-) -> Outcome:
-    programs = frozenset({"python.exe", "pythonw.exe", *view.start.programs()})
-    fault = fault_of(ended.pid, programs, since(took_s + _CLOCKS_DIFFER_S)) if ended.code else None
-    return Outcome(
-        view=view,
-        ended=ended,
-        watch=watch,
-        trace=read_trace(trace) if trace is not None else "",
-        fault=fault,
-        log=log.path if log is not None else None,
+def _fault(outcome: Outcome, took_s: float) -> Fault | None:
+    """Return the crash that Windows has noted, where the app can have crashed."""
+    if not outcome.may_have_crashed:
+        return None
+    now = datetime.datetime.now(datetime.timezone.utc)
+    # A batch file may have waited for a key after it; the app's last words are of then.
+    recent_s = _RECENT_S + (outcome.watch.silent_s if outcome.died_inside else 0)
+    return fault_of(
+        outcome.ended.pid,
+        frozenset({"python.exe", "pythonw.exe", *outcome.view.start.programs()}),
+        since=now - datetime.timedelta(seconds=took_s + _CLOCKS_DIFFER_S),
+        recent=now - datetime.timedelta(seconds=min(recent_s, took_s + _CLOCKS_DIFFER_S)),
+        code=outcome.ended.code,
     )
 
 
@@ -119,5 +130,5 @@ def _close(log: Log | None, outcome: Outcome, took_s: float, explanation: Explan
 def _ending(outcome: Outcome, took_s: float) -> Iterator[str]:
     by = ", after Ctrl-C" if outcome.ended.interrupted else ""
     yield f"ended with {describe_exit(outcome.ended.code)} after {took_s:.0f} s{by}"
-    for line in outcome.trace.splitlines():
+    for line in outcome.trace.lines:
         yield f"  trace: {line}"

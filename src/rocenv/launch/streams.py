@@ -31,7 +31,7 @@ class Outlet:
 
 
 class ConsoleOutlet(Outlet):
-    """A console of Windows, which takes text: bytes that are UTF-8, else of the code page of old programs."""
+    """A console of Windows, which takes text: lines that are UTF-8, else of the code page of old programs."""
 
     def __init__(self, descriptor: int) -> None:
         super().__init__(descriptor)
@@ -46,11 +46,7 @@ class ConsoleOutlet(Outlet):
         if not self._open or not data:
             return
         try:
-            data.decode()
-        except UnicodeDecodeError:
-            data = data.decode("oem", "replace").encode()
-        try:
-            self._raw.write(data)
+            self._raw.write(b"".join(map(_as_utf8, data.splitlines(keepends=True))))
             self._raw.flush()
         except OSError:
             self._open = False
@@ -141,6 +137,15 @@ def _same_place() -> bool:
     except OSError:
         return False
     return bool(one.st_ino) and (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
+
+
+def _as_utf8(line: bytes, old: str = "oem") -> bytes:
+    """Return a line as UTF-8; one that is not is of the code page `old`, whose characters may be lost."""
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return line.decode(old, "replace").encode()
+    return line
 
 
 def _whole_characters(data: bytes) -> tuple[bytes, bytes]:

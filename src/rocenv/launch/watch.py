@@ -47,6 +47,11 @@ class Watch:
         text = _CONTROL.sub(b"", self._tail).decode("utf-8", "replace").replace("\r\n", "\n")
         return tuple(line.rpartition("\r")[2] for line in text.split("\n"))
 
+    @property
+    def silent_s(self) -> float:
+        """How long nothing was printed."""
+        return self._clock() - self._last
+
     def see(self, data: bytes) -> None:
         """Take the next piece of output."""
         seen = _plain(self._tail[-_OVERLAP_BYTES:] + data)
@@ -65,8 +70,7 @@ class Watch:
 
     def tick(self) -> None:
         """Explain a silence in which kernels are being compiled, once."""
-        silent_s = self._clock() - self._last
-        if self._tell is not None and self._compiles and silent_s >= self._launcher.silence_s:
+        if self._tell is not None and self._compiles and self.silent_s >= self._launcher.silence_s:
             self._tell(self._launcher.first_run)
             self._tell = None
 

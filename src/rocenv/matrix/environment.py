@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from rocenv.model import KEPT_ORIGINAL
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -32,11 +34,23 @@ def changes_for(
                 for folder in reversed(layout.library_dirs):
                     changes.append(replace(row.change, value=f"{{prefix}}/rocm/{folder}"))
             continue
+        if row.change.value == "{original}":
+            original = _original(components)
+            if original:
+                changes.append(replace(row.change, value=original))
+            continue
         value = _placed(row.change.value, layout, platform)
         if value is not None:
             name = row.change.name.replace("{series}", _series(components))
             changes.append(replace(row.change, name=name, value=value))
     return tuple(changes)
+
+
+def _original(components: Sequence[Component]) -> str:
+    """Return where torch's own file is kept that a ZLUDA build calls, "" where none is."""
+    build = next((part for part in components if part.shims is not None and part.shims.original), None)
+    has_torch = any(part.kind == "torch" for part in components)
+    return f"{{prefix}}\\{build.into}\\{KEPT_ORIGINAL}" if build is not None and has_torch else ""
 
 
 def _series(components: Sequence[Component]) -> str:

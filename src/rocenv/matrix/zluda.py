@@ -23,6 +23,7 @@ class ShimMap(Known):
     driver: tuple[str, ...]  # files of the build loaded first, under their own names; the driver API first
     behind: tuple[str, ...]  # libraries of the HIP SDK that `files` call, loaded before them
     files: tuple[ShimFile, ...]  # in the order in which they are loaded, cuBLAS first
+    first_run_s: int  # what the first use may take, while kernels are compiled
     original: str = ""  # the file of torch that the build still calls
     note: str = ""
 
@@ -53,11 +54,12 @@ def shims_for(sdk: HipSdk, build: ZludaBuild, torch: TorchSet | None, matrix: Ma
             continue
         held = set(sdk.libraries)
         return Shims(
-            runtime=sdk.runtime,
+            runtime=(*sdk.runtime, *sdk.comgr),
             driver=row.driver,
             behind=tuple(name for name in row.behind if not held or name in held),
             files=row.files,
             original=row.original,
+            first_run_s=row.first_run_s,
             switches=tuple(Switch(name=s.name, how=s.how, value=s.value) for s in matrix.torch_switch),
         )
     return None

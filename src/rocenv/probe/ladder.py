@@ -165,7 +165,9 @@ def _classify(rung: str, exit_code: int | None, output: str, stderr: str, timeou
     )
     if exit_code is None:
         return replace(
-            result, status="timeout", detail=f"no answer within {timeout_s:g} s{_last_call(stderr)}"
+            result,
+            status="timeout",
+            detail=f"no answer within {timeout_s:g} s{_last_call(stderr)}; `--timeout S` waits longer",
         )
     if exit_code != 0:
         how = "crashed" if processes.is_crash(exit_code) else "ended without an answer"

@@ -1,13 +1,17 @@
-"""Programs and command lines of Windows: what a word stands for, and how a batch file gets its arguments."""
+"""Programs and command lines: what a word stands for on Windows, how a batch file gets its arguments, how a
+command is told to people.
+"""
 
 from __future__ import annotations
 
 import ntpath
 import os
+import shlex
 import subprocess
 from typing import TYPE_CHECKING
 
 from rocenv.errors import RocenvError
+from rocenv.system import WINDOWS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -83,3 +87,19 @@ def _for_cmd(word: str, always: bool = False) -> str:
         backslashes = backslashes + 1 if char == "\\" else 0
         quoted += char
     return f'"{quoted}{"" if always else chr(92) * backslashes}"'
+
+
+def as_typed(*words: str) -> str:
+    """Return a command, or one word of it, as people type it in the shell of this machine.
+
+    On Windows in quotes that programs and cmd take for such; what no quotes keep from cmd, as `%`, stays.
+    """
+    return " ".join(map(_typed, words)) if WINDOWS else shlex.join(words)
+
+
+def _typed(word: str) -> str:
+    line = subprocess.list2cmdline([word])
+    if line != word or (word and not set(word) - _PLAIN):
+        return line
+    # It would reach a program as it is, but cmd reads an `&` before that.
+    return f'"{word}{chr(92) * (len(word) - len(word.rstrip(chr(92))))}"'

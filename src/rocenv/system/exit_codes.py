@@ -6,29 +6,49 @@ import signal
 
 from rocenv.system import WINDOWS
 
+_ACCESS = "it read or wrote memory that is not its own"
+_ABORT = "it gave up by itself, as rocBLAS does where it has no kernels for a GPU"
+_INSTRUCTION = "it met an instruction that this CPU does not have"
+# What each is called, and what it means where the name does not say so.
 # Source: MS-ERREF, "NTSTATUS Values"; 0xC0000409 is also how abort() of the C runtime ends
 _NTSTATUS = {
-    0x40010004: "ended by a debugger or at log-off",
-    0xC0000005: "access violation",
-    0xC0000006: "a file could not be paged in",
-    0xC0000017: "out of memory",
-    0xC000001D: "illegal instruction",
-    0xC0000025: "an exception that cannot be continued",
-    0xC000007B: "a program or DLL of the wrong bitness",
-    0xC0000094: "integer division by zero",
-    0xC00000FD: "stack overflow",
-    0xC0000135: "a DLL was not found",
-    0xC0000138: "an ordinal was not found in a DLL",
-    0xC0000139: "an entry point was not found in a DLL",
-    0xC000013A: "ended by Ctrl-C",
-    0xC0000142: "a DLL could not be initialised",
-    0xC0000374: "heap corruption",
-    0xC0000409: "stack buffer overrun, or abort",
-    0xC0000417: "invalid argument to the C runtime",
-    0xC06D007E: "a delay-loaded DLL was not found",
-    0xC06D007F: "an entry point was not found in a delay-loaded DLL",
-    0xE06D7363: "a C++ exception that nothing caught",
+    0x40010004: ("ended by a debugger or at log-off", ""),
+    0xC0000005: ("access violation", _ACCESS),
+    0xC0000006: ("a file could not be paged in", ""),
+    0xC0000017: ("out of memory", ""),
+    0xC000001D: ("illegal instruction", _INSTRUCTION),
+    0xC0000025: ("an exception that cannot be continued", ""),
+    0xC000007B: ("a program or DLL of the wrong bitness", ""),
+    0xC0000094: ("integer division by zero", ""),
+    0xC00000FD: ("stack overflow", "its stack ran over"),
+    0xC0000135: ("a DLL was not found", "a DLL that it needs is not there"),
+    0xC0000138: ("an ordinal was not found in a DLL", ""),
+    0xC0000139: (
+        "an entry point was not found in a DLL",
+        "a DLL lacks something that is called in it: DLLs of two versions are mixed",
+    ),
+    0xC000013A: ("ended by Ctrl-C", ""),
+    0xC0000142: ("a DLL could not be initialised", "a DLL could not set itself up"),
+    0xC0000374: ("heap corruption", "its memory was damaged"),
+    0xC0000409: ("stack buffer overrun, or abort", _ABORT),
+    0xC0000417: ("invalid argument to the C runtime", ""),
+    0xC06D007E: ("a delay-loaded DLL was not found", ""),
+    0xC06D007F: ("an entry point was not found in a delay-loaded DLL", ""),
+    0xE06D7363: ("a C++ exception that nothing caught", ""),
 }
+# Source: signal(7)
+_SIGNALS = {
+    "SIGSEGV": _ACCESS,
+    "SIGABRT": _ABORT,
+    "SIGILL": _INSTRUCTION,
+    "SIGBUS": "a file that it had in memory is gone or too short",
+    "SIGKILL": "it was killed, as the kernel does when memory runs out",
+}
+# Those that end programs, and that programs do not stand for with exit codes of their own.
+_TOLD_BY_SHELLS = (
+    *("SIGHUP", "SIGINT", "SIGQUIT", "SIGILL", "SIGTRAP", "SIGABRT", "SIGBUS", "SIGFPE", "SIGKILL"),
+    *("SIGSEGV", "SIGPIPE", "SIGTERM", "SIGXCPU", "SIGXFSZ", "SIGSYS"),
+)
 _CONTROL_C = 0xC000013A
 _OWN_NEGATIVE = 0xFFFF0000  # from here on it is what programs return as -1, -2 …
 _LAST_SIGNAL = 255
@@ -54,12 +74,36 @@ def describe_exit(code: int) -> str:
         except ValueError:
             return f"signal {-code}"
     if code in _NTSTATUS:
-        return f"0x{code:08X} ({_NTSTATUS[code]})"
+        return f"0x{code:08X} ({_NTSTATUS[code][0]})"
     if code >= _OWN_NEGATIVE:
         return f"exit code {code - (1 << 32)}"
     if code & 0xC0000000 == 0xC0000000:
         return f"0x{code:08X}"
     return f"exit code {code}"
+
+
+def meaning_of_exit(code: int) -> str:
+    """Return what an end means, "it …", where its name does not say so; else ""."""
+    code = unsigned(code)
+    if code < 0:
+        return _SIGNALS.get(describe_exit(code), "")
+    return _NTSTATUS.get(code, ("", ""))[1]
+
+
+def through_shell(code: int) -> int:
+    """Return the exit code of a program that may be a shell's script, with a signal told as one.
+
+    A shell whose program a signal ended passes that on as 128 and the number: 139 becomes -11, which is what
+    the program itself would have given. Not for programs that number their own ends so high. On Windows codes
+    stay as they are.
+    """
+    if WINDOWS or not 128 < code < 160:
+        return code
+    try:
+        name = signal.Signals(code - 128).name
+    except ValueError:
+        return code
+    return 128 - code if name in _TOLD_BY_SHELLS else code
 
 
 def is_crash(code: int) -> bool:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 from rocenv.errors import PrefixError
 from rocenv.system import WINDOWS
 from rocenv.system.in_use import users_of
+from rocenv.system.moving import move
+from rocenv.system.removal import unlink_marked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,34 +67,61 @@ def break_link(path: Path) -> None:
     if info.st_nlink > 1:
         fresh = path.with_name(f".{path.name}.{os.getpid()}.own")
         shutil.copy2(path, fresh)
-        if WINDOWS:
-            path.chmod(stat.S_IWRITE)  # or its name cannot be given to another file
-        os.replace(fresh, path)
+        try:
+            if WINDOWS:
+                _unlink(path)  # or its name, if it is read-only, cannot be given to another file
+            move(fresh, path)
+        except BaseException:
+            _unlink(fresh)
+            raise
     path.chmod(stat.S_IMODE(info.st_mode) | stat.S_IWUSR)
 
 
 def remove_tree(path: Path) -> None:
     """Remove a folder that rocenv made, locked folders in it included; absent is fine.
 
-    On POSIX no file's mode is touched on the way: the store and other envs may share it.
+    No file's mode is touched on the way: the store and other envs may share it.
     """
     if path.is_symlink() or not path.exists():
         return
     try:
         shutil.rmtree(path)
     except PermissionError:
-        _make_removable(path)
+        if WINDOWS:
+            _remove_files(path)
+        else:
+            _open_folders(path)
         shutil.rmtree(path)
 
 
-def _make_removable(path: Path) -> None:
-    # Removing needs writable folders on POSIX and writable files on Windows.
+def _open_folders(path: Path) -> None:
     path.chmod(0o700)
-    for folder, subfolders, names in os.walk(path):
-        for name in (*subfolders, *(names if WINDOWS else ())):
+    for folder, subfolders, _names in os.walk(path):
+        for name in subfolders:
             inner = Path(folder, name)
             if not inner.is_symlink():
                 inner.chmod(0o700)
+
+
+_SURROGATE = (
+    0x20000000  # Source: ntifs.h, IsReparseTagNameSurrogate: a link or a junction, not a cloud's file
+)
+
+
+def _remove_files(folder: Path) -> None:
+    """Remove all files below a folder, read-only or not, and leave folders that can be removed.
+
+    On Windows only, where `os.walk` of older Pythons would go through junctions.
+    """
+    folder.chmod(stat.S_IWRITE)
+    with os.scandir(folder) as entries:
+        inside = list(entries)
+    for entry in inside:
+        info = entry.stat(follow_symlinks=False)
+        if not stat.S_ISDIR(info.st_mode):
+            _unlink(Path(entry.path))
+        elif not getattr(info, "st_reparse_tag", 0) & _SURROGATE:
+            _remove_files(Path(entry.path))
 
 
 def remove_path(path: Path) -> None:
@@ -104,14 +133,14 @@ def remove_path(path: Path) -> None:
 
 
 def _unlink(path: Path) -> None:
-    try:
-        path.unlink(missing_ok=True)
-    except PermissionError:
-        if not WINDOWS:
-            raise
-        # Windows removes no name of a file that is marked read-only, as those of the store are.
-        path.chmod(stat.S_IWRITE)
-        path.unlink(missing_ok=True)
+    with contextlib.suppress(FileNotFoundError):
+        try:
+            path.unlink()
+        except PermissionError:
+            if not WINDOWS:
+                raise
+            # Windows removes no name of a file that is marked read-only, as those of the store are.
+            unlink_marked(path)
 
 
 def write_atomic(path: Path, data: bytes) -> None:
@@ -122,7 +151,7 @@ def write_atomic(path: Path, data: bytes) -> None:
             out.write(data)
             out.flush()
             os.fsync(out.fileno())
-        os.replace(staging, path)
+        move(staging, path)
     except BaseException:
         staging.unlink(missing_ok=True)
         raise
@@ -152,27 +181,6 @@ def write_uncached(descriptor: int, data: memoryview, offset: int) -> None:
         os.lseek(descriptor, offset, os.SEEK_SET)
     while data:
         data = data[os.write(descriptor, data) :]
-
-
-def require_unused(folder: Path) -> None:
-    """Raise PrefixError where, on Windows, a running program has a file below `folder` open.
-
-    Windows renames no folder in which a file is open, and says so at once.
-    """
-    if not WINDOWS:
-        return
-    aside = folder.with_name(f".{folder.name}.{os.getpid()}")
-    try:
-        os.rename(folder, aside)
-    except PermissionError as error:
-        files = (str(path) for path in folder.rglob("*") if path.suffix.lower() in (".dll", ".exe", ".pyd"))
-        users = next((found for path in files if (found := users_of(path))), ())
-        raise PrefixError(
-            f"a file in `{folder}` is in use by {' and '.join(users) or 'another program'}",
-            hints=("close that program, then run the same command again",),
-            code="in-use",
-        ) from error
-    os.rename(aside, folder)
 
 
 _MAY_BE_IN_USE = (5, 32, 33)  # ERROR_ACCESS_DENIED, …_SHARING_VIOLATION, …_LOCK_VIOLATION. Source: winerror.h

@@ -78,6 +78,17 @@ def read(path: str | Path) -> Pe:
         )
 
 
+def overlay(path: str | Path) -> int:
+    """Return where in a program what lies behind it begins; its length where nothing does."""
+    size: int = os.path.getsize(path)
+    try:
+        with _parsed(path) as pe:
+            start = pe.get_overlay_data_start_offset()
+    except NotPe:
+        return size
+    return size if start is None else int(start)
+
+
 def export_names(path: str | Path) -> frozenset[str]:
     """Return the names that a library exports, forwarded ones included.
 

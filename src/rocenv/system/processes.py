@@ -15,11 +15,12 @@ from rocenv.system.command_lines import command_line
 from rocenv.system.exit_codes import describe_exit, is_crash, own_exit_code
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 __all__ = [
     "describe_exit",
     "group_options",
+    "handled",
     "is_crash",
     "kill_group",
     "left_to_child",
@@ -37,12 +38,20 @@ def group_options() -> dict[str, Any]:
     return {"start_new_session": True}
 
 
+def _taskkill() -> str:
+    # By its path: a program of that name in the current folder must not be run.
+    return os.path.join(os.environ.get("SYSTEMROOT", r"C:\Windows"), "System32", "taskkill.exe")
+
+
 def kill_group(child: subprocess.Popen[Any]) -> None:
     """End a child started with `group_options`, and what it started."""
     if WINDOWS:
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
             subprocess.run(
-                ["taskkill", "/T", "/F", "/PID", str(child.pid)], capture_output=True, check=False, timeout=30
+                [_taskkill(), "/T", "/F", "/PID", str(child.pid)],
+                capture_output=True,
+                check=False,
+                timeout=30,
             )
         child.kill()  # Wine's taskkill knows no /T
     else:
@@ -76,9 +85,23 @@ def left_to_child() -> Iterator[None]:
     To be entered before the child is started, by the main thread. An ignored signal would be ignored by the
     child too, so the handler is one that does nothing.
     """
-    names = ("SIGINT", "SIGQUIT", "SIGBREAK")
-    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
-    before = {number: signal.signal(number, lambda *_: None) for number in numbers}
+    with handled(dict.fromkeys(("SIGINT", "SIGQUIT", "SIGBREAK"), lambda *_: None)):
+        yield
+
+
+@contextlib.contextmanager
+def handled(handlers: Mapping[str, Callable[[int, Any], None]]) -> Iterator[None]:
+    """While inside, these signals, those of them that this system has, go to these handlers.
+
+    One that this process was told to ignore, as `nohup` and a shell's `&` do, stays ignored, here and in
+    children.
+    """
+    here = {getattr(signal, name): handler for name, handler in handlers.items() if hasattr(signal, name)}
+    before = {
+        number: signal.signal(number, handler)
+        for number, handler in here.items()
+        if signal.getsignal(number) is not signal.SIG_IGN
+    }
     try:
         yield
     finally:

@@ -1,0 +1,40 @@
+"""A folder that takes no hard links, like a cloud's or exFAT: files are copied, and that is said."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.mini import Mini
+
+# Python reads it at its start. What such a file system answers: EPERM, and no reflinks either.
+NO_LINKS = """
+import errno, os
+def link(source, target, **options):
+    raise OSError(errno.EPERM, os.strerror(errno.EPERM), source)
+os.link = link
+"""
+
+
+def test_files_are_copied_and_it_is_said(mini: Mini, tmp_path: Path) -> None:
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text(NO_LINKS)
+    done = mini.create("demo", PYTHONPATH=str(tmp_path / "site"))
+    assert "files were copied, since" in done.stderr
+    assert "takes no hard links" in done.stderr
+    placed = [
+        path for path in (mini.prefix("demo") / "rocm").rglob("*") if path.is_file() and not path.is_symlink()
+    ]
+    assert placed
+    assert all(path.stat().st_nlink == 1 for path in placed)
+    assert mini.run("verify", "demo", "--upto", "files").returncode == 0
+
+
+def test_a_folder_that_onedrive_keeps_is_named(mini: Mini) -> None:
+    done = mini.create("demo", OneDrive=str(mini.home.parent))
+    assert "which a cloud keeps" in done.stderr
+    assert "setx ROCENV_HOME" in done.stderr
+    quiet = mini.create("other", OneDrive=str(mini.home / "envs"))
+    assert "cloud" not in quiet.stderr
