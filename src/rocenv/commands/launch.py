@@ -40,7 +40,7 @@ class _Launch(click.Command):
         if not name or name[0].startswith("-"):
             return super().parse_args(ctx, args)
         own = _own(rest)
-        if rest[own : own + 1] and rest[own] in ctx.help_option_names:
+        if rest[own : own + 1] and rest[own] in (*ctx.help_option_names, *_OPTIONS):  # or without its value
             return super().parse_args(ctx, rest[own : own + 1])
         words = rest[own + 1 :] if rest[own : own + 1] == ["--"] else rest[own:]
         return super().parse_args(ctx, [*args[:start], *rest[:own], "--", *name, *words])
@@ -50,10 +50,12 @@ def _own(words: Sequence[str]) -> int:
     """Return how many of the first words are options of ours and their values."""
     count = 0
     while count < len(words) and words[count].partition("=")[0] in _OPTIONS:
-        is_whole, must_follow = "=" in words[count], _OPTIONS[words[count].partition("=")[0]]
-        count += 1
-        if not is_whole and count < len(words) and (must_follow or not words[count].startswith("-")):
-            count += 1
+        option, equals, _ = words[count].partition("=")
+        value = words[count + 1 : count + 2]
+        if _OPTIONS[option] and not equals and not value:
+            break
+        takes = bool(value) and not equals and (_OPTIONS[option] or not value[0].startswith("-"))
+        count += 2 if takes else 1
     return count
 
 

@@ -67,7 +67,7 @@ def fault_of(
 
 
 def faults() -> tuple[Fault, ...]:
-    """Return the newest crashes that Windows has noted, the newest first; empty where it has, or says, none."""
+    """Return the newest crashes that Windows has noted, the newest first; empty where it says none."""
     told = events("Application", (1000,), "application_errors.xml", most=_NEWEST) or ()
     return tuple(fault for event in told if (fault := _fault(event)) is not None)
 

@@ -22,10 +22,11 @@ from rocenv.install.prefix import files_sha256, prefix_of, to_remove
 from rocenv.install.provide import gone_folder, provide
 from rocenv.install.shims import apply_shims, base_files, undo_shims
 from rocenv.install.tools import python_tools
-from rocenv.preload import ORIGINALS, shims_of
+from rocenv.preload import ORIGINALS, preload, shims_of
+from rocenv.system import WINDOWS
 from rocenv.system.files import remove_path, remove_tree, storage_errors
 from rocenv.system.locks import locked
-from rocenv.system.moving import move_unused, require_unused, set_aside
+from rocenv.system.moving import in_use, move_unused, require_unused, set_aside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -100,7 +101,25 @@ def remove(home: Home, name: str) -> None:
         for prefix in to_remove(home, name):  # still, after the waiting
             if not set_aside(prefix.path.name):
                 require_unused(prefix.path)
+                _take_what_runs(prefix)
             prefix.wipe()
+
+
+def _take_what_runs(prefix: Prefix) -> None:
+    """Remove what a program of the env has open before all else, so that nothing is lost where one runs.
+
+    A library that is loaded keeps no folder from being renamed everywhere, and itself from being removed.
+    """
+    if not WINDOWS or prefix.state != "complete":
+        return
+    record = prefix.record_wherever_made()
+    loaded = preload(record.lock, prefix.files(record), in_torch=record.shims_in_torch)
+    first = [prefix.venv_python, *(prefix.path / path for path in loaded)]
+    try:
+        for path in first:
+            remove_path(path)
+    except PermissionError as error:
+        raise in_use(prefix.path, first) from error
 
 
 def rename(home: Home, old: str, new: str) -> None:

@@ -38,8 +38,8 @@ class Outcome:
 
     @property
     def died_inside(self) -> bool:
-        """A program that a batch file started crashed: those often end well after that, with `pause`."""
-        if not self.view.start.is_batch:
+        """A program that a script started crashed: batch files often end well after that, with `pause`."""
+        if not self.view.start.is_script:
             return False
         stack = last_stack(self.watch.tail)
         return self.trace.inside or (stack is not None and stack.is_end)
@@ -52,7 +52,7 @@ class Outcome:
     @property
     def may_have_crashed(self) -> bool:
         """It can be that Windows has noted a crash."""
-        return self.crashed or (self.view.start.is_batch and self.ended.code != 0)
+        return self.crashed or (self.view.start.is_script and self.ended.code != 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

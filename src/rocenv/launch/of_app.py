@@ -56,20 +56,27 @@ def deleted_zluda(view: View) -> Iterator[Concern]:
     start, launcher = view.start, view.start.launcher
     if start.zluda is None or not _same(start.environ.get(launcher.zluda_variable, ""), start.zluda):
         return
+    if not start.is_app:
+        return
+    past = "if it is another program that you start, add `--app generic`"
+    given = start.given()
+    wished = [name for name in launcher.deletes_zluda if name.startswith("-") and name in given]
+    wished += [name for name in launcher.deletes_zluda_if_set if start.environ.get(name)]
+    for name in wished:
+        does = f"leave `{name}` out" if name.startswith("-") else f"take `{name}` out of the environment"
+        yield Concern(
+            code="deletes-zluda",
+            severity="error",
+            text=f"with `{name}` {launcher.title} deletes the env's ZLUDA and fetches another",
+            remedy=f"{does}; `rocenv repair {view.env}` puts the env's own files back; {past}",
+        )
     for name in launcher.deletes_zluda:
-        if name.startswith("-") and name in start.given():
-            yield Concern(
-                code="deletes-zluda",
-                severity="error",
-                text=f"with `{name}` {launcher.title} deletes the env's ZLUDA and fetches another",
-                remedy=f"leave `{name}` out; `rocenv repair {view.env}` puts the env's own files back",
-            )
-        elif not name.startswith("-") and (start.zluda / name).exists():
+        if not name.startswith("-") and (start.zluda / name).exists():
             yield Concern(
                 code="deletes-zluda",
                 severity="error",
                 text=f"{launcher.title} deletes a ZLUDA with `{name}`, as an old one, and fetches another",
-                remedy=view.another(_build_without(name, view)) or "another version of the app",
+                remedy=f"{view.another(_build_without(name, view)) or 'another version of the app'}; {past}",
             )
 
 
@@ -112,7 +119,8 @@ def own_settings(view: View) -> Iterator[Concern]:
                     code="argument-missing",
                     severity="warning",
                     text=f"`{name}` passes no arguments on, and `{argument}` is not among those that it sets",
-                    remedy=f"add it to COMMANDLINE_ARGS there, or start without that file: {_plainly(view)}",
+                    remedy=f"add it to {launcher.arguments_variable or 'its arguments'} there, "
+                    f"or start without that file: {_plainly(view)}",
                 )
 
 

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rocenv.launch.view import Concern
+from rocenv.install.tree import sha256_of
+from rocenv.launch.view import Concern, free_name
 from rocenv.model import VISIBLE
-from rocenv.preload import preload, shims_of
+from rocenv.preload import preload, shims_of, zluda_of
 from rocenv.resolve.known import known_broken
+from rocenv.system import WINDOWS
+from rocenv.system.command_lines import as_typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rocenv.launch.view import View
+    from rocenv.model import FileEntry
 
-_CUDA_DRIVER = "nvcuda.dll"
 _WRONG = ("failed", "crashed", "timeout")
 
 
@@ -37,20 +39,23 @@ def python_there(view: View) -> Iterator[Concern]:
 
 
 def shims_in_place(view: View) -> Iterator[Concern]:
-    """The files that ZLUDA is loaded from, by their hashes."""
+    """The files that ZLUDA is loaded from: those that stand for CUDA's by hash, AMD's large ones by size."""
     start = view.start
     prefix, lock = start.prefix, start.record.lock
     files = prefix.files(start.record)
     in_torch = start.record.shims_in_torch
-    wanted = {shim.path for shim in shims_of(lock, in_torch=in_torch)}
-    wanted |= set(preload(lock, files, in_torch=in_torch))
+    build = zluda_of(lock)
+    hashed = {shim.path for shim in shims_of(lock, in_torch=in_torch)}
+    if build is not None and build.shims is not None:
+        hashed |= {f"{build.into}/{name}" for name in build.shims.driver}
+    wanted = hashed | set(preload(lock, files, in_torch=in_torch))
     for path in sorted(wanted & set(files)):
-        found = _sha256(prefix.path / path)
-        if found == files[path].sha256:
+        is_there, is_same = _compared(prefix.path / path, files[path], whole=path in hashed)
+        if is_same:
             continue
-        what = "has been changed" if found else "is missing; antivirus programs take such files away"
+        what = "has been changed" if is_there else "is missing; antivirus programs take such files away"
         yield Concern(
-            code="shim-changed" if found else "shim-missing",
+            code="shim-changed" if is_there else "shim-missing",
             severity="error",
             text=f"`{path}` of the env {what}",
             remedy=f"rocenv repair {view.env}",
@@ -60,19 +65,19 @@ def shims_in_place(view: View) -> Iterator[Concern]:
 def others_on_path(view: View) -> Iterator[Concern]:
     """Another ZLUDA or CUDA driver on PATH; the env's own folders come first there."""
     start = view.start
-    if start.zluda is None:
-        return
+    build = zluda_of(start.record.lock)
+    drivers = build.shims.driver if build and build.shims else ()
     is_behind = False
     for entry in filter(None, start.environ.get("PATH", "").split(os.pathsep)):
         folder = Path(entry)
         if _within(folder, start.prefix.path):
             is_behind = True
-        elif (folder / _CUDA_DRIVER).is_file():
+        elif found := next((name for name in drivers if os.path.isfile(folder / name)), ""):
             where = "behind the env's own" if is_behind else "before the env's own"
             yield Concern(
                 code="other-zluda",
                 severity="note" if is_behind else "warning",
-                text=f"another `{_CUDA_DRIVER}` lies in `{folder}`, which is on PATH {where}",
+                text=f"another `{found}` lies in `{folder}`, which is on PATH {where}",
                 remedy="" if is_behind else f"take `{folder}` out of PATH",
             )
 
@@ -110,8 +115,17 @@ def right_gpu(view: View) -> Iterator[Concern]:
             severity="warning",
             text=f"programs take another GPU than the {target} first"
             + (f": {VISIBLE} is {is_set}" if is_set else ""),
-            remedy=f"set {VISIBLE} to {wanted}",
+            remedy=_putting_first(view, wanted),
         )
+
+
+def _putting_first(view: View, wanted: str) -> str:
+    """Return the command after which programs take another GPU first."""
+    prefix, lock = view.start.prefix, view.start.record.lock
+    if not any(change.name == VISIBLE for change in lock.environment):
+        return f"set {VISIBLE}={wanted}" if WINDOWS else f"export {VISIBLE}={wanted}"
+    # What the env sets counts, not what is set outside; made again, it is set for this machine's GPUs.
+    return as_typed("rocenv", "create", free_name(prefix.path), "--from", str(prefix.lock_file))
 
 
 def last_proof(view: View) -> Iterator[Concern]:
@@ -156,12 +170,11 @@ def _within(path: Path, folder: Path) -> bool:
     return inner == whole or inner.startswith(whole + os.sep)
 
 
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
+def _compared(path: Path, entry: FileEntry, *, whole: bool) -> tuple[bool, bool]:
+    """Return whether a file can be read, and whether it is as it was recorded."""
     try:
-        with path.open("rb") as stream:
-            while data := stream.read(1 << 20):
-                digest.update(data)
+        if path.stat().st_size != entry.size_bytes:
+            return True, False
+        return True, not whole or sha256_of(path) == entry.sha256
     except OSError:
-        return ""
-    return digest.hexdigest()
+        return False, False

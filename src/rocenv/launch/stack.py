@@ -1,7 +1,7 @@
 """The stack that Python prints when a fault meets it, in what an app printed last.
 
-It also prints one for faults that are then dealt with, as ctypes does with an access violation while a library
-is loaded. So only the last one says where a program ended, and only one at the very end that it did.
+It also prints one for faults that are then dealt with, as ctypes does with an access violation while a
+library is loaded. So only the last one says where a program ended, and only one at the very end that it did.
 
 Source: faulthandler of Python 3.8 to 3.14
 """

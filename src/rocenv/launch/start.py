@@ -12,6 +12,7 @@ from rocenv.activate.changes import apply, expand
 from rocenv.activate.loader import find_program, loader_argv
 from rocenv.errors import RocenvError
 from rocenv.install.prefix import library_folders
+from rocenv.matrix.apps import inherited
 from rocenv.system import WINDOWS
 
 if TYPE_CHECKING:
@@ -71,13 +72,26 @@ class Start:
         found = shutil.which(self.words[0], path=environ.get("PATH", "")) if WINDOWS else None
         return (found or find_program(self.words[0], environ), *self.words[1:])
 
+    @property
+    def is_script(self) -> bool:
+        """A script of a shell is started, whose end may not be the one of the program that it is about."""
+        names = [*self.programs(), _name(self.argv()[0]).lower()]
+        return any(name.endswith((".bat", ".cmd", ".sh")) for name in names)
+
+    @property
+    def is_app(self) -> bool:
+        """What is started is the app itself, and not another program in its folder."""
+        own = (*self.launcher.entries, *self.launcher.settings)
+        return bool(set(self.programs()) & {name.lower() for name in own})
+
     def programs(self) -> list[str]:
         """Return the names of the programs and files that the command begins with, in lower case."""
         return [_name(word).lower() for word in self.words[:_LOOKED_AT]]
 
     def given(self) -> list[str]:
         """Return all arguments that the app will see."""
-        return [*self.words, *self.outside.get("COMMANDLINE_ARGS", "").split()]
+        name = self.launcher.arguments_variable
+        return [*self.words, *(self.outside.get(name, "").split() if name else ())]
 
 
 def choose(
@@ -95,6 +109,8 @@ def choose(
         RocenvError: There is no such app, exit code 2.
     """
     known = {launcher.key: launcher for launcher in launchers}
+    if GENERIC not in known:
+        raise RocenvError("the data has no app `generic`", hints=("check ROCENV_PROFILES",))
     if key and key not in known:
         error = RocenvError(
             f"there is no app `{key}`",
@@ -107,12 +123,8 @@ def choose(
     for folder in folders:
         for launcher in sorted(launchers, key=lambda each: each.key):
             if key in ("", launcher.key) and _is_there(launcher, folder):
-                return launcher, folder
-    if key:
-        return known[key], folders[0]
-    if GENERIC not in known:
-        raise RocenvError("the data has no app `generic`", hints=("check ROCENV_PROFILES",))
-    return known[GENERIC], folders[0]
+                return inherited(launcher, known[GENERIC]), folder
+    return inherited(known[key or GENERIC], known[GENERIC]), folders[0]
 
 
 def plan_start(
@@ -145,7 +157,7 @@ def plan_start(
         words = (*(word.replace("{python}", python) for word in _usual(launcher)), *words)
     places = {
         "{python}": python,
-        "{batch_python}": f'"{python}"' if WINDOWS and " " in python else python,
+        "{batch_python}": f'"{python}"' if WINDOWS else python,  # batch files put no quotes around it
         "{prefix}": str(prefix.path),
         "{columns}": str(columns),
     }

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from rocenv.model import Machine
 from rocenv.resolve.known import remedy_command
+from rocenv.system.command_lines import as_typed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,7 +39,7 @@ class View:
     @property
     def env(self) -> str:
         """The env's name, as a command has it."""
-        return shlex.quote(self.start.prefix.name)
+        return as_typed(self.start.prefix.name)
 
     @property
     def machine(self) -> Machine:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from rocenv.matrix.known import Known
@@ -22,8 +22,9 @@ class Failure:
 class Launcher(Known):
     """How `rocenv launch` starts an app. Table `launcher`.
 
-    In commands and values `{python}` is the env's Python, `{prefix}` the env, `{columns}` the width of the
-    terminal. Files are relative to the app's folder, with `/`.
+    In commands and values `{python}` is the env's Python, `{batch_python}` the same for a batch file that
+    puts no quotes around it, `{prefix}` the env, `{columns}` the width of the terminal. Files are relative to
+    the app's folder, with `/`. What is in `INHERITED` and left out is as in the row `generic`.
     """
 
     key: str  # as in `--app`
@@ -33,6 +34,7 @@ class Launcher(Known):
     command: tuple[str, ...] = ()  # what is started where none is given; () = one must be given
     entries: tuple[str, ...] = ()  # programs that take its arguments
     zluda_arguments: tuple[str, ...] = ()  # added where the env has ZLUDA and they are not there
+    arguments_variable: str = ""  # holds more arguments; "" = there is none
     environment: tuple[EnvChange, ...] = ()
     piped: tuple[EnvChange, ...] = ()  # where its output goes through a pipe
     coloured: tuple[EnvChange, ...] = ()  # where that pipe stands for a terminal
@@ -42,12 +44,22 @@ class Launcher(Known):
     bypasses: tuple[str, ...] = ()  # programs that start its own Python and ZLUDA whatever is set
     settings: tuple[str, ...] = ()  # programs that take their arguments from themselves and nowhere else
     deletes_zluda: tuple[str, ...] = ()  # arguments, or files in the ZLUDA folder, that make it delete that
+    deletes_zluda_if_set: tuple[str, ...] = ()  # variables that do the same, whatever they hold
     shims: Literal["any", "private", "torch"] = "any"  # how ZLUDA has to be put in front for it
     logs: tuple[str, ...] = ()  # of its own
     failures: tuple[Failure, ...] = ()
     compiling: str = ""  # what is printed when kernels are being compiled
     first_run: str = ""  # what to know about that
     silence_s: int = 60  # of no output, before that is told
+
+
+# What most apps have in common: how a pipe is made up for, and how compilation looks.
+INHERITED = ("piped", "coloured", "compiling", "first_run")
+
+
+def inherited(row: Launcher, generic: Launcher) -> Launcher:
+    """Return a row with what it leaves to the one of any program."""
+    return replace(row, **{name: getattr(row, name) or getattr(generic, name) for name in INHERITED})
 
 
 TABLES: dict[str, type[Known]] = {"launcher": Launcher}

@@ -6,6 +6,7 @@ import ctypes
 import os
 from typing import TYPE_CHECKING
 
+from rocenv.model import VISIBLE
 from rocenv.probe import cuda, hip_device
 from rocenv.probe.device import Failure, NoDevice
 from rocenv.probe.wire import NO_GPU
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 # Source: lshqqytiger/ZLUDA@5e71745:zluda/src/impl/device.rs
 _ZLUDA = "[ZLUDA]"
 _NAME_BYTES = 256
-_VISIBLE = "HIP_VISIBLE_DEVICES"
 
 
 def open_device(session: Session) -> str:
@@ -88,12 +88,15 @@ def _require_target(session: Session, driver: Library, device: ctypes.c_int) -> 
     if not right:
         raise Failure(text)
     number = _number(right[0].ordinal)
-    raise Failure(f"{text}, which {right[0].name} has: with {_VISIBLE}={number} programs see that one")
+    raise Failure(
+        f"{text}, which {right[0].name} has: with {VISIBLE}={number} programs see that one; "
+        "what the env sets itself is set anew by `rocenv create NEW --from LOCK` on this machine"
+    )
 
 
 def _number(ordinal: int) -> str:
     """Return what the variable calls the GPU that has this number among those that it lets programs see."""
-    visible = [each.strip() for each in os.environ.get(_VISIBLE, "").split(",")]
+    visible = [each.strip() for each in os.environ.get(VISIBLE, "").split(",")]
     return visible[ordinal] if ordinal < len(visible) and visible[ordinal] else str(ordinal)
 
 

@@ -1,6 +1,4 @@
-"""Programs and command lines: what a word stands for on Windows, how a batch file gets its arguments, how a
-command is told to people.
-"""
+"""What a word stands for on Windows, how a batch file gets its arguments, how commands are told to people."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ from rocenv.system import WINDOWS
 from rocenv.system.in_use import users_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 _PATIENCE_S = 5.0  # a virus scanner looks at what was just written, and lets go of it soon
@@ -45,13 +46,18 @@ def move_unused(folder: Path, destination: Path) -> None:
     except PermissionError as error:
         if not WINDOWS:
             raise
-        files = (str(path) for path in folder.rglob("*") if path.suffix.lower() in (".dll", ".exe", ".pyd"))
-        users = next((found for path in files if (found := users_of(path))), ())
-        raise PrefixError(
-            f"a file in `{folder}` is in use by {' and '.join(users) or 'another program'}",
-            hints=("close that program, then run the same command again",),
-            code="in-use",
-        ) from error
+        raise in_use(folder, folder.rglob("*")) from error
+
+
+def in_use(folder: Path, files: Iterable[Path]) -> PrefixError:
+    """Return the error of a folder in which a program has one of these files open, by its name if known."""
+    programs = (str(path) for path in files if path.suffix.lower() in (".dll", ".exe", ".pyd"))
+    users = next((found for path in programs if (found := users_of(path))), ())
+    return PrefixError(
+        f"a file in `{folder}` is in use by {' and '.join(users) or 'another program'}",
+        hints=("close that program, then run the same command again",),
+        code="in-use",
+    )
 
 
 def require_unused(folder: Path) -> None:

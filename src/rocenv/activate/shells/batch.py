@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rocenv.activate.shells.batch_runtime import CHECK, CLEAN, LISTS, RESTORE
+from rocenv.activate.shells import batch_runtime as code
 from rocenv.errors import DataError
 
 if TYPE_CHECKING:
@@ -124,13 +124,13 @@ def assemble(parts: Parts) -> str:
         f'@set "_ROCENV_TOP={_PREFIX}\\{_DEACTIVATE.replace("/", chr(92))}"',
         *_report(parts),
         f'@set "_ROCENV_STACK={ident} %_ROCENV_STACK%"',
-        *_prompt(parts),
-        _CLEAN_ALL,
+        _prompt(parts),
+        code.CLEAN_ALL,
         "@exit /b 0",
         *_refusals(parts, longest),
-        _LEAVE.replace("IDENT", ident),
+        code.LEAVE.replace("IDENT", ident),
     ]
-    return _finished([*lines, LISTS, CHECK, CLEAN], longest)
+    return _finished([*lines, code.LISTS, _check_code(longest), code.CLEAN])
 
 
 def companions(parts: Parts) -> dict[str, str]:
@@ -138,7 +138,7 @@ def companions(parts: Parts) -> dict[str, str]:
     ident = parts.ident
     lines = [
         f"@rem Leaves the env `{_ascii(parts.label)}` in cmd, or the one that was activated after it.",
-        _TOP.replace("IDENT", ident),
+        code.TOP.replace("IDENT", ident),
         *_checks((*parts.changed, "PROMPT")),
         "@if defined _ROCENV_B goto delayed",
         '@set "_ROCENV_K="',
@@ -153,12 +153,12 @@ def companions(parts: Parts) -> dict[str, str]:
         "changed while the env was active, and left as it is now:%_ROCENV_K%",
         "@call :clean",
         "@exit /b 0",
-        _DELAYED,
+        code.DELAYED,
         "@call :clean",
         "@exit /b 1",
-        _GONE_BELOW,
+        code.GONE_BELOW,
     ]
-    return {_DEACTIVATE: _finished([*lines, RESTORE, LISTS, CHECK, CLEAN], _LONGEST)}
+    return {_DEACTIVATE: _finished([*lines, code.RESTORE, code.LISTS, _check_code(_LONGEST), code.CLEAN])}
 
 
 def encode(script: str) -> bytes:
@@ -166,9 +166,13 @@ def encode(script: str) -> bytes:
     return script.replace("\n", "\r\n").encode("ascii")
 
 
-def _finished(lines: Sequence[str], longest: int) -> str:
+def _check_code(longest: int) -> str:
+    return code.CHECK.replace("LONGEST", str(longest))
+
+
+def _finished(lines: Sequence[str]) -> str:
     """Return the lines as one text, with a number for each label that stands for one of many."""
-    first, *rest = "\n".join(lines).replace("LONGEST", str(longest)).split("goto LABEL\n")
+    first, *rest = "\n".join(lines).split("goto LABEL\n")
     for number, part in enumerate(rest):
         first += f"goto label_{number}\n" + part.replace(":LABEL\n", f":label_{number}\n", 1)
     return first
@@ -214,16 +218,7 @@ def _checks(names: Sequence[str]) -> list[str]:
 
 def _check(name: str) -> str:
     """Return the lines that look at one value; the label keeps cmd from reading them where there is none."""
-    return f"""\
-@if not defined {name} goto LABEL
-@setlocal DisableDelayedExpansion
-@set "_ROCENV_V=%{name}:"=%"
-@set "_ROCENV_W=%{name}:"='%"
-@call :check
-@endlocal
-@if errorlevel 2 set "_ROCENV_B=%_ROCENV_B% {name}"
-@if errorlevel 1 if not errorlevel 2 set "_ROCENV_X=%_ROCENV_X% {name}"
-:LABEL"""
+    return code.CHECK_ONE.replace("NAME", name)
 
 
 def _report(parts: Parts) -> list[str]:
@@ -246,79 +241,15 @@ def _report(parts: Parts) -> list[str]:
     ]
 
 
-def _prompt(parts: Parts) -> list[str]:
-    ident = parts.ident
+def _prompt(parts: Parts) -> str:
     own_name = '@for %%N in ("%_ROCENV_P%") do @set "_ROCENV_V=%%~nxN"'
     shown = f'@set "_ROCENV_V={_ascii(parts.label)}"'
     # The name is the folder's; read from there it may hold any letter.
     is_folder = parts.label == parts.name == parts.prefix.rpartition("\\")[2]
-    return [
-        "@if defined ROCENV_DISABLE_PROMPT goto no_prompt",
-        '@set "_ROCENV_X="',
-        _check("PROMPT"),
-        "@if defined _ROCENV_X goto no_prompt",
-        "@if defined _ROCENV_B goto no_prompt",
-        f'@set "_ROCENV_OLD_{ident}_PROMPT=%PROMPT%"',
-        '@if not defined PROMPT set "PROMPT=$P$G"',
-        own_name if is_folder and not parts.label.isascii() else shown,
-        '@set "PROMPT=(%_ROCENV_V%) %PROMPT%"',
-        f'@set "_ROCENV_NEW_{ident}_PROMPT=%PROMPT%"',
-        ":no_prompt",
-    ]
+    line = own_name if is_folder and not parts.label.isascii() else shown
+    return code.PROMPT.replace("IDENT", parts.ident).replace("SHOWN", line)
 
 
 def _refusals(parts: Parts, longest: int) -> list[str]:
     where = quote(parts.prefix) if parts.prefix.isascii() else '"%~dp0."'
-    return [
-        ":gone",
-        f"@>&2 echo rocenv: the env of this script is not at {where} any more; "
-        "`rocenv list` shows those that there are",
-        "@goto failed",
-        ":unfit",
-        "@>&2 echo rocenv: nothing is changed, since cmd cannot carry a quotation mark, or more than "
-        f"{longest} characters, in:%_ROCENV_X%",
-        "@goto failed",
-        _DELAYED,
-        ":failed",
-        _CLEAN_ALL,
-        "@exit /b 1",
-    ]
-
-
-_LEAVE = """\
-:leave
-@if not defined _ROCENV_STACK exit /b 0
-@set "_ROCENV_I="
-@for %%I in (%_ROCENV_STACK%) do @if "%%I"=="IDENT" set "_ROCENV_I=%%I"
-@if not defined _ROCENV_I exit /b 0
-@if exist "%_ROCENV_TOP%" goto leave_it
-@>&2 echo rocenv: an env that is active was removed; open a new window
-@exit /b 1
-:leave_it
-@call "%_ROCENV_TOP%"
-@if errorlevel 1 exit /b 1
-@goto leave"""
-
-_TOP = """\
-@if not defined _ROCENV_STACK goto none
-@for /f "tokens=1" %%I in ("%_ROCENV_STACK%") do @set "_ROCENV_I=%%I"
-@if "%_ROCENV_I%"=="IDENT" goto top
-@if not exist "%_ROCENV_TOP%" goto lost
-@call "%_ROCENV_TOP%"
-@exit /b %errorlevel%
-:top"""
-
-_DELAYED = """\
-:delayed
-@>&2 echo rocenv: nothing is changed, since delayed expansion is on and would drop the exclamation mark in:\
-%_ROCENV_B%"""
-
-_CLEAN_ALL = '@call :clean\n@set "_ROCENV_P="'
-
-_GONE_BELOW = """\
-:none
-@>&2 echo rocenv: no env was activated in this window
-@exit /b 1
-:lost
-@>&2 echo rocenv: the env that is active was removed; open a new window
-@exit /b 1"""
+    return [code.REFUSALS.replace("LONGEST", str(longest)).replace("WHERE", where), code.DELAYED, code.FAILED]

@@ -88,3 +88,83 @@ CLEAN = """\
 @for %%N in (A B D E F I K L O V W X) do @set "_ROCENV_%%N="
 @exit /b 0
 """
+
+# Looks at the value of NAME.
+CHECK_ONE = """\
+@if not defined NAME goto LABEL
+@setlocal DisableDelayedExpansion
+@set "_ROCENV_V=%NAME:"=%"
+@set "_ROCENV_W=%NAME:"='%"
+@call :check
+@endlocal
+@if errorlevel 2 set "_ROCENV_B=%_ROCENV_B% NAME"
+@if errorlevel 1 if not errorlevel 2 set "_ROCENV_X=%_ROCENV_X% NAME"
+:LABEL"""
+
+# Leaves the envs above this one, and this one; IDENT is its own.
+LEAVE = """\
+:leave
+@if not defined _ROCENV_STACK exit /b 0
+@set "_ROCENV_I="
+@for %%I in (%_ROCENV_STACK%) do @if "%%I"=="IDENT" set "_ROCENV_I=%%I"
+@if not defined _ROCENV_I exit /b 0
+@if exist "%_ROCENV_TOP%" goto leave_it
+@>&2 echo rocenv: an env that is active was removed; open a new window
+@exit /b 1
+:leave_it
+@call "%_ROCENV_TOP%"
+@if errorlevel 1 exit /b 1
+@goto leave"""
+
+TOP = """\
+@if not defined _ROCENV_STACK goto none
+@for /f "tokens=1" %%I in ("%_ROCENV_STACK%") do @set "_ROCENV_I=%%I"
+@if "%_ROCENV_I%"=="IDENT" goto top
+@if not exist "%_ROCENV_TOP%" goto lost
+@call "%_ROCENV_TOP%"
+@exit /b %errorlevel%
+:top"""
+
+DELAYED = """\
+:delayed
+@>&2 echo rocenv: nothing is changed, since delayed expansion is on and would drop the exclamation mark in:\
+%_ROCENV_B%"""
+
+CLEAN_ALL = '@call :clean\n@set "_ROCENV_P="'
+
+GONE_BELOW = """\
+:none
+@>&2 echo rocenv: no env was activated in this window
+@exit /b 1
+:lost
+@>&2 echo rocenv: the env that is active was removed; open a new window
+@exit /b 1"""
+
+# Ways out of `activate.bat` by which nothing is changed.
+REFUSALS = """\
+:gone
+@>&2 echo rocenv: the env of this script is not at WHERE any more; `rocenv list` shows those that there are
+@goto failed
+:unfit
+@>&2 echo rocenv: nothing is changed, since cmd cannot carry a quotation mark, or more than \
+LONGEST characters, in:%_ROCENV_X%
+@goto failed"""
+
+FAILED = f"""\
+:failed
+{CLEAN_ALL}
+@exit /b 1"""
+
+# Shows the name that SHOWN puts into V.
+PROMPT = f"""\
+@if defined ROCENV_DISABLE_PROMPT goto no_prompt
+@set "_ROCENV_X="
+{CHECK_ONE.replace("NAME", "PROMPT")}
+@if defined _ROCENV_X goto no_prompt
+@if defined _ROCENV_B goto no_prompt
+@set "_ROCENV_OLD_IDENT_PROMPT=%PROMPT%"
+@if not defined PROMPT set "PROMPT=$P$G"
+SHOWN
+@set "PROMPT=(%_ROCENV_V%) %PROMPT%"
+@set "_ROCENV_NEW_IDENT_PROMPT=%PROMPT%"
+:no_prompt"""
