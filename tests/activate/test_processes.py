@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rocenv.errors import RocenvError
-from rocenv.system.command_lines import command_line, find_windows_program
-from rocenv.system.exit_codes import describe_exit, is_crash
+from rocenv.system import command_lines
+from rocenv.system.command_lines import as_typed, command_line, find_windows_program
+from rocenv.system.exit_codes import describe_exit, is_crash, meaning_of_exit, through_shell
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,6 +40,30 @@ CODES = [
 @pytest.mark.parametrize(("code", "name", "crash"), CODES)
 def test_exit_codes_have_names(code: int, name: str, crash: bool) -> None:
     assert (describe_exit(code), is_crash(code)) == (name, crash)
+
+
+SHELLS_SAY = {139: -11, 134: -6, 130: -2, 143: -15, 137: -9}
+OWN = (-11, 0, 128, 138, 140, 145, 160, 255)  # 138, 140, 145: signals that end nothing by a fault
+
+
+@pytest.mark.parametrize(("code", "told"), [*SHELLS_SAY.items(), *((code, code) for code in OWN)])
+def test_a_shell_tells_of_signals_by_exit_codes(code: int, told: int) -> None:
+    assert through_shell(code) == told
+
+
+def test_what_an_end_means_where_its_name_does_not_say() -> None:
+    same = "it read or wrote memory that is not its own"
+    assert [meaning_of_exit(code) for code in (0xC0000005, -1073741819, -11)] == [same] * 3
+    assert [meaning_of_exit(code) for code in (0, 3, 139, -200, 0xC000013A)] == [""] * 5
+
+
+def test_commands_are_told_as_the_shell_of_the_machine_takes_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert as_typed("rocenv", "verify", "second one") == "rocenv verify 'second one'"
+    monkeypatch.setattr(command_lines, "WINDOWS", True)
+    assert as_typed("rocenv", "verify", "second one") == 'rocenv verify "second one"'
+    assert as_typed("sd", "a&b", "C:\\a\\x.lock", "a b\\", "c&\\", "") == (
+        'sd "a&b" C:\\a\\x.lock "a b\\\\" "c&\\\\" ""'
+    )
 
 
 PARENT = """
@@ -69,6 +94,23 @@ def test_an_interrupt_goes_to_the_child_and_its_code_comes_back(kind: str, code:
         os.killpg(parent.pid, signal.SIGINT)
         assert parent.stdout.readline() == f"ended {code}\n"
         assert parent.wait(10) == -signal.SIGINT  # afterwards it can be interrupted again
+
+
+def test_an_interrupt_that_the_caller_ignores_stays_ignored() -> None:
+    """A shell that starts a command with `&` has it ignore the interrupt."""
+    script = "trap '' INT; \"$@\""
+    with subprocess.Popen(
+        ["/bin/sh", "-c", script, "sh", sys.executable, "-c", PARENT.replace("20)", "1)"), "default"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as parent:
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == "ready\n"
+        os.killpg(parent.pid, signal.SIGINT)
+        assert parent.stdout.readline() == "ended 0\n"
+        assert parent.wait(10) == 0
 
 
 def test_a_program_is_found_by_the_path_and_the_extensions_of_its_environment(tmp_path: Path) -> None:

@@ -97,6 +97,14 @@ def test_a_value_in_no_known_code_page_is_refused_unless_it_is_the_prefix() -> N
         activation_script("sd", PREFIXES[0], [set_("A", "漢字")], WATCHED, "cmd")
 
 
+def test_no_name_is_taken_for_a_place_holder() -> None:
+    for word in ("LONGEST", "WHERE", "IDENT", "NAME", "SHOWN", "LABEL"):
+        script = activation_script(word, f"C:\\{word}\\sd", CHANGES, WATCHED, "cmd")
+        assert f'_ROCENV_P=C:\\{word}\\sd"' in script
+        assert f'not at "C:\\{word}\\sd" any more' in script
+        assert f"_ROCENV_V={word}" in script
+
+
 def test_each_platform_gets_its_own_files(tmp_path: Path) -> None:
     for platform, names in (
         ("linux", {"activate"}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -10,6 +11,8 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+
+from rocenv.launch.streams import _as_utf8
 
 if TYPE_CHECKING:
     from tests.launch.lab import Lab
@@ -111,6 +114,53 @@ class TestWithoutATerminal:
         assert child.stdout.readline() == b"up\n"
         child.terminate()
         assert child.wait(30) == 9
+        child.stdout.close()
+
+    def test_what_the_caller_has_ignored_stays_ignored(self, lab: Lab) -> None:
+        """As `nohup` does: the terminal may go, and the app goes on."""
+        lab.make()
+        script = "import time\nprint('up', flush=True)\ntime.sleep(2)\nprint('still there')"
+        child = subprocess.Popen(
+            [
+                *("/bin/sh", "-c", "trap '' HUP INT; exec \"$@\"", "sh"),
+                *(sys.executable, "-m", "rocenv", "launch", "sd", "--", sys.executable, "-c", script),
+            ],
+            env=lab.env,
+            cwd=lab.app,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"up\n"
+        for number in (signal.SIGHUP, signal.SIGINT):
+            child.send_signal(number)
+        out, _ = child.communicate(timeout=30)
+        assert (child.returncode, out) == (0, b"still there\n")
+        assert b"after Ctrl-C" not in lab.log()
+
+    def test_what_is_in_the_way_afterwards_costs_no_exit_code(self, lab: Lab) -> None:
+        """A trace that cannot be removed, and nobody who reads what is said."""
+        lab.make_zluda()
+        code = "import os; path = os.environ['ROCENV_TRACE']; os.mkdir(path); os._exit(7)"
+        done, out, err = said(lab, code)
+        assert (done, out) == (7, b""), err
+        launch = [sys.executable, "-m", "rocenv", "launch", "sd", "--"]
+        child = subprocess.Popen(
+            [*launch, sys.executable, "-c", "print('up', flush=True); input(); exit(7)"],
+            env=lab.env,
+            cwd=lab.app,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        assert child.stdin is not None
+        assert child.stdout is not None
+        assert child.stderr is not None
+        assert child.stdout.readline() == b"up\n"
+        child.stderr.close()
+        child.stdin.write(b"\n")
+        child.stdin.close()
+        assert child.wait(30) == 7
         child.stdout.close()
 
     def test_programs_left_behind_are_waited_for(self, lab: Lab) -> None:
@@ -228,10 +278,17 @@ class TestLog:
             "--gradio-auth",
             "me:hunter2",
             "--api-key=hunter3",
+            "--ngrok",
+            "-hunter5",
+            "--share-credentials",
+            "--hf-token",
+            "hunter6",
+            "API_TOKEN=hunter7",
+            "--proxy=http://me:hunter8@host/x",
             "--port",
             "1",
         )
-        lab.run(*command, environ={"HF_TOKEN": "hunter4", "HIP_PATH": "/opt/hunter5"})
+        lab.run(*command, environ={"HF_TOKEN": "hunter4", "HIP_PATH": "/opt/rocm"})
         (head,) = lab.logs()
         text = head.read_text()
         assert "rocm 6.1.2 from hip-sdk" in text
@@ -242,7 +299,8 @@ class TestLog:
         assert f"ZLUDA={lab.prefix().path}/zluda" in text
         assert "--port 1" in text
         assert "exit code 0" in text
-        assert [word for word in ("hunter2", "hunter3", "hunter4") if word in text] == []
+        assert re.findall("hunter[0-9]", text) == []
+        assert "http://***@host/x" in text
 
     def test_newest_twenty_are_kept(self, lab: Lab) -> None:
         prefix = lab.make()
@@ -281,3 +339,9 @@ class TestLog:
         done = lab.run("launch", "sd", "--", "echo", "runs")
         assert (done.returncode, done.stdout) == (0, b"runs\n")
         assert b"no log is kept" in done.stderr
+
+
+def test_one_line_that_is_no_utf8_leaves_the_others_as_they_are() -> None:
+    """As on a console of Windows: an old program's line among those of an app."""
+    lines = "漢字\n".encode(), "für x\n".encode("cp850"), "é\n".encode()
+    assert b"".join(_as_utf8(line, "cp850") for line in lines) == "漢字\nfür x\né\n".encode()

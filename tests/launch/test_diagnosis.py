@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rocenv.launch.diagnosis import last_load, last_step
+from rocenv.launch.stack import last_stack
+from rocenv.launch.trace import parse_trace
 from tests.launch.lab import component, zluda_parts
 from tests.launch.test_faults import event
 
@@ -151,27 +152,128 @@ class TestEnds:
         assert b"# the first run takes long" in lab.log()
 
 
+STACK = """Windows fatal exception: access violation
+
+Current thread 0x00001a2c (most recent call first):
+  File "C:\\sd\\torch\\__init__.py", line 130 in <module>
+  File "C:\\SD.Next\\launch.py", line 5 in <module>
+
+Extension modules: numpy.core._multiarray_umath (total: 1)
+"""
+
+
 class TestTrace:
     @pytest.mark.parametrize(
-        ("trace", "path", "ended"),
+        ("text", "last", "inside", "failed", "torch"),
         [
-            ("", "", True),
-            ("load a b.dll\n", "a b.dll", False),
-            ("load a.dll\nloaded a.dll\n", "a.dll", True),
-            ("load a.dll\nloaded a.dll\nload b.dll\n", "b.dll", False),
-            ("load a.dll\nloaded a.dll\ntorch\nfirst-use", "a.dll", True),
-            ("load a.dll\nloa", "a.dll", False),
-            ("\x00\xff load\n", "", True),
+            ("", "", False, "", False),
+            ("load a b.dll\n", "a b.dll", True, "", False),
+            ("load a.dll\nloaded a.dll\n", "a.dll", False, "", False),
+            ("load a.dll\nloaded a.dll\nload b.dll\n", "b.dll", True, "", False),
+            ("load a.dll\nloaded a.dll\ntorch\n", "a.dll", False, "", True),
+            ("load a.dll\nfailed a.dll: [WinError 126]\n", "a.dll", False, "a.dll: [WinError 126]", False),
+            ("failed C:\\bin: no such folder\n", "", False, "C:\\bin: no such folder", False),
+            ("load a.dll\nfailed a.dll: no\nload a.dll\nloaded a.dll\ntorch", "a.dll", False, "", True),
+            ("load a.dll\nloa", "a.dll", True, "", False),
+            ("\x00\xff load\n", "", False, "", False),
         ],
     )
-    def test_last_load(self, trace: str, path: str, ended: bool) -> None:
-        assert last_load(trace) == (path, ended)
-
-    def test_last_step(self) -> None:
-        assert last_step("load a\nloaded a\ntorch\n") == "torch"
-        assert last_step("load a\nloaded a\n") == ""
+    def test_how_it_ends(self, text: str, last: str, inside: bool, failed: str, torch: bool) -> None:
+        trace = parse_trace(text)
+        assert (trace.last, trace.inside, trace.failed, trace.torch) == (last, inside, failed, torch)
 
     def test_crash_after_torch(self, lab: Lab) -> None:
         lab.make_zluda()
         code = "open(os.environ['ROCENV_TRACE'], 'w').write('load a\\nloaded a\\ntorch\\n')"
         assert "after torch was imported" in launch(lab, f"import os; {code}; os.abort()")[1]
+
+    @pytest.mark.parametrize("code", [0, 1])
+    def test_a_library_that_did_not_load_is_named_whatever_the_app_made_of_it(
+        self, lab: Lab, code: int
+    ) -> None:
+        """As the env's Python writes it; ctypes makes an error of a crash, and the app may go on."""
+        lab.make_zluda()
+        trace = "load C:/a/rocblas.dll\nfailed C:/a/rocblas.dll: exception: access violation reading 0x8\n"
+        script = (
+            f"import os; open(os.environ['ROCENV_TRACE'], 'w').write({trace!r}); raise SystemExit({code})"
+        )
+        ended, said = launch(lab, script)
+        assert ended == code
+        assert "what could not be loaded: C:/a/rocblas.dll: exception: access violation reading 0x8" in said
+        assert "do:  rocenv create sd2 --rocm 5.7 --zluda" in said
+
+
+class TestStack:
+    def test_the_last_one_counts(self) -> None:
+        """ctypes deals with faults while a library is loaded; Python has printed a stack by then."""
+        early = STACK.replace("__init__", "zluda")
+        found = last_stack((early + "went on\n" + STACK).splitlines())
+        assert found is not None
+        assert found.frame == "<module>, `C:\\sd\\torch\\__init__.py` line 130"
+
+    @pytest.mark.parametrize(
+        ("after", "is_end"),
+        [
+            ("", True),
+            ("\nPress any key to continue . . . \n", True),
+            ("Running on local URL\n" * 6, False),
+        ],
+    )
+    def test_what_follows_tells_whether_it_was_the_end(self, after: str, is_end: bool) -> None:
+        found = last_stack((STACK + after).splitlines())
+        assert found is not None
+        assert found.is_end == is_end
+
+    def test_none(self) -> None:
+        assert last_stack(["all", "is well"]) is None
+
+
+class TestScripts:
+    """Apps are started by batch files that say nothing of how Python ended."""
+
+    def script(self, lab: Lab, text: str) -> None:
+        path = lab.app / "webui.bat"
+        path.write_text("#!/bin/sh\n" + text)
+        path.chmod(0o755)
+        (lab.root / "machine/windows/application_errors.xml").write_text(
+            event(1, when="2999-01-01T00:00:00Z")
+        )
+
+    def test_a_signal_behind_a_shell_is_a_signal(self, lab: Lab) -> None:
+        lab.make()
+        self.script(lab, f"{sys.executable} -c 'import os; os.abort()'; exit $?")
+        done = lab.run("launch", "sd", "./webui.bat")
+        assert done.returncode == 134
+        assert "ended with SIGABRT: it gave up by itself" in done.stderr.decode()
+
+    @pytest.mark.parametrize("code", [0, 1])
+    def test_a_crash_in_a_load_that_the_script_hides(self, lab: Lab, code: int) -> None:
+        lab.make_zluda()
+        self.script(lab, f'echo "load C:/rocblas.dll" > "$ROCENV_TRACE"; echo Press any key; exit {code}')
+        done = lab.run("launch", "sd", "./webui.bat")
+        said = done.stderr.decode()
+        assert done.returncode == code
+        assert f"`webui.bat` ended with exit code {code}, but a program that it started crashed" in said
+        assert "while `C:/rocblas.dll` was being loaded" in said
+        assert "Windows names the module: C:\\sd\\rocm\\6.1\\bin\\rocblas.dll" in said
+        assert "do:  rocenv create sd2 --rocm 5.7 --zluda" in said
+
+    def test_a_crash_that_python_printed_and_the_script_hides(self, lab: Lab) -> None:
+        lab.make_zluda()
+        (lab.app / "stack").write_text(STACK)
+        self.script(lab, "cat stack; echo Press any key to continue; exit 0")
+        said = lab.run("launch", "sd", "./webui.bat").stderr.decode()
+        assert "ended with exit code 0, but a program that it started crashed" in said
+
+    def test_a_fault_that_was_dealt_with_is_none(self, lab: Lab) -> None:
+        lab.make_zluda()
+        (lab.app / "stack").write_text(STACK)
+        self.script(lab, "cat stack; for n in 1 2 3 4 5 6; do echo step $n; done")
+        done = lab.run("launch", "sd", "./webui.bat")
+        assert done.stderr.decode().partition(".log\n")[2] == ""
+
+    def test_anothers_crash_is_not_taken_for_an_error_of_the_apps_own(self, lab: Lab) -> None:
+        lab.make_zluda()
+        self.script(lab, "")
+        _, said = launch(lab, "raise SystemExit('port 7860 is taken')")
+        assert "Windows names" not in said

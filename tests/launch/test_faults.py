@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rocenv.host.faults import fault_of, parse_faults
+from rocenv.host.faults import Fault, fault_of, faults
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,16 +44,30 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
+def of(pid: int, code: int = 0xC0000005, recent: datetime.datetime = NOON) -> Fault | None:
+    return fault_of(pid, frozenset({"python.exe"}), since=NOON, recent=recent, code=code)
+
+
 class TestParse:
-    def test_with_names(self) -> None:
-        (fault,) = parse_faults("\ufeff<?xml version='1.0' encoding='utf-8'?>\n" + event(77))
+    def test_with_names(self, stand_in: Path) -> None:
+        stand_in.write_text("\ufeff<?xml version='1.0' encoding='utf-8'?>\n" + event(77))
+        (fault,) = faults()
         assert (fault.program, fault.module, fault.exception) == ("python.exe", "rocblas.dll", "0xc0000005")
         assert (fault.pid, fault.path) == (77, "C:\\sd\\rocm\\6.1\\bin\\rocblas.dll")
         assert fault.when == datetime.datetime(2026, 11, 20, 12, 30, 0, 123456, datetime.timezone.utc)
 
-    def test_by_place(self) -> None:
-        (fault,) = parse_faults(PLACED)
-        assert (fault.module, fault.pid) == ("amdhip64.dll", 0x1A2C)
+    def test_by_place(self, stand_in: Path) -> None:
+        stand_in.write_text(PLACED)
+        (fault,) = faults()
+        assert (fault.module, fault.pid, fault.program) == ("amdhip64.dll", 0x1A2C, "python.exe")
+
+    def test_saved_by_the_event_viewer(self, stand_in: Path) -> None:
+        stand_in.write_text(f"<?xml version='1.0'?><Events>{event(7)}{PLACED}</Events>")
+        assert [fault.pid for fault in faults()] == [7, 0x1A2C]
+
+    def test_numbers_of_events_are_each_providers_own(self, stand_in: Path) -> None:
+        stand_in.write_text(event(7).replace("Application Error", "LoadPerf"))
+        assert faults() == ()
 
     @pytest.mark.parametrize(
         "text",
@@ -67,32 +81,44 @@ class TestParse:
             "<Event><EventData><Data Name='ModuleName'>x</Data></EventData></Event></all><all>",
         ],
     )
-    def test_what_is_none_is_none(self, text: str) -> None:
-        assert parse_faults(text) == ()
+    def test_what_is_none_is_none(self, stand_in: Path, text: str) -> None:
+        stand_in.write_text(text)
+        assert faults() == ()
 
-    def test_odd_values_do_no_harm(self) -> None:
-        odd = event(1, when="never").replace("0x1<", "zz<").replace("rocblas.dll", "\x1b[31mrocblas", 1)
-        assert parse_faults(odd) == (), "a control character is no XML"
-        (fault,) = parse_faults(event(1, when="never").replace("0x1</Data>", "zz</Data>", 1))
+    def test_odd_values_do_no_harm(self, stand_in: Path) -> None:
+        stand_in.write_text(event(1).replace("rocblas.dll", "\x1b[31mrocblas", 1))
+        assert faults() == (), "a control character is no XML"
+        stand_in.write_text(event(1, when="never").replace("0x1</Data>", "zz</Data>", 1))
+        (fault,) = faults()
         assert (fault.pid, fault.when) == (None, None)
 
 
 class TestWhich:
     def test_the_process_itself_before_its_like(self, stand_in: Path) -> None:
         stand_in.write_text(event(5, "python.exe").replace("rocblas.dll", "other.dll") + event(7, "odd.exe"))
-        fault = fault_of(7, frozenset({"python.exe"}), NOON)
+        fault = of(7)
         assert fault is not None
         assert fault.pid == 7
 
     def test_a_python_that_a_batch_file_started(self, stand_in: Path) -> None:
         stand_in.write_text(event(5, "winword.exe") + event(6, "Python.exe"))
-        fault = fault_of(99, frozenset({"python.exe"}), NOON)
+        fault = of(99)
         assert fault is not None
         assert fault.pid == 6
 
+    def test_a_name_alone_proves_little(self, stand_in: Path) -> None:
+        """Another Python that crashed while this app ran for hours is not the app's."""
+        stand_in.write_text(event(6))
+        later = NOON + datetime.timedelta(hours=3)
+        assert of(99, code=0xC0000409, recent=later) is None
+        assert of(99, code=1, recent=later) is None
+        assert of(99, code=0xC0000005, recent=later) is not None, "it ended with that very exception"
+        assert of(99, code=1, recent=NOON) is not None, "it has only just happened"
+        assert of(6, code=1, recent=later) is not None, "it is the process itself"
+
     def test_not_one_of_yesterday(self, stand_in: Path) -> None:
         stand_in.write_text(event(7, when="2026-11-19T12:30:00Z"))
-        assert fault_of(7, frozenset({"python.exe"}), NOON) is None
+        assert of(7) is None
 
     def test_no_log_no_fault(self, stand_in: Path) -> None:
-        assert fault_of(7, frozenset({"python.exe"}), NOON) is None
+        assert of(7) is None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rocenv.matrix.apps import inherited
 from rocenv.matrix.load import load
 from rocenv.model import EnvChange
 from tests.launch.lab import BUILD_FILES, component, hipinfo, zluda_parts
@@ -78,8 +79,11 @@ class TestApps:
         ("files", "app"),
         [
             (("launch.py", "installer.py", "modules/launch_utils.py"), "sdnext"),
-            (("launch.py", "modules/launch_utils.py"), "webui-amdgpu"),
-            (("launch.py", "modules/launch_utils.py", "modules_forge/x.py"), "forge"),
+            (("launch.py", "modules/launch_utils.py", "modules/zluda.py"), "webui-amdgpu"),
+            (
+                ("launch.py", "modules/launch_utils.py", "modules/zluda.py", "modules_forge/x.py"),
+                "forge",
+            ),
             (("main.py", "comfy/customzluda/zluda.py"), "comfyui-zluda"),
         ],
     )
@@ -88,6 +92,35 @@ class TestApps:
         good_env(lab)
         lab.run("launch", "sd")
         assert lab.logs()[0].name.endswith(f"-{app}.log")
+
+    @pytest.mark.parametrize("more", [(), ("modules_forge/x.py",)])
+    def test_originals_without_zluda_get_no_argument_that_they_refuse(
+        self, lab: Lab, more: tuple[str, ...]
+    ) -> None:
+        put(lab.app, "launch.py", "modules/launch_utils.py", *more)
+        good_env(lab)
+        assert b"ARGS []" in lab.run("launch", "sd", "--", sys.executable, "launch.py").stdout
+
+    def test_what_follows_the_command_is_the_apps(self, lab: Lab) -> None:
+        put(lab.app, *SDNEXT)
+        put(lab.app, "webui.bat", content='#!/bin/sh\necho "$@"\n')
+        (lab.app / "webui.bat").chmod(0o755)
+        good_env(lab)
+        done = lab.run("launch", "sd", "./webui.bat", "--medvram", "--app", "x", "--", "-h")
+        assert done.stdout == b"--medvram --app x -- -h --use-zluda\n", done.stderr
+        done = lab.run("launch", "--app", "generic", "sd", "./webui.bat", "--", "-h")
+        assert done.stdout == b"-- -h\n"
+        done = lab.run("launch", "sd", "--app=generic", "--", "./webui.bat", "-h")
+        assert done.stdout == b"-h\n"
+        assert b"ARGS ['--medvram', '--use-zluda']" in lab.run("launch", "sd", "--medvram").stdout
+
+    def test_options_before_the_command_are_ours(self, lab: Lab) -> None:
+        lab.make()
+        assert b"Usage:" in lab.run("launch", "sd", "--help").stdout
+        assert b"Usage:" in lab.run("launch", "-h").stdout
+        for argv in (("sd", "--app"), ("--nonsense", "sd"), (), ("--app", "generic")):
+            done = lab.run("launch", *argv)
+            assert (done.returncode, b"Traceback" in done.stderr) == (2, False), argv
 
     def test_batch_files_are_told_to_take_this_python(self, lab: Lab) -> None:
         put(
@@ -118,10 +151,14 @@ class TestApps:
     @pytest.mark.parametrize("launcher", load().launcher, ids=lambda row: row.key)
     def test_profiles_of_the_data_are_sound(self, launcher) -> None:  # type: ignore[no-untyped-def]
         assert bool(launcher.signs) == bool(launcher.command), "what is recognised can be started"
+        generic = next(row for row in load().launcher if row.key == "generic")
+        launcher = inherited(launcher, generic)
         for change in (*launcher.environment, *launcher.piped, *launcher.coloured):
             assert change.action == "set"
         assert launcher.compiling
         assert launcher.first_run
+        assert launcher.piped
+        assert launcher.coloured
         if launcher.own_zluda and launcher.zluda_variable:
             assert launcher.zluda_arguments
 
@@ -147,6 +184,11 @@ checked = "2026-11-20"
 def own_python(lab: Lab) -> None:
     put(lab.app, "venv/bin/python")
     (lab.app / "venv/bin/python").chmod(0o755)
+
+
+def batch_file(lab: Lab) -> None:
+    put(lab.app, "webui.bat", content="#!/bin/sh\n")
+    (lab.app / "webui.bat").chmod(0o755)
 
 
 # What is done to a good env or app -> the command, what is said, and the next command.
@@ -182,6 +224,12 @@ ERRORS: dict[str, Case] = {
         "with `--reinstall` SD.Next deletes the env's ZLUDA",
         "leave `--reinstall` out",
     ),
+    "reinstall-by-the-script": (
+        batch_file,
+        ("./webui.bat", "--reinstall"),
+        "with `--reinstall` SD.Next deletes the env's ZLUDA",
+        "add `--app generic`",
+    ),
     "old-build": (
         lambda lab: put(lab.prefix().path, "zluda/cudart.dll"),
         (),
@@ -216,6 +264,32 @@ class TestErrors:
         assert text in said
         assert remedy in said
         assert not lab.logs()
+
+    def test_reinstall_by_the_environment(self, lab: Lab) -> None:
+        put(lab.app, *SDNEXT)
+        good_env(lab)
+        done = lab.run("launch", "sd", environ={"SD_REINSTALL": "false"})
+        assert done.returncode == 1
+        assert "take `SD_REINSTALL` out of the environment" in done.stderr.decode()
+
+    @pytest.mark.parametrize("argv", [("echo", "--reinstall"), ("--app", "generic", "./webui.bat")])
+    def test_other_programs_in_its_folder_delete_nothing(self, lab: Lab, argv: tuple[str, ...]) -> None:
+        put(lab.app, *SDNEXT)
+        put(lab.app, "webui.bat", content="#!/bin/sh\n")
+        (lab.app / "webui.bat").chmod(0o755)
+        good_env(lab)
+        put(lab.prefix().path, "zluda/cudart.dll")
+        assert lab.run("launch", "sd", *argv, environ={"SD_REINSTALL": "1"}).returncode == 0
+
+    def test_large_libraries_are_compared_by_size(self, lab: Lab) -> None:
+        lab.make_zluda()
+        library = lab.prefix().path / "rocm/6.1/bin/rocblas.dll"
+        library.write_text(library.read_text().swapcase())
+        assert lab.run("launch", "sd", "--", "true").returncode == 0
+        library.write_text("cut short")
+        assert b"has been changed" in lab.run("launch", "sd", "--", "true").stderr
+        library.unlink()
+        assert b"is missing" in lab.run("launch", "sd", "--", "true").stderr
 
     def test_old_build_names_one_that_is_not(self, lab: Lab) -> None:
         put(lab.app, *SDNEXT)
@@ -268,9 +342,18 @@ class TestWarnings:
         )
         done = lab.run("launch", "sd", "--", "true")
         assert "programs take another GPU than the gfx1031 first" in done.stderr.decode()
-        assert "set HIP_VISIBLE_DEVICES to 1" in done.stderr.decode()
+        assert "hint: export HIP_VISIBLE_DEVICES=1" in done.stderr.decode()
         done = lab.run("launch", "sd", "--", "true", environ={"HIP_VISIBLE_DEVICES": "1"})
         assert "another GPU" not in done.stderr.decode()
+
+    def test_igpu_comes_first_in_an_env_that_sets_it(self, lab: Lab) -> None:
+        """What the env sets counts, so that setting it outside would change nothing."""
+        prefix = lab.make(changes=(EnvChange(action="set", name="HIP_VISIBLE_DEVICES", value="0,1"),))
+        (lab.root / "machine/windows/hipinfo.txt").write_text(
+            hipinfo(("gfx1036", "AMD Radeon(TM) Graphics", 1), ("gfx1031", "AMD Radeon RX 6750 XT", 0))
+        )
+        done = lab.run("launch", "sd", "--", "true", environ={"HIP_VISIBLE_DEVICES": "1"})
+        assert f"hint: rocenv create sd2 --from {prefix.lock_file}\n" in done.stderr.decode()
 
     def test_no_such_gpu(self, lab: Lab) -> None:
         lab.make(target="gfx1100")
@@ -310,7 +393,7 @@ class TestWarnings:
         assert "lies in the place of torch's own files too" in lab.run("launch", "sd").stderr.decode()
 
     def test_settings_that_miss_the_argument(self, lab: Lab) -> None:
-        put(lab.app, "launch.py", "modules/launch_utils.py")
+        put(lab.app, "launch.py", "modules/launch_utils.py", "modules/zluda.py")
         put(lab.app, "webui-user.bat", content="#!/bin/sh\nset COMMANDLINE_ARGS=--medvram\n")
         (lab.app / "webui-user.bat").chmod(0o755)
         good_env(lab)

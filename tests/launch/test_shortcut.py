@@ -66,6 +66,18 @@ class TestCommand:
         assert lab.run("launch", "sd", "--write-shortcut", "other folder").returncode == 0
         assert (lab.app / "other folder" / "sd.cmd").exists()
 
+    def test_words_mean_there_what_they_mean_here(self, lab: Lab) -> None:
+        """The app lies below the folder that the command is given in; its path is relative to that one."""
+        lab.make_zluda()
+        (lab.app / "SD.Next").mkdir()
+        for name in ("launch.py", "installer.py"):
+            (lab.app / "SD.Next" / name).write_text("print('never')")
+        done = lab.run("launch", "sd", "--write-shortcut", "--", "python", "SD.Next/launch.py")
+        text = (lab.app / "sd.cmd").read_text()
+        assert done.returncode == 0, done.stderr
+        assert f'cd /d "{lab.app}"' in text
+        assert "--app sdnext -- python SD.Next/launch.py\n" in text
+
     def test_nobody_elses_file_is_overwritten(self, lab: Lab) -> None:
         lab.make_zluda()
         (lab.app / "sd.cmd").write_text("@echo mine")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from rocenv.launch.watch import Watch
+from rocenv.matrix.apps import inherited
 from rocenv.matrix.load import load
 
-LAUNCHERS = {row.key: row for row in load().launcher}
+ROWS = {row.key: row for row in load().launcher}
+LAUNCHERS = {key: inherited(row, ROWS["generic"]) for key, row in ROWS.items()}
 FAILED = b"ZLUDA device failed to pass basic operation test: index=0"
 
 

@@ -124,8 +124,7 @@ def lane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lane]:
         lane.urls["zluda 3.8.4"] = mirror.add_zluda("3.8.4", "rocm6")
         mirror.add_pack("6.1.2", "gfx1031")
         mirror.write_config(home)
-        with lab.awake():
-            yield lane
+        yield lane
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,6 @@ small driver in Windows Python, which tells the whole of it.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
@@ -21,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 ROOT = Path(__file__).resolve().parents[2]
 LAB = ROOT / "build" / "windows-lane"
@@ -114,27 +113,6 @@ class Lab:
             self._make_venv()
             made.write_text(stamp)
         self._install_rocenv()
-
-    @contextlib.contextmanager
-    def awake(self) -> Iterator[None]:
-        """Keep Wine's own processes between programs: starting them costs more than most programs."""
-        environ = {**os.environ, "WINEPREFIX": str(self.wine), "WINEDEBUG": "-all"}
-        server = shutil.which("wineserver") or "/usr/lib/wine/wineserver"
-        subprocess.run([server, "-p"], env=environ, check=True, timeout=60)
-        # They keep the streams of the program that they were first needed for: a pipe would never end.
-        nowhere = subprocess.DEVNULL
-        subprocess.run(
-            ["wine", "cmd", "/c", "exit"],
-            stdin=nowhere,
-            stdout=nowhere,
-            stderr=nowhere,
-            env=environ,
-            timeout=60,
-        )
-        try:
-            yield
-        finally:
-            subprocess.run([server, "-k"], env=environ, check=False, timeout=60)
 
     def run(self, *steps: Step, stop: bool = False) -> list[Done]:
         """Run programs in a row and return how each ended; with `stop`, none after one that failed."""

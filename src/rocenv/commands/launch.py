@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 from pathlib import Path
@@ -126,8 +125,10 @@ def _run(view: View, concerns: tuple[Concern, ...]) -> int:
     from rocenv.verify import last_level
 
     def tell(text: str) -> None:
-        with contextlib.suppress(OSError):  # nobody reads it; the app goes on, and its exit code counts
+        try:
             note(text)
+        except OSError:  # nobody reads it; the app goes on, and its exit code counts
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # or Python would complain at its end
 
     done = run(view, concerns, last_level(view.start.prefix), tell)
     if done.explanation is not None:

@@ -163,7 +163,7 @@ def _hashed(artifact: Artifact, work: Workshop, notes: list[str]) -> Artifact:
         path.unlink(missing_ok=True)
         raise
     _record(found, work.home)
-    mirrored = ", by way of your mirrors" if len(work.network.candidates(artifact.url)) > 1 else ""
+    mirrored = " (by way of your mirrors)" if len(work.network.candidates(artifact.url)) > 1 else ""
     notes.append(
         f"nobody publishes a hash of {artifact.name}; that of this first fetch{mirrored} is recorded, and "
         f"every later one has to match: sha256 {found.sha256}"

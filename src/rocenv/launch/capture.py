@@ -109,7 +109,7 @@ def _begin(argv: Sequence[str], environ: Mapping[str, str], streams: Streams) ->
         try:
             return subprocess.Popen(line, env=dict(environ), stdout=out, stderr=err)
         except OSError as error:
-            if error.errno != errno.ENOEXEC:
+            if WINDOWS or error.errno != errno.ENOEXEC:
                 raise
             # A script without `#!` is run by sh, as every shell does. Source: execvp(3)
             return subprocess.Popen(["/bin/sh", *argv], env=dict(environ), stdout=out, stderr=err)
