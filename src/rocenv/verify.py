@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import datetime
 import json
-import shlex
 import tempfile
 import threading
 import time
@@ -23,6 +22,7 @@ from rocenv.progress import size_text
 from rocenv.proof import first_run_s, probe_of
 from rocenv.resolve.known import known_broken, remedy_command
 from rocenv.system import WINDOWS, pe
+from rocenv.system.command_lines import as_typed
 from rocenv.system.files import write_atomic
 from rocenv.system.machine import examined_elsewhere
 
@@ -192,7 +192,7 @@ def _files_rung(prefix: Prefix, record: Record, progress: Progress) -> RungResul
         return RungResult(rung="files", status="passed", elapsed_s=elapsed_s, detail=detail)
     shown = ", ".join(_shown(prefix, each) for each in found[:_SHOWN])
     more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-    detail = f"{shown}{more}; `rocenv repair {shlex.quote(prefix.name)}` puts them back"
+    detail = f"{shown}{more}; `rocenv repair {as_typed(prefix.name)}` puts them back"
     detail += _defender_took(prefix, found)
     return RungResult(rung="files", status="failed", elapsed_s=elapsed_s, detail=detail)
 

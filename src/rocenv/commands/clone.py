@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
-
 import click
 
 from rocenv.commands.world import World, note
+from rocenv.system.command_lines import as_typed
 
 
 @click.command()
@@ -22,4 +21,4 @@ def command(old: str, new: str) -> None:
     build(world.prefix(new).name, record.lock, world.building())
     if record.shims_in_torch:
         move_shims(world.home, new, in_torch=True)
-    note(f"env `{new}` has the set of `{old}`; prove it with `rocenv verify {shlex.quote(new)}`")
+    note(f"env `{new}` has the set of `{old}`; prove it with `rocenv verify {as_typed(new)}`")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from rocenv.errors import FetchError, RocenvError
 from rocenv.model import Machine, Request
 from rocenv.resolve.candidate import options
 from rocenv.system import WINDOWS
+from rocenv.system.command_lines import as_typed
 from rocenv.system.files import storage_errors
 from rocenv.system.machine import cloud_folder
 
@@ -101,7 +101,7 @@ def command(
             }
         )
     note(f"\nactivate with:  {activation_line(prefix)}")
-    note(f"or run one command:  rocenv run {shlex.quote(name)} -- COMMAND")
+    note(f"or run one command:  rocenv run {as_typed(name)} -- COMMAND")
     return 1 if verdict is not None and verdict.broken else 0
 
 
@@ -181,7 +181,7 @@ def _left_the_mirror(name: str, lock: Lock, error: FetchError, world: World) -> 
             hints.append(f"no other set of ROCm {series} is to be had for {lock.target} now")
         else:
             found = nearest.components[0]
-            command = f"rocenv create {shlex.quote(name)} {options(replace(wish, channel=found.channel))}"
+            command = f"rocenv create {as_typed(name)} {options(replace(wish, channel=found.channel))}"
             hints.insert(
                 0, f"the nearest set there is now: ROCm {found.version} from {found.channel}: `{command}`"
             )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 
 import click
 
 from rocenv.commands.world import World, note
 from rocenv.errors import RocenvError
+from rocenv.system.command_lines import as_typed
 from rocenv.system.files import write_atomic
 
 
@@ -31,4 +31,4 @@ def command(name: str, output: Path | None) -> None:
             write_atomic(output.resolve(), text.encode())
     except OSError as error:
         raise RocenvError(f"cannot write `{output}`: {error.strerror}") from error
-    note(f"`rocenv create NEW --from {shlex.quote(str(output))}` builds the same set")
+    note(f"`rocenv create NEW --from {as_typed(str(output))}` builds the same set")

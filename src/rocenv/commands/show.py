@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,6 +10,7 @@ from rocenv.commands.list_envs import summary
 from rocenv.commands.shim import kept_text
 from rocenv.commands.world import World, columns, harmless, json_option, print_json
 from rocenv.preload import shims_of
+from rocenv.system.command_lines import as_typed
 
 if TYPE_CHECKING:
     from rocenv.model import Component
@@ -64,7 +64,7 @@ def command(name: str, as_json: bool) -> None:
         ),
         ("C library", "its own, through its own loader" if record.loader else "the machine's"),
         ("created", f"{record.created} by rocenv {record.rocenv_version}"),
-        ("verified", told["verified"] or f"not yet: `rocenv verify {shlex.quote(name)}`"),
+        ("verified", told["verified"] or f"not yet: `rocenv verify {as_typed(name)}`"),
     ]
     rows += [
         ("shim", " ".join(filter(None, (f"{each.path} is {each.source}", kept_text(each.original)))))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ from rocenv.commands.resolve import require_target
 from rocenv.commands.world import World, colour, json_option, note, print_json
 from rocenv.probe.ladder import RUNGS
 from rocenv.probe.wire import CALLING
+from rocenv.system.command_lines import as_typed
 
 if TYPE_CHECKING:
     from rocenv.model import RungResult
@@ -46,7 +46,7 @@ def _meaning(verdict: Verdict) -> str:
         text = f"env `{verdict.env}` does not work here for {verdict.target}: `{worst.rung}` {status}"
         if worst.rung == "files":
             return text
-        return f"{text}; `rocenv verify {shlex.quote(verdict.env)} --save-artifacts DIR` keeps the logs"
+        return f"{text}; `rocenv verify {as_typed(verdict.env)} --save-artifacts DIR` keeps the logs"
     proved = f"proved up to `{verdict.level}`" if verdict.level else "nothing could be proved"
     proved += f" for {verdict.target}"
     if verdict.no_device:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import datetime
-import shlex
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from rocenv import __version__
 from rocenv.activate.scripts import require_listable
 from rocenv.errors import PrefixError
+from rocenv.install.path_length import require_short_home
 from rocenv.install.place import own_loader, place_all, write_own_files
 from rocenv.install.prefix import Prefix, files_sha256
 from rocenv.install.provide import provide, require_room
 from rocenv.model import Record
+from rocenv.system.command_lines import as_typed
 from rocenv.system.files import storage_errors
 from rocenv.system.locks import locked
 
@@ -49,6 +50,7 @@ def build(
             locked(home.lock("env", name), waiting=f"waiting for another rocenv that works on env `{name}`")
         )
         require_free(prefix)
+        require_short_home(home.path)
         lock = pin(lock)
         require_room(lock, home)
         fetched = provide(lock, work)
@@ -77,8 +79,8 @@ def require_free(prefix: Prefix) -> None:
             raise PrefixError(
                 f"env `{prefix.name}` exists already",
                 hints=(
-                    f"rocenv show {shlex.quote(prefix.name)}",
-                    f"rocenv remove {shlex.quote(prefix.name)}",
+                    f"rocenv show {as_typed(prefix.name)}",
+                    f"rocenv remove {as_typed(prefix.name)}",
                     "or choose another name",
                 ),
                 code="env-exists",

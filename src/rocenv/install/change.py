@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shlex
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -24,6 +23,7 @@ from rocenv.install.shims import apply_shims, base_files, undo_shims
 from rocenv.install.tools import python_tools
 from rocenv.preload import ORIGINALS, preload, shims_of
 from rocenv.system import WINDOWS
+from rocenv.system.command_lines import as_typed
 from rocenv.system.files import remove_path, remove_tree, storage_errors
 from rocenv.system.locks import locked
 from rocenv.system.moving import in_use, move_unused, require_unused, set_aside
@@ -306,7 +306,7 @@ def _require_whole_shims(prefix: Prefix, record: Record, files: Mapping[str, Fil
     if found:
         raise PrefixError(
             f"`{found[0].path}` of env `{prefix.name}` is {found[0].what}: its shims cannot be moved",
-            hints=(f"rocenv repair {shlex.quote(prefix.name)}",),
+            hints=(f"rocenv repair {as_typed(prefix.name)}",),
             code="shim-changed",
         )
 

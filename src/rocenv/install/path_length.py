@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LONGEST = 259  # and the final NUL
+_BELOW_HOME = 170  # a hash and what an archive holds, or a venv and torch's headers in it
+_HINTS = (
+    "set ROCENV_HOME to a short folder: `setx ROCENV_HOME C:\\rocenv`, and open a new window",
+    "or let an administrator enable long paths, and sign in again",
+)
 
 
 def require_short_paths(folder: Path, wheel: Path) -> None:
@@ -30,6 +35,17 @@ def require_short_paths(folder: Path, wheel: Path) -> None:
     except zipfile.BadZipFile:
         return  # what is to install it will say so
     refuse_long(folder, names)
+
+
+def require_short_home(home: Path) -> None:
+    """Raise PrefixError where a ROCENV_HOME leaves no room for what is unpacked below it."""
+    if _is_limited() and len(str(home)) > LONGEST - _BELOW_HOME:
+        raise PrefixError(
+            f"`{home}` has {len(str(home))} characters, and Windows takes {LONGEST} for a whole path: what "
+            f"is unpacked below needs some {_BELOW_HOME}",
+            hints=_HINTS,
+            code="path-too-long",
+        )
 
 
 def require_short_names(folder: Path, names: Iterable[str]) -> None:
@@ -46,10 +62,7 @@ def refuse_long(folder: Path, names: Iterable[str]) -> None:
         raise PrefixError(
             f"the path of `{longest}` below `{folder}` would have {length} characters, and Windows takes "
             f"{LONGEST}",
-            hints=(
-                "set ROCENV_HOME to a short folder: `setx ROCENV_HOME C:\\rocenv`",
-                "or let an administrator enable long paths, and sign in again",
-            ),
+            hints=_HINTS,
             code="path-too-long",
         )
 

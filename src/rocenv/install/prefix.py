@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shlex
 import unicodedata
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ from rocenv.codec import from_plain, load_json, to_plain
 from rocenv.errors import DataError, PrefixError
 from rocenv.model import FileEntry, Record
 from rocenv.system import WINDOWS
+from rocenv.system.command_lines import as_typed
 from rocenv.system.files import remove_path, remove_tree, write_atomic
 from rocenv.system.moving import set_aside
 from rocenv.system.names import is_device
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from rocenv.home import Home
     from rocenv.model import Lock
 
+_COPY = "copy" if WINDOWS else "cp"
 RECORD_SCHEMA = 1
 # What may not stand in a name: separators of paths and of lists of paths, on Linux or on Windows, and what
 # Windows forbids in file names.
@@ -127,7 +128,7 @@ class Prefix:
             raise PrefixError(
                 f"env `{self.name}` was moved here from the name `{record.name}`, and its scripts still name "
                 "the old place",
-                hints=(f"rocenv repair {shlex.quote(self.name)}",),
+                hints=(f"rocenv repair {as_typed(self.name)}",),
                 code="env-moved",
             )
         return record
@@ -161,10 +162,10 @@ class Prefix:
     @property
     def made_anew(self) -> tuple[str, ...]:
         """The commands that make the env again from its lock."""
-        name = shlex.quote(self.name)
-        lock = shlex.quote(f"./{self.name}.lock")
+        name = as_typed(self.name)
+        lock = as_typed(os.path.join(".", f"{self.name}.lock"))
         return (
-            f"cp {shlex.quote(str(self.lock_file))} {lock}",
+            f"{_COPY} {as_typed(str(self.lock_file))} {lock}",
             f"rocenv remove {name}",
             f"rocenv create {name} --from {lock}",
         )
@@ -200,7 +201,7 @@ class Prefix:
                     f"there is no env `{self.name}`",
                     hints=(
                         "`rocenv list` shows the envs",
-                        f"rocenv create {shlex.quote(self.name)} --rocm VERSION",
+                        f"rocenv create {as_typed(self.name)} --rocm VERSION",
                     ),
                     code="env-missing",
                 )
@@ -211,7 +212,7 @@ class Prefix:
                     f"env `{self.name}` is incomplete: its creation was interrupted",
                     hints=(
                         "repeat the `rocenv create` command to complete it",
-                        f"rocenv remove {shlex.quote(self.name)}",
+                        f"rocenv remove {as_typed(self.name)}",
                     ),
                     code="env-incomplete",
                 )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rocenv.model import Machine
+from rocenv.system.command_lines import as_typed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -108,7 +108,7 @@ def options(request: Request, here: str = "linux") -> str:
         elif name == "torch" and (value == NO_TORCH or (not value and request.zluda)):
             parts.append("--no-torch")  # with ZLUDA torch is the default
         elif value:
-            parts.append(f"--{name} {shlex.quote(value)}")
+            parts.append(f"--{name} {as_typed(value)}")
     return " ".join(parts)
 
 

@@ -7,7 +7,6 @@ lock, or put together by hand, and the driver below it may have changed.
 from __future__ import annotations
 
 import re
-import shlex
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from rocenv.model import Machine, Request
 from rocenv.resolve import resolve
 from rocenv.resolve.candidate import options
 from rocenv.resolve.versions import allows, series
+from rocenv.system.command_lines import as_typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,7 +79,7 @@ def remedy_command(
         except RocenvError:
             continue
         if found.versions != _versions(lock):
-            return f"rocenv create {shlex.quote(name)} {_told(request, machine.platform)}"
+            return f"rocenv create {as_typed(name)} {_told(request, machine.platform)}"
     return ""
 
 
