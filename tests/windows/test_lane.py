@@ -358,6 +358,7 @@ class TestIncident:
             Step([sd.lab.rocenv, "launch", "bad", "--", "webui.bat"], cwd=windows_c(app)),
         )
         assert create.code == 0, create.text
+        assert "warning: such a set is known to fail" in create.err
         rungs = {each["rung"]: each for each in answer(verify)["rungs"]}
         assert verify.code == 1
         assert rungs["blas"]["status"] == "crashed"

@@ -38,7 +38,7 @@ def build_windows(name: str, lock: Lock, world: World) -> Record:
         found = pinned(plan, world.building(), installed_sdks(world.matrix), closed=closed)
         for text in found.notes[len(plan.notes) :]:
             note(f"  - {text}")
-        return found
+        return replace(found, notes=plan.notes)  # what was done here says nothing on another machine
 
     while True:
         try:

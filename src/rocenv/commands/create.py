@@ -81,6 +81,8 @@ def command(
             click.echo(plan_text(lock))
         return 0
     note(plan_text(lock))
+    if lock_file is not None:
+        _warn_of_known(lock, world)
     _require_installable(lock)
     _confirm(yes)
     with storage_errors(world.home.path):
@@ -116,6 +118,17 @@ def _lock(asked: Asked, lock_file: Path | None, world: World) -> Lock:
     lock = relocated(read_lock(lock_file), world.planning())
     host = detect(world.matrix)
     return on_this_machine(lock, visible_gpus(host, lock.target) if host.platform == lock.platform else ())
+
+
+def _warn_of_known(lock: Lock, world: World) -> None:
+    """Say that a set is known to fail: a lock may name one that no resolution would."""
+    from rocenv.resolve.known import known_broken, remedy_command
+
+    for row in known_broken(lock, world.matrix)[:1]:
+        note(f"warning: such a set is known to fail: {row.what} [{row.source.partition(';')[0].strip()}]")
+        command = remedy_command(lock, world.matrix, Machine(platform=lock.platform))
+        if command:
+            note(f"a set without that: `{command}`")
 
 
 def _require_installable(lock: Lock) -> None:
