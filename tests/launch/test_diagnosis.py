@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import sys
 from typing import TYPE_CHECKING
@@ -241,7 +242,7 @@ class TestScripts:
 
     def test_a_signal_behind_a_shell_is_a_signal(self, lab: Lab) -> None:
         lab.make()
-        self.script(lab, f"{sys.executable} -c 'import os; os.abort()'; exit $?")
+        self.script(lab, f"{shlex.quote(sys.executable)} -c 'import os; os.abort()'; exit $?")
         done = lab.run("launch", "sd", "./webui.bat")
         assert done.returncode == 134
         assert "ended with SIGABRT: it gave up by itself" in done.stderr.decode()
