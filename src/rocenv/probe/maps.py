@@ -53,9 +53,10 @@ def parse_maps(text: str) -> frozenset[str]:
 def outsiders(before: frozenset[str], now: frozenset[str], task: Task, interpreter: str = "") -> list[str]:
     """Return the mapped libraries that are not where they must be, sorted.
 
-    What came in since `before` must lie in the prefix, in one of the machine's folders or the interpreter's,
-    or be allowed outside; what was there already (the interpreter, a preloaded library) may lie anywhere.
-    Where the prefix has a library of that name, only one that the interpreter came with may lie outside.
+    What came in since `before` must lie in the prefix or be allowed outside; what was there already (the
+    interpreter, a preloaded library) may lie anywhere. On Windows, where virus scanners and overlays load
+    what they like into any process, that is asked only of libraries whose name the prefix has. Of such a
+    name, only one that the interpreter came with may lie outside.
 
     Args:
         before: Paths of what was mapped before any vendor library.
@@ -64,7 +65,7 @@ def outsiders(before: frozenset[str], now: frozenset[str], task: Task, interpret
         interpreter: The folder of an interpreter that brings its own C library, as on Windows; "" = none.
     """
     prefix, own = _folders([task.prefix]), _folders([interpreter] if interpreter else [])
-    machine = _folders(task.system_dirs) | own
+    others_load = bool(task.system_dirs)  # only Windows has such folders
     known = set(map(os.path.normcase, task.known))
     found = []
     for path in sorted(now):
@@ -73,7 +74,7 @@ def outsiders(before: frozenset[str], now: frozenset[str], task: Task, interpret
             continue
         if path in before and _below(path, own):
             continue
-        if name in known or (path not in before and not _below(path, machine)):
+        if name in known or (path not in before and not others_load):
             found.append(path)
     return found
 
