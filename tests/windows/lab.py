@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -108,8 +109,9 @@ class Lab:
         made = self.folder / "made"
         if not made.exists() or made.read_text() != stamp:
             made.unlink(missing_ok=True)
-            self._make_python()
-            self._make_wine()
+            with ThreadPoolExecutor() as pool:
+                for each in [pool.submit(make) for make in (self._make_wine, self._make_python, self._fetch)]:
+                    each.result()
             self._make_venv()
             made.write_text(stamp)
         self._install_rocenv()
@@ -203,14 +205,16 @@ class Lab:
         )
         assert (self.wine / "system.reg").exists(), "Wine could not make its folder"
 
-    def _make_venv(self) -> None:
-        shutil.rmtree(self.venv, ignore_errors=True)
+    def _fetch(self) -> None:
         shutil.rmtree(self.wheels, ignore_errors=True)
         wanted = [*_dependencies(), "colorama", "pip"]
         _pip(
             *("download", "--only-binary=:all:", "--platform=win_amd64", "--python-version=3.11"),
             *("--implementation=cp", "--dest", str(self.wheels), *wanted),
         )
+
+    def _make_venv(self) -> None:
+        shutil.rmtree(self.venv, ignore_errors=True)
         self._succeed(
             [windows(self.python_home / "python.exe"), "-m", "venv", "--copies", windows(self.venv)]
         )

@@ -55,7 +55,7 @@ def remarks(case: Case) -> tuple[str, ...]:
     ]
     if not rows:
         return ()
-    newest = min(rows, key=lambda row: (newest_first(row.version), row.channel))
+    newest = min(rows, key=lambda row: (newest_first(row.version), row.channel, row.index, row.source))
     return (
         f"AMD supports {case.request.target} on Linux from ROCm {newest.version} as Python wheels "
         f"({newest.index}; {newest.source}), which rocenv does not install there",
