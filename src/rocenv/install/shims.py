@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from typing import TYPE_CHECKING
 
 from rocenv.errors import PrefixError
+from rocenv.install.tree import sha256_of
 from rocenv.model import KEPT_ORIGINAL
 from rocenv.preload import shims_of
 from rocenv.system.files import clone_file, remove_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from rocenv.install.prefix import Prefix
     from rocenv.model import FileEntry, Lock
@@ -69,9 +70,9 @@ def _keep(prefix: Prefix, path: str, original: str, entry: FileEntry) -> None:
     """Move torch's own file to where it is kept, unless it is there from before."""
     kept = prefix.path / original
     kept.parent.mkdir(parents=True, exist_ok=True)
-    if kept.exists() and _sha256(prefix, original) == entry.sha256:
+    if _is(kept, entry):
         return
-    if _sha256(prefix, path) != entry.sha256:
+    if not _is(prefix.path / path, entry):
         raise PrefixError(
             f"`{path}` of env `{prefix.name}` is not the file that came with torch, so it cannot be kept",
             hints=(f"rocenv repair {prefix.name}",),
@@ -119,12 +120,5 @@ def _absent(prefix: Prefix, path: str) -> PrefixError:
     )
 
 
-def _sha256(prefix: Prefix, path: str) -> str:
-    try:
-        with (prefix.path / path).open("rb") as stream:
-            digest = hashlib.sha256()
-            while data := stream.read(1 << 20):
-                digest.update(data)
-    except FileNotFoundError:
-        return ""
-    return digest.hexdigest()
+def _is(path: Path, entry: FileEntry) -> bool:
+    return path.is_file() and sha256_of(path) == entry.sha256
