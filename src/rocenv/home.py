@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rocenv.errors import PrefixError
-from rocenv.system.machine import NETWORK_FILESYSTEMS, mount_of
+from rocenv.system import WINDOWS
 
 # Folders only: whoever needs one makes it.
 #   envs/NAME/            a prefix
@@ -33,6 +33,13 @@ class Home:
         chosen = os.environ.get("ROCENV_HOME")
         if chosen:
             return cls(Path(os.path.abspath(Path(chosen).expanduser())))
+        return cls.usual()
+
+    @classmethod
+    def usual(cls) -> Home:
+        """Return the home that is used where `ROCENV_HOME` names none."""
+        if folder := _xdg_folder("XDG_DATA_HOME", ".local/share"):
+            return cls(folder)
         import platformdirs
 
         return cls(platformdirs.user_data_path("rocenv", appauthor=False))
@@ -100,12 +107,16 @@ class Home:
         own = self.path / "config.toml"
         if os.environ.get("ROCENV_HOME") or own.exists():
             return own
+        if folder := _xdg_folder("XDG_CONFIG_HOME", ".config"):
+            return folder / "config.toml"
         import platformdirs
 
         return platformdirs.user_config_path("rocenv", appauthor=False) / "config.toml"
 
     def require_usable(self) -> None:
         """Make the home; raise PrefixError where envs cannot work: not writable, or on a network share."""
+        from rocenv.system.machine import NETWORK_FILESYSTEMS, mount_of
+
         hint = "set ROCENV_HOME to a folder on a local disk, e.g. `export ROCENV_HOME=/var/tmp/$USER/rocenv`"
         mount = mount_of(self.path)
         if mount is not None and mount.kind in NETWORK_FILESYSTEMS:
@@ -124,3 +135,15 @@ class Home:
             raise PrefixError(
                 f"cannot write to `{self.path}`: {error.strerror}", hints=(hint,), code="home-unwritable"
             ) from error
+
+
+def _xdg_folder(variable: str, usual: str) -> Path | None:
+    """Return our folder in one of a user's, as platformdirs says it, which is asked where this is None.
+
+    Importing that takes longer than all else that is done while somebody waits for a prompt, or for the
+    completion of a word.
+    """
+    chosen, home = os.environ.get(variable, ""), os.environ.get("HOME", "")
+    if WINDOWS or not os.path.isabs(chosen or home):
+        return None
+    return Path(chosen or os.path.join(home, usual)) / "rocenv"

@@ -5,6 +5,7 @@ What cmd makes of its script is in `tests/windows/test_cmd.py`.
 
 from __future__ import annotations
 
+import re
 from pathlib import PureWindowsPath
 from typing import TYPE_CHECKING
 
@@ -91,15 +92,15 @@ def test_a_path_that_they_can_carry_is_not(prefix: str) -> None:
 
 
 def test_a_value_in_no_known_code_page_is_refused_unless_it_is_the_prefix() -> None:
-    script = activation_script("sd", PREFIXES[2], CHANGES, WATCHED, "cmd")
+    script = activation_script("sd", PREFIXES[2], CHANGES, WATCHED, "cmd", "windows")
     assert script.isascii()
     with pytest.raises(DataError):
-        activation_script("sd", PREFIXES[0], [set_("A", "漢字")], WATCHED, "cmd")
+        activation_script("sd", PREFIXES[0], [set_("A", "漢字")], WATCHED, "cmd", "windows")
 
 
 def test_no_name_is_taken_for_a_place_holder() -> None:
     for word in ("LONGEST", "WHERE", "IDENT", "NAME", "SHOWN", "LABEL"):
-        script = activation_script(word, f"C:\\{word}\\sd", CHANGES, WATCHED, "cmd")
+        script = activation_script(word, f"C:\\{word}\\sd", CHANGES, WATCHED, "cmd", "windows")
         assert f'_ROCENV_P=C:\\{word}\\sd"' in script
         assert f'not at "C:\\{word}\\sd" any more' in script
         assert f"_ROCENV_V={word}" in script
@@ -107,13 +108,17 @@ def test_no_name_is_taken_for_a_place_holder() -> None:
 
 def test_each_platform_gets_its_own_files(tmp_path: Path) -> None:
     for platform, names in (
-        ("linux", {"activate"}),
-        ("windows", {"activate.bat", "bin/deactivate.bat", "Activate.ps1"}),
+        ("linux", {"activate", "Activate.ps1"}),
+        (
+            "windows",
+            {"activate.bat", "bin/deactivate.bat", "Activate.ps1", "activate", ".rocenv/activate.sh"},
+        ),
     ):
         folder = tmp_path / platform
         folder.mkdir()
         written = write_activation(folder, "sd", [set_("A", "b")], WATCHED, platform)
-        assert {path.relative_to(folder).as_posix() for path in written} == names
+        found = {path.relative_to(folder).as_posix() for path in written}
+        assert names == found if platform == "windows" else names <= found - {"activate.bat"}
     batch = (tmp_path / "windows" / "activate.bat").read_bytes()
     assert batch.count(b"\n") == batch.count(b"\r\n") > 0
     assert (tmp_path / "windows" / "Activate.ps1").read_bytes().startswith(b"\xef\xbb\xbf# ")
@@ -136,7 +141,7 @@ def literals(script: str) -> set[str]:
 
 @pytest.mark.parametrize("prefix", PREFIXES)
 def test_powershell_can_parse_the_script_and_sees_the_values_as_literals(prefix: str) -> None:
-    script = activation_script("my env", prefix, CHANGES, WATCHED, "powershell")
+    script = activation_script("my env", prefix, CHANGES, WATCHED, "powershell", "windows")
     assert [node for node in nodes(script) if node.is_error or node.is_missing] == []
     expected = [
         f"{PureWindowsPath(prefix)}\\bin",
@@ -147,8 +152,8 @@ def test_powershell_can_parse_the_script_and_sees_the_values_as_literals(prefix:
 
 
 def test_a_broken_powershell_script_would_be_noticed() -> None:
-    script = activation_script("my env", PREFIXES[0], CHANGES, WATCHED, "powershell").replace(
-        "' = @(", " = @("
+    script = activation_script("my env", PREFIXES[0], CHANGES, WATCHED, "powershell", "windows").replace(
+        "Entries = @(", "Entries = @", 1
     )
     assert any(node.is_error for node in nodes(script))
 
@@ -162,12 +167,30 @@ SINGLE = "'\u2018\u2019\u201a\u201b"
 def test_no_character_ends_a_powershell_literal(value: str) -> None:
     # PowerShell's own scanner: any of five quotes ends the literal, unless any of them follows.
     quoted, read, position = powershell.quote(value), "", 1
+    whole = not quoted.startswith("(")
+    while position < len(quoted) and not whole:
+        number = re.match(r"(?: \+ )?\[char\](\d+)", quoted[position:])
+        if number:
+            read, position = read + chr(int(number[1])), position + number.end()
+            continue
+        if quoted[position] == ")":
+            break
+        position += 3 * quoted.startswith(" + ", position) + 1
+        text, position = literal(quoted, position)
+        read, position = read + text, position + 1
+    if whole:
+        read, position = literal(quoted, 1)
+    assert (read, position) == (value, len(quoted) - 1)
+
+
+def literal(quoted: str, position: int) -> tuple[str, int]:
+    read = ""
     while quoted[position] not in SINGLE or quoted[position + 1 : position + 2] in tuple(SINGLE):
         position += quoted[position] in SINGLE
         read += quoted[position]
         position += 1
-    assert (read, position) == (value, len(quoted) - 1)
+    return read, position
 
 
 def test_every_shell_belongs_to_a_platform() -> None:
-    assert {shell.platform for shell in SHELLS.values()} == {"linux", "windows"}
+    assert {platform for shell in SHELLS.values() for platform in shell.platforms} == {"linux", "windows"}

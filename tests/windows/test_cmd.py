@@ -1,6 +1,7 @@
 """What cmd has after `activate.bat` is what `apply` says; after `deactivate`, what it was. Under Wine's cmd.
 
 All of it happens in one cmd, since starting a program takes Wine long; the tests look at what it wrote down.
+`checklist` names the lines of the checklist in `tests/shells` that a test proves for cmd.
 """
 
 from __future__ import annotations
@@ -15,14 +16,31 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rocenv.activate.changes import apply, expand
-from rocenv.activate.scripts import write_activation
+from rocenv.activate.hooks import HOOKS, Place
+from rocenv.activate.scripts import activation_script, require_listable, write_activation
+from rocenv.errors import DataError, PrefixError
 from rocenv.model import EnvChange
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-pytestmark = [pytest.mark.slow, pytest.mark.windows]
+pytestmark = [pytest.mark.slow, pytest.mark.windows, pytest.mark.xdist_group("cmd")]  # one cmd for all
+
+SHELL = "cmd"
+NOT_APPLICABLE: dict[int, str] = {
+    1: "cmd has no strict modes; delayed expansion, which it has, is a test of its own",
+    11: "a backslash separates folders on Windows, so no name holds one",
+    24: "a variable of Windows cannot be empty for cmd: setting it to nothing removes it",
+    33: "nothing of ours runs at a prompt of cmd",
+    34: "the prompt of cmd is a variable of the environment, which every child gets",
+    36: "batch files see no macros of doskey, and cmd's own commands cannot be redefined",
+    37: "running a batch file is sourcing it: there is no other way to call one",
+    42: "about PowerShell",
+    44: "about bash on Windows; names and entries in other cases are one and the same to cmd",
+    48: "cmd has nothing that runs at a prompt or on entering a folder, so nothing follows a folder",
+}
+line = pytest.mark.checklist
 
 DUMP = r"""
 #include <windows.h>
@@ -36,6 +54,18 @@ int wmain(int argc, wchar_t **argv) {
     return fclose(file) != 0;
 }
 """
+# A program that writes down how it was called, and ends with 7.
+RECORD = r"""
+#include <windows.h>
+#include <stdio.h>
+int wmain(void) {
+    FILE *file = _wfopen(_wgetenv(L"RECORD"), L"ab");
+    if (!file) return 1;
+    fwprintf(file, L"%ls\n", GetCommandLineW());
+    fclose(file);
+    return 7;
+}
+"""
 CHANGES = (
     EnvChange(action="prepend", name="PATH", value=r"{prefix}\rocm\5.7\bin"),
     EnvChange(action="prepend", name="PATH", value=r"{prefix}\venv\Scripts"),
@@ -44,10 +74,12 @@ CHANGES = (
     EnvChange(action="set", name="HIP_PATH", value="{prefix}\\rocm\\5.7\\"),
     EnvChange(action="set", name="DISABLE_ADDMM_CUDA_LT", value="1"),
     EnvChange(action="set", name="FLAGS", value=r"a & b | c <d> (e) ~*? 'f' a=b,c @x"),
+    EnvChange(action="set", name="EDGES", value="  a\\b  "),
+    EnvChange(action="set", name="HOLDERS", value="LONGEST WHERE IDENT NAME SHOWN LABEL"),
     EnvChange(action="set", name="EMPTY", value=""),
     EnvChange(action="unset", name="ROCM_PATH"),
 )
-WATCHED = ("HIP_PATH", "HIP_VISIBLE_DEVICES")
+WATCHED = ("HIP_PATH", "HIP_PATH_57", "HSA_OVERRIDE_GFX_VERSION", "HIP_VISIBLE_DEVICES")
 FOLDERS = {
     "plain": "plain",
     "space": "my env",
@@ -55,6 +87,19 @@ FOLDERS = {
     "signs": "it's (x86) ~ e=q, u+x @ #$ `b` [c] {d}",
     "letters": "漢字 é",
     "emoji": "\N{GRINNING FACE} e&é",
+    "dash": "-n ~x $HOME $(echo canary)",
+    "holder": "LONGEST WHERE IDENT NAME SHOWN LABEL",
+}
+# The lines about signs in a path that a folder stands for.
+LINES = {
+    "plain": (21, 22, 23, 25, 32),
+    "space": (3,),
+    "and": (9,),
+    "signs": (4, 7, 10, 43),
+    "letters": (14,),
+    "emoji": (14,),
+    "dash": (6, 8, 15),
+    "holder": (19,),
 }
 
 
@@ -218,6 +263,68 @@ dump report.after
 set "HIP_PATH="
 set "HIP_VISIBLE_DEVICES="
 set "LISTED="
+set "HIP_PATH=%plain%\rocm\5.7\"
+dump equal.before
+call "%plain%\activate.bat"
+dump equal.active
+call deactivate
+dump equal.after
+set "HIP_PATH="
+
+set "PATH="
+set "LISTED=;;"
+dump bare.before
+call "%plain%\activate.bat"
+dump bare.active
+call deactivate
+dump bare.after
+set "PATH=%KEPT%"
+set "LISTED="
+
+cd "%x86%"
+dump x86.before
+if 1==1 (
+    call "%signs%\activate.bat"
+    call deactivate
+)
+call "signs\activate.bat"
+call "%plain%\activate.bat"
+set "PATH=C:\first;%PATH%"
+call "%plain%\activate.bat"
+dump x86.again
+call deactivate
+call deactivate
+dump x86.after
+cd "%here%"
+set "PATH=%KEPT%"
+
+set "SHOWN=%PROMPT%"
+set "PROMPT="
+dump venv.before
+call "%plain%\activate.bat"
+call "%here%\venv.bat"
+call "%here%\unvenv.bat"
+dump venv.inside
+call deactivate
+dump venv.after
+call "%here%\venv.bat"
+call "%plain%\activate.bat"
+call deactivate
+call "%here%\unvenv.bat"
+dump venv.around
+call "%here%\venv.bat"
+call "%plain%\activate.bat"
+call "%here%\unvenv.bat"
+call "%plain%\bin\deactivate.bat"
+dump venv.crossed
+call "%plain%\activate.bat"
+call "%here%\venv.bat"
+call "%plain%\bin\deactivate.bat"
+call "%here%\unvenv.bat"
+dump venv.crossed2
+set "PROMPT=%SHOWN%"
+set "SHOWN="
+set "PATH=%KEPT%"
 
 setlocal EnableDelayedExpansion
 dump delayed.before
@@ -269,21 +376,108 @@ cmd /q /c ""%space%\activate.bat" & call deactivate & call deactivate & "%dumper
 dump prompt.plain
 call deactivate
 dump end
+call "%and%\activate.bat"
+dump prompt.and
+call deactivate
+set "ROCENV_HOME=%home%"
+set "RECORD=%out%"
+dump hook.before
+call "%hook%" activate plain
+status hook.activate
+dump hook.active
+call "%hook%" deactivate
+status hook.deactivate
+dump hook.after
+call "%hook%" activate "my env"
+dump hook.quoted
+call "%hook%" deactivate
+call "%hook%" deactivate
+call "%hook%" activate no-such
+call "%hook%" activate *
+call "%hook%" activate ..\envs\plain
+call "%hook%" activate "a&b & echo canary"
+dump hook.hostile
+call "%hook%" deactivate
+call "%hook%" activate x"&echo canary&"
+call "%hook%" activate "x & echo canary"
+call "%hook%" activate "(x) | echo canary > %here%\canary"
+call "%hook%" activate plain again
+call "%hook%" run "a b" -- "c&d" 'e' (f) =
+call "%macro%"
+cmd /q /c "%here%\hook.cmd" list -x y
+status hook.status
+set "SystemRoot=%fake%"
+call "%hook%"
+set "SystemRoot=%windir%"
+dump hook.loaded
 echo reached
 """
+VENV = {
+    "venv.bat": r"""
+@if not defined PROMPT set PROMPT=$P$G
+@set _OLD_VIRTUAL_PROMPT=%PROMPT%
+@set PROMPT=(venv) %PROMPT%
+@set _OLD_VIRTUAL_PATH=%PATH%
+@set PATH=C:\venv\Scripts;%PATH%
+@set VIRTUAL_ENV=C:\venv
+""",
+    "unvenv.bat": r"""
+@set "PROMPT=%_OLD_VIRTUAL_PROMPT%"
+@set _OLD_VIRTUAL_PROMPT=
+@set "PATH=%_OLD_VIRTUAL_PATH%"
+@set _OLD_VIRTUAL_PATH=
+@set VIRTUAL_ENV=
+""",
+}
+
+
+def make_hook(session: Session) -> None:
+    """Save the hook as a user does, with a program that records its arguments; make the folders it needs."""
+    folder = session.folder
+    place = folder / "ho ok $x & (y)"
+    place.mkdir()
+    program = place / "rocenv.exe"
+    shutil.copy(folder / "record.exe", program)
+    hook = place / "rocenv-hook.cmd"
+    found = Place(program=windows(program), envs=windows(folder / "nowhere" / "envs"))
+    hook.write_bytes(HOOKS["cmd"](found).encode("ascii"))
+    shutil.copy(hook, folder / "hook.cmd")
+    (folder / "fake" / "System32").mkdir(parents=True)
+    shutil.copy(folder / "record.exe", folder / "fake" / "System32" / "doskey.exe")
+    (folder / "home").mkdir()
+    (folder / "home" / "envs").symlink_to(folder)
+    (folder / "Program Files (x86)").mkdir()
+    (folder / "Program Files (x86)" / "signs").symlink_to(folder / FOLDERS["signs"])
+    session.variables |= {
+        "here": windows(folder),
+        "hook": windows(hook),
+        "macro": f"{windows(place)}\\.\\{hook.name}",
+        "home": windows(folder / "home"),
+        "fake": windows(folder / "fake"),
+        "x86": windows(folder / "Program Files (x86)"),
+        "out": windows(folder / "calls"),
+    }
 
 
 @pytest.fixture(scope="module")
 def session(wine: None, tmp_path_factory: pytest.TempPathFactory) -> Session:
     folder = tmp_path_factory.mktemp("cmd")
     session = Session(folder)
-    source = folder / "dump.c"
-    source.write_text(DUMP)
-    subprocess.run(
-        ["x86_64-w64-mingw32-gcc", "-municode", "-O1", "-o", folder / "dump.exe", source],
-        check=True,
-        timeout=120,
-    )
+    for name, code in (("dump", DUMP), ("record", RECORD)):
+        source = folder / f"{name}.c"
+        source.write_text(code)
+        compiler = [
+            "x86_64-w64-mingw32-gcc",
+            "-municode",
+            "-O1",
+            "-o",
+            str(folder / f"{name}.exe"),
+            str(source),
+        ]
+        subprocess.run(compiler, check=True, timeout=120)
+    for name, text in VENV.items():
+        (folder / name).write_text(text.replace("\n", "\r\n"), newline="")
+    make_hook(session)
     for key, name in FOLDERS.items():
         session.env(key, name)
     session.env("gone", "gone").joinpath(".rocenv", "record.json").unlink()
@@ -309,14 +503,16 @@ def statuses(session: Session) -> dict[str, str]:
     return {words[0]: words[1] for words in lines if len(words) == 2}
 
 
+@line(8, 9)
 def test_all_of_it_ran_and_nothing_was_code(session: Session) -> None:
     assert session.stdout.endswith("reached\n"), session.stdout + session.stderr
     assert "canary" not in session.stdout
     assert [line for line in session.stdout.splitlines() if len(line.split()) != 2] == ["reached"]
 
 
+@line(18)
 @pytest.mark.parametrize("kind", PATHS)
-@pytest.mark.parametrize("key", FOLDERS)
+@pytest.mark.parametrize("key", [pytest.param(key, marks=line(*LINES[key])) for key in FOLDERS])
 def test_cmd_has_what_the_oracle_says_and_then_what_it_had(session: Session, key: str, kind: str) -> None:
     tag = f"{kind}.{key}"
     before = session.dump(f"{tag}.before")
@@ -326,18 +522,29 @@ def test_cmd_has_what_the_oracle_says_and_then_what_it_had(session: Session, key
     assert session.all(f"{tag}.after") == before
     assert statuses(session)[f"{tag}.activate"] == "0"
     assert statuses(session)[f"{tag}.deactivate"] == "0"
+    front = session.variables[key] + "\\bin"
+    assert [entry == front for entry in active["PATH"].split(";")].index(True) == 0
+    assert active["PATH"].split(";").count(front) == 1
 
 
+@line(30)
 def test_an_env_on_top_of_another_leads_back_to_it(session: Session) -> None:
     first, second = session.dump("nest.first"), session.dump("nest.second")
     assert without_prompt(second) == session.expected("letters", first)
     assert session.all("nest.back") == session.all("nest.first")
     assert without_prompt(session.dump("nest.again")) == without_prompt(first)
     assert session.all("nest.after") == session.all("start")
+
+
+@line(2)
+def test_leaving_where_nothing_is_active_says_so(session: Session) -> None:
     assert statuses(session)["nothing-active"] == "1"
     assert "no env was activated in this window" in session.stderr
+    # Through the hook it is the program that answers.
+    assert calls(session)[0] == "deactivate"
 
 
+@line(27, 29)
 def test_what_was_changed_while_active_stays_and_is_named(session: Session) -> None:
     start = session.dump("start")
     expected = {**start, "HIP_PATH": "mine", "ROCM_PATH": "C:\\new"}
@@ -346,6 +553,7 @@ def test_what_was_changed_while_active_stays_and_is_named(session: Session) -> N
     assert "left as it is now: HIP_PATH ROCM_PATH\n" in session.stderr
 
 
+@line(21)
 def test_an_entry_that_was_there_moves_to_the_front_and_stays_afterwards(session: Session) -> None:
     before = session.dump("there.before")
     assert without_prompt(session.dump("there.active")) == session.expected("signs", before)
@@ -356,6 +564,7 @@ def test_an_entry_that_was_there_moves_to_the_front_and_stays_afterwards(session
     assert f"{prefix}\\venv\\Scripts" not in left
 
 
+@line(25, 47)
 def test_what_the_machine_had_is_reported_and_comes_back(session: Session) -> None:
     before = session.dump("report.before")
     assert without_prompt(session.dump("report.active")) == session.expected("plain", before)
@@ -364,6 +573,45 @@ def test_what_the_machine_had_is_reported_and_comes_back(session: Session) -> No
     assert "acts on this env too: LISTED HIP_VISIBLE_DEVICES\n" in session.stderr
 
 
+@line(26)
+def test_a_value_that_equals_the_envs_comes_back(session: Session) -> None:
+    before = session.dump("equal.before")
+    assert without_prompt(session.dump("equal.active")) == session.expected("plain", before)
+    assert session.all("equal.after") == before
+    assert before["HIP_PATH"] == session.dump("equal.active")["HIP_PATH"]
+
+
+@line(28)
+def test_lists_that_are_unset_or_empty_get_no_empty_entry(session: Session) -> None:
+    before = session.dump("bare.before")
+    active = session.dump("bare.active")
+    assert "PATH" not in before
+    assert without_prompt(active) == session.expected("plain", before)
+    assert "" not in active["PATH"].split(";") + active["LISTED"].split(";")
+    assert session.all("bare.after") == before
+
+
+@line(40, 43)
+def test_it_works_from_a_folder_with_parentheses_and_within_a_block(session: Session) -> None:
+    before = session.dump("x86.before")
+    again = session.dump("x86.again")
+    assert again["PATH"].split(";")[:2] == [
+        session.variables["plain"] + "\\" + sub for sub in ("bin", "venv\\Scripts")
+    ]
+    assert session.all("x86.after") == {**before, "PATH": f"C:\\first;{before['PATH']}"}
+
+
+@line(31)
+@pytest.mark.parametrize("scene", ["after", "around", "crossed", "crossed2"])
+def test_a_venv_inside_or_around_leaves_no_residue(session: Session, scene: str) -> None:
+    assert session.dump("venv.inside")["PATH"].startswith(session.variables["plain"])
+    after = session.all(f"venv.{scene}")
+    # venv's own script gives the prompt a value where there was none.
+    assert after.pop("PROMPT", "$P$G") == "$P$G"
+    assert after == without_prompt(session.dump("venv.before"))
+
+
+@line(12)
 def test_delayed_expansion_may_be_on(session: Session) -> None:
     before = session.dump("delayed.before")
     assert without_prompt(session.dump("delayed.active")) == session.expected("and", before)
@@ -376,7 +624,7 @@ def test_delayed_expansion_may_be_on(session: Session) -> None:
     [
         ("marked", "would drop the exclamation mark in: PATH\n"),
         ("quoted", "characters, in: PATH\n"),
-        ("gone", "`rocenv list`"),
+        pytest.param("gone", "`rocenv list`", marks=line(39)),
     ],
 )
 def test_what_cannot_be_done_is_refused_and_changes_nothing(session: Session, scene: str, said: str) -> None:
@@ -385,18 +633,121 @@ def test_what_cannot_be_done_is_refused_and_changes_nothing(session: Session, sc
     assert session.all(f"{scene}.after") == session.all(f"{scene}.before")
 
 
+@line(39)
 def test_an_env_that_was_moved_is_refused(session: Session) -> None:
     assert statuses(session)["moved"] == statuses(session)["renamed"] == "1"
 
 
+@line(8, 13, 14, 20, 35, 43)
 def test_the_prompt_shows_the_name_and_is_left_alone_where_that_is_wanted(session: Session) -> None:
     start = session.dump("start")
     assert session.dump("no-prompt")["PROMPT"] == start.get("PROMPT", session.dump("no-prompt")["PROMPT"])
     assert session.dump("prompt.letters")["PROMPT"] == "(漢字 é) $P$G"
     assert session.dump("prompt.mine")["PROMPT"] == "mine"
     assert session.dump("prompt.plain")["PROMPT"] == "(plain) $P$G"
+    assert session.dump("prompt.and")["PROMPT"] == "(a?b ? echo canary) $P$G"
     assert session.all("end") == {key: value for key, value in start.items() if key != "PROMPT"}
 
 
+@line(38, 41)
 def test_a_cmd_started_from_an_active_one_can_leave_it(session: Session) -> None:
     assert without_prompt(session.all("child")) == without_prompt(session.dump("start"))
+    # What that one left, this one still had.
+    assert session.dump("prompt.plain")["PATH"].startswith(session.variables["plain"])
+
+
+@line(41)
+def test_nothing_is_written_that_another_window_could_read(session: Session) -> None:
+    files = {path.name for path in (session.folder / "plain").rglob("*") if path.is_file()}
+    assert files == {
+        "record.json",
+        "activate.bat",
+        "deactivate.bat",
+        "Activate.ps1",
+        "activate",
+        "activate.sh",
+    }
+
+
+@line(5, 9, 12, 13, 16, 17)
+@pytest.mark.parametrize("char", [*'"%!^;', "\n", "\x1a", "\x7f"])
+def test_a_path_that_batch_files_cannot_carry_is_refused(char: str, tmp_path: Path) -> None:
+    with pytest.raises(PrefixError) as refused:
+        require_listable(f"C:\\a{char}b", "windows")
+    assert "\n" not in str(refused.value)
+    with pytest.raises(PrefixError):
+        write_activation(WindowsPath(tmp_path / char), "sd", CHANGES, (), "windows")  # type: ignore[arg-type]
+    assert list(tmp_path.rglob("*.bat")) == []
+
+
+@line(17)
+@pytest.mark.parametrize("value", ['"', "%", "!", "^", "漢", "\n"])
+def test_a_value_that_batch_files_cannot_carry_is_refused(value: str, tmp_path: Path) -> None:
+    changes = [EnvChange(action="set", name="A", value=f"a{value}b")]
+    with pytest.raises(DataError):
+        write_activation(WindowsPath(tmp_path), "sd", changes, (), "windows")  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == []
+
+
+@line(43, 45)
+def test_no_program_is_started_so_no_code_page_is_changed() -> None:
+    """Every command in the scripts is one of cmd's own."""
+    script = activation_script("sd", "C:\\sd", CHANGES, WATCHED, "cmd", "windows")
+    for name in ("for", "if", "set", "call", "goto", "exit", "echo", "rem", "setlocal", "endlocal"):
+        assert shutil.which(name) is None or name == "echo"
+    words = {text.lstrip("@").split(" ")[0] for text in script.splitlines() if not text.startswith(":")}
+    own = {"rem", "set", "if", "goto", "call", "exit", "for", ">&2", "setlocal", "endlocal", ""}
+    assert words <= own, words
+    called = {
+        text.split("call ")[1].split()[0]
+        for text in script.splitlines()
+        if "call " in text and "rem" not in text
+    }
+    assert {name for name in called if name[0] != ":"} <= {'"%_ROCENV_TOP%"'}
+
+
+# ---------------------------------------------------------------- the hook
+
+
+def calls(session: Session) -> list[str]:
+    """Return the arguments of each call of the program, as they arrived."""
+    return [text.partition('rocenv.exe"')[2].strip() for text in records(session) if "doskey" not in text]
+
+
+def records(session: Session) -> list[str]:
+    return (session.folder / "calls").read_bytes().decode("utf-16-le").splitlines()
+
+
+def test_the_hook_calls_the_scripts_of_envs(session: Session) -> None:
+    before = session.dump("hook.before")
+    for scene, key in (("active", "plain"), ("quoted", "space"), ("hostile", "and")):
+        assert without_prompt(session.dump(f"hook.{scene}")) == session.expected(key, before), scene
+    assert session.all("hook.after") == before
+    assert statuses(session)["hook.activate"] == statuses(session)["hook.deactivate"] == "0"
+
+
+@line(9)
+def test_the_hook_leaves_the_rest_to_the_program(session: Session) -> None:
+    assert calls(session) == [
+        "deactivate",
+        "activate no-such",
+        "activate *",
+        r"activate ..\envs\plain",
+        'activate x"&echo canary&"',
+        'activate "x & echo canary"',
+        f'activate "(x) | echo canary > {session.variables["here"]}\\canary"',
+        "activate plain again",
+        'run "a b" -- "c&d" \'e\' (f) =',
+        "",
+        "list -x y",
+    ]
+    assert statuses(session)["hook.status"] == "7"
+    assert not (session.folder / "canary").exists()
+
+
+@line(46)
+def test_loading_the_hook_makes_a_macro_and_says_nothing(session: Session) -> None:
+    (loaded,) = [text for text in records(session) if "doskey" in text]
+    macro = session.variables["macro"].replace("$", "$$")
+    assert loaded.rstrip().endswith(f'doskey.exe" rocenv=call "{macro}" $*')
+    assert [name for name in session.all("hook.loaded") if name.startswith("_ROCENV")] == []

@@ -37,7 +37,12 @@ _PLAIN = frozenset(" ._+-@,=")
 
 
 def activation_script(
-    name: str, prefix: str, changes: Sequence[EnvChange], watched: Sequence[str] = (), shell: str = "sh"
+    name: str,
+    prefix: str,
+    changes: Sequence[EnvChange],
+    watched: Sequence[str] = (),
+    shell: str = "sh",
+    platform: str = "linux",
 ) -> str:
     """Return the script that activates the env when `shell` sources it.
 
@@ -51,12 +56,13 @@ def activation_script(
         changes: Their values may hold `{prefix}`.
         watched: Variables to report if the machine has set them, beside those that are changed.
         shell: A name of `SHELLS`.
+        platform: One that the shell serves.
 
     Raises:
         PrefixError: The prefix cannot stand in a list of paths, or in a script.
         DataError: A change is none that a shell can carry out.
     """
-    return SHELLS[shell].assemble(_checked_parts(SHELLS[shell], name, prefix, changes, watched))
+    return SHELLS[shell].assemble(_checked_parts(SHELLS[shell], name, prefix, changes, watched, platform))
 
 
 def write_activation(
@@ -72,9 +78,9 @@ def write_activation(
     """
     written: dict[str, Path] = {}
     for shell in SHELLS.values():
-        if shell.platform != platform or shell.file_name in written:
+        if platform not in shell.platforms or shell.file_name in written:
             continue
-        parts = _checked_parts(shell, name, str(prefix), changes, watched)
+        parts = _checked_parts(shell, name, str(prefix), changes, watched, platform)
         texts = {shell.file_name: shell.assemble(parts), **shell.companions(parts)}
         for file_name, text in texts.items():
             path = prefix.joinpath(*file_name.split("/"))
@@ -102,18 +108,17 @@ def require_listable(prefix: str, platform: str = "linux") -> None:
 
 
 def _checked_parts(
-    shell: Shell, name: str, prefix: str, changes: Sequence[EnvChange], watched: Sequence[str]
+    shell: Shell,
+    name: str,
+    prefix: str,
+    changes: Sequence[EnvChange],
+    watched: Sequence[str],
+    platform: str,
 ) -> Parts:
-    require_listable(prefix, shell.platform)
-    require_valid(expand(changes, prefix), shell.platform)
+    require_listable(prefix, platform)
+    require_valid(expand(changes, prefix), platform)
     # From here on the prefix in a value is the word that stands for it in this shell's code.
-    return _parts(shell, name, prefix, expand(changes, shell.prefix_word(prefix)), watched)
-
-
-def _parts(
-    shell: Shell, name: str, prefix: str, changes: Sequence[EnvChange], watched: Sequence[str]
-) -> Parts:
-    platform = shell.platform
+    changes = expand(changes, shell.prefix_word(prefix))
     slash = "\\" if platform == "windows" else "/"
     ident = hashlib.sha256(os.fsencode(prefix)).hexdigest()[:12]
     changed = names(changes, platform)
@@ -123,6 +128,7 @@ def _parts(
         label=label(name),
         name=name,
         prefix=prefix,
+        platform=platform,
         script=slash.join((prefix, shell.file_name)),
         marker=slash.join((prefix, *_MARKER)),
         exported=tuple(after),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import click
 
+from rocenv.commands import candidates
 from rocenv.commands.world import World, note
 from rocenv.system.command_lines import as_typed
 
 
 @click.command()
-@click.argument("old")
+@click.argument("old", shell_complete=candidates.env_names)
 @click.argument("new")
 def command(old: str, new: str) -> None:
     """Make the env NEW of the same set as OLD, as it was created: what was added by hand is not in it."""

@@ -6,6 +6,7 @@ import json
 
 import click
 
+from rocenv.commands import candidates
 from rocenv.commands.world import World, json_option, note, print_json
 from rocenv.errors import RocenvError
 
@@ -19,7 +20,7 @@ def command() -> None:
 
 
 @command.command()
-@click.argument("key")
+@click.argument("key", shell_complete=candidates.setting_keys)
 @json_option
 def get(key: str, as_json: bool) -> None:
     """Print the value of KEY."""
@@ -37,7 +38,7 @@ def get(key: str, as_json: bool) -> None:
 
 
 @command.command(name="set", short_help="Set KEY to VALUE.")
-@click.argument("key")
+@click.argument("key", shell_complete=candidates.setting_keys)
 @click.argument("value")
 def set_(key: str, value: str) -> None:
     """Set KEY to VALUE: true, false, a number, a list like '["a", "b"]', or else text."""
@@ -57,7 +58,7 @@ def set_(key: str, value: str) -> None:
 
 
 @command.command()
-@click.argument("key")
+@click.argument("key", shell_complete=candidates.setting_keys)
 def unset(key: str) -> None:
     """Take KEY out of the settings."""
     from rocenv.config import unset

@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rocenv.activate.scripts import require_listable
-from rocenv.commands.activate import activation_line
 from rocenv.commands.build_windows import build_windows
 from rocenv.commands.resolve import Asked, completed, plan_json, plan_text, request_options, visible_gpus
 from rocenv.commands.verify import print_ladder, verdict_text
 from rocenv.commands.world import World, json_option, note, print_json
 from rocenv.errors import FetchError, RocenvError
 from rocenv.model import Machine, Request
-from rocenv.resolve.candidate import options
 from rocenv.system import WINDOWS
 from rocenv.system.command_lines import as_typed
 from rocenv.system.files import storage_errors
@@ -58,6 +55,8 @@ def command(
 
     Without --rocm the best set for the target is taken.
     """
+    from rocenv.activate.scripts import require_listable
+    from rocenv.commands.activate import activation_line
     from rocenv.install.build import require_free
 
     if lock_file and request != Request(platform=""):
@@ -102,7 +101,7 @@ def command(
                 "verify": verdict_json(verdict) if verdict else None,
             }
         )
-    note(f"\nactivate with:  {activation_line(prefix)}")
+    note(f"\nactivate with:  {activation_line(prefix, record.lock.platform)}")
     note(f"or run one command:  rocenv run {as_typed(name)} -- COMMAND")
     return 1 if verdict is not None and verdict.broken else 0
 
@@ -133,6 +132,8 @@ def _warn_of_known(lock: Lock, world: World) -> None:
 
 def _require_installable(lock: Lock) -> None:
     """Raise RocenvError where a set is for another system, or one that has parts which cannot be had yet."""
+    from rocenv.resolve.candidate import options
+
     here = "windows" if WINDOWS else "linux"
     plan = f"the plan alone: `rocenv resolve {options(lock.request, here)}`"
     if lock.platform != here:
@@ -181,6 +182,7 @@ def _build(name: str, lock: Lock, asked: Asked, lock_file: Path | None, world: W
 def _left_the_mirror(name: str, lock: Lock, error: FetchError, world: World) -> FetchError:
     """Return an error that says what a lock names and is no longer to be had, and the nearest set that is."""
     from rocenv.plan import make_plan
+    from rocenv.resolve.candidate import options
 
     hints = ["fetch the package from an archive of the mirror, or keep a copy of the cache folder"]
     rocm = next((part for part in lock.components if part.kind == "rocm"), None)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rocenv.commands import candidates
 from rocenv.commands.world import World, colour, json_option, print_json
 from rocenv.matrix.known import STATUS_RANK
 from rocenv.wrap import wrapped
@@ -26,7 +27,7 @@ _SOURCE = 36  # characters of a source in the text
 
 
 @click.command()
-@click.argument("thing", nargs=-1, required=True)
+@click.argument("thing", nargs=-1, required=True, shell_complete=candidates.things)
 @json_option
 def command(thing: tuple[str, ...], as_json: bool) -> None:
     """Explain THING in words, with sources.

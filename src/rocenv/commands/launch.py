@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rocenv.commands import candidates
 from rocenv.commands.world import World, colour, note
 from rocenv.errors import PrefixError, RocenvError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from click.shell_completion import CompletionItem
 
     from rocenv.launch.start import Start
     from rocenv.launch.view import Concern, View
@@ -44,6 +47,10 @@ class _Launch(click.Command):
         words = rest[own + 1 :] if rest[own : own + 1] == ["--"] else rest[own:]
         return super().parse_args(ctx, [*args[:start], *rest[:own], "--", *name, *words])
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the options, but behind a word of the app."""
+        return [] if ctx.params.get("argv") else super().shell_complete(ctx, incomplete)
+
 
 def _own(words: Sequence[str]) -> int:
     """Return how many of the first words are options of ours and their values."""
@@ -59,8 +66,14 @@ def _own(words: Sequence[str]) -> int:
 
 
 @click.command(cls=_Launch)
-@click.argument("name")
-@click.option("--app", metavar="APP", default="", help="Which app it is. Default: recognised by its files.")
+@click.argument("name", shell_complete=candidates.env_names)
+@click.option(
+    "--app",
+    metavar="APP",
+    default="",
+    shell_complete=candidates.apps,
+    help="Which app it is. Default: recognised by its files.",
+)
 @click.option(
     "--write-shortcut",
     "shortcut_folder",

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from rocenv.commands import candidates
 from rocenv.commands.world import World, note
 from rocenv.errors import RocenvError
 from rocenv.system.command_lines import as_typed
@@ -13,7 +14,7 @@ from rocenv.system.files import write_atomic
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", shell_complete=candidates.env_names)
 @click.option("-o", "output", metavar="FILE", type=click.Path(path_type=Path), help="Write it there.")
 @click.option("--json", is_flag=True, expose_value=False, help="Print errors as JSON too; the lock is JSON.")
 def command(name: str, output: Path | None) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rocenv.commands import candidates
 from rocenv.commands.world import World, columns, json_option, note, print_json, short_enough
 from rocenv.errors import RocenvError
 
@@ -25,16 +26,32 @@ _WIDTH = 100  # where stdout is no terminal
     metavar="SPEC",
     default="",
     callback=short_enough,
+    shell_complete=candidates.rocm_versions,
     help="Rows about this ROCm release or HIP SDK.",
 )
 @click.option(
-    "--target", metavar="GFX", default="", callback=short_enough, help="Rows about this GPU target."
+    "--target",
+    metavar="GFX",
+    default="",
+    callback=short_enough,
+    shell_complete=candidates.targets,
+    help="Rows about this GPU target.",
 )
 @click.option(
-    "--zluda", metavar="SPEC", default="", callback=short_enough, help="Rows about this ZLUDA build."
+    "--zluda",
+    metavar="SPEC",
+    default="",
+    callback=short_enough,
+    shell_complete=candidates.zluda_versions,
+    help="Rows about this ZLUDA build.",
 )
 @click.option(
-    "--torch", metavar="SPEC", default="", callback=short_enough, help="Rows about this release of PyTorch."
+    "--torch",
+    metavar="SPEC",
+    default="",
+    callback=short_enough,
+    shell_complete=candidates.torch_versions,
+    help="Rows about this release of PyTorch.",
 )
 @click.option("--platform", type=click.Choice(["linux", "windows"]), help="Rows about this system only.")
 @json_option

@@ -6,11 +6,12 @@ import sys
 
 import click
 
+from rocenv.commands import candidates
 from rocenv.commands.world import World, note
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", shell_complete=candidates.env_names)
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 def command(name: str, yes: bool) -> None:
     """Remove the env NAME and everything in its folder. What other envs share stays."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import click
 
+from rocenv.commands import candidates
 from rocenv.commands.world import World, note
 
 
 @click.command()
-@click.argument("old")
+@click.argument("old", shell_complete=candidates.env_names)
 @click.argument("new")
 def command(old: str, new: str) -> None:
     """Give the env OLD the name NEW. A shell in which it is active has to activate it again."""

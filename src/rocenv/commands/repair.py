@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import click
 
+from rocenv.commands import candidates
 from rocenv.commands.world import World, json_option, note, print_json
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", shell_complete=candidates.env_names)
 @json_option
 def command(name: str, as_json: bool) -> None:
     """Put every file of the env NAME back as its record has it. Files that were added stay."""

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rocenv.commands import candidates
 from rocenv.commands.world import World, harmless, json_option, note, print_json, short_enough
 from rocenv.errors import DataError, RocenvError
 from rocenv.model import VISIBLE, EnvChange, Machine, Request
-from rocenv.resolve.candidate import NO_TORCH
 from rocenv.system.files import storage_errors
 from rocenv.wrap import reading_width, wrapped
 
@@ -30,6 +30,8 @@ def request_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def gather(*args: Any, **options: Any) -> Any:
+        from rocenv.resolve.candidate import NO_TORCH
+
         given = {name: options.pop(name) for name in _NAMES}
         if given.pop("no_torch"):
             if given["torch"] is not None:
@@ -44,6 +46,7 @@ def request_options(function: Callable[..., Any]) -> Callable[..., Any]:
                 "--rocm",
                 metavar="SPEC",
                 callback=short_enough,
+                shell_complete=candidates.rocm_versions,
                 help="Version (5.7) or range ('>=6.1,<6.3') of ROCm.",
             ),
             click.option(
@@ -52,6 +55,7 @@ def request_options(function: Callable[..., Any]) -> Callable[..., Any]:
                 is_flag=False,
                 flag_value="*",
                 callback=short_enough,
+                shell_complete=candidates.zluda_versions,
                 help="Windows: CUDA programs on ZLUDA, with the HIP SDK; without SPEC the best build.",
             ),
             click.option(
@@ -60,20 +64,30 @@ def request_options(function: Callable[..., Any]) -> Callable[..., Any]:
                 is_flag=False,
                 flag_value="*",
                 callback=short_enough,
+                shell_complete=candidates.torch_versions,
                 help="Install PyTorch too; without SPEC the newest that goes with the set.",
             ),
             click.option("--no-torch", is_flag=True, help="No PyTorch: the default, but for --zluda."),
             click.option(
-                "--python", metavar="SPEC", callback=short_enough, help="Python for the venv of PyTorch."
+                "--python",
+                metavar="SPEC",
+                callback=short_enough,
+                shell_complete=candidates.pythons,
+                help="Python for the venv of PyTorch.",
             ),
             click.option(
                 "--target",
                 metavar="GFX",
                 callback=short_enough,
+                shell_complete=candidates.targets,
                 help="GPU target, say gfx1100. Default: this machine's.",
             ),
             click.option(
-                "--channel", metavar="CH", callback=short_enough, help="Take the set from this channel only."
+                "--channel",
+                metavar="CH",
+                callback=short_enough,
+                shell_complete=candidates.channels,
+                help="Take the set from this channel only.",
             ),
             click.option(
                 "--platform",
@@ -109,6 +123,7 @@ def completed(request: Request, world: World) -> Asked:
         RocenvError: No target is named, and there is no GPU that programs could use.
     """
     from rocenv.host import detect
+    from rocenv.resolve.candidate import NO_TORCH
 
     request = _with_defaults(request, world)
     host = detect(world.matrix)

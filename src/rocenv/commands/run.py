@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import click
 
 from rocenv.activate.changes import apply, expand
 from rocenv.activate.loader import CommandNotExecutable, find_program, loader_argv
+from rocenv.commands import candidates
 from rocenv.commands.world import World
 from rocenv.install.prefix import library_folders
 from rocenv.system.processes import replace_process
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
-@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
-@click.argument("name")
+
+class _Run(click.Command):
+    """A command whose options stand before NAME: what follows is another program's."""
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        return [] if ctx.params.get("name") else super().shell_complete(ctx, incomplete)
+
+
+@click.command(cls=_Run, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.argument("name", shell_complete=candidates.env_names)
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED, required=True, metavar="-- CMD…")
 def command(name: str, argv: tuple[str, ...]) -> None:
     """Run CMD with the libraries and settings of the env NAME; its exit code is passed on."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import click
 
+from rocenv.commands import candidates
 from rocenv.commands.world import World, columns, json_option, note, print_json
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", shell_complete=candidates.env_names)
 @click.option(
     "--in-torch",
     is_flag=True,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rocenv.commands import candidates
 from rocenv.commands.list_envs import summary
 from rocenv.commands.shim import kept_text
 from rocenv.commands.world import World, columns, harmless, json_option, print_json
@@ -23,7 +24,7 @@ def _parts(part: Component) -> str:
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", shell_complete=candidates.env_names)
 @json_option
 def command(name: str, as_json: bool) -> None:
     """Show what the env NAME consists of, why each part was taken, and how far it was proved."""

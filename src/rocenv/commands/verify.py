@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rocenv.commands import candidates
 from rocenv.commands.resolve import require_target
 from rocenv.commands.world import World, colour, json_option, note, print_json
 from rocenv.probe.ladder import RUNGS
@@ -58,9 +59,15 @@ def _meaning(verdict: Verdict) -> str:
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", shell_complete=candidates.env_names)
 @click.option("--upto", type=click.Choice(RUNGS), default=RUNGS[-1], help="The last rung to run.")
-@click.option("--target", metavar="GFX", default="", help="Instead of the target of the set.")
+@click.option(
+    "--target",
+    metavar="GFX",
+    default="",
+    shell_complete=candidates.targets,
+    help="Instead of the target of the set.",
+)
 @click.option(
     "--save-artifacts",
     metavar="DIR",

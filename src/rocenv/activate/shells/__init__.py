@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from rocenv.activate.shells import batch, posix, powershell
+from rocenv.activate.shells import batch, csh, elvish, fish, msys, nu, posix, powershell, xonsh
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,6 +19,7 @@ class Parts:
     label: str  # the env's name, made safe to show in a prompt and in a comment
     name: str
     prefix: str
+    platform: str
     script: str  # path that the script will have
     marker: str  # path of a file that is there as long as the env is
     exported: tuple[str, ...]  # names that are set in the end
@@ -38,8 +39,11 @@ class Shell(Protocol):
         """Return the name of the script in the prefix."""
 
     @property
-    def platform(self) -> str:
-        """Return the platform whose sets it activates."""
+    def platforms(self) -> tuple[str, ...]:
+        """Return the platforms whose sets it activates, as in `Lock.platform`."""
+
+    def source(self, script: str) -> str:
+        """Return what a person types to source the script."""
 
     def prefix_word(self, prefix: str) -> str:
         """Return what stands for the prefix in the values that are handed to the functions below."""
@@ -83,7 +87,14 @@ SHELLS: dict[str, Shell] = {
     "bash": posix,
     "cmd": batch,
     "dash": posix,
+    "elvish": elvish,
+    "fish": fish,
+    "ksh": posix,
+    "msys": msys,
+    "nu": nu,
     "powershell": powershell,
     "sh": posix,
+    "tcsh": csh,
+    "xonsh": xonsh,
     "zsh": posix,
 }

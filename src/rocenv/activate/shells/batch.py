@@ -30,12 +30,20 @@ if TYPE_CHECKING:
     from rocenv.activate.shells import Parts
 
 file_name = "activate.bat"
-platform = "windows"
+platforms = ("windows",)
 _DEACTIVATE = "bin/deactivate.bat"
 # Two values have to stand in one line, which is at most 8191 characters long. Source: learn.microsoft.com,
 # "Command prompt line string limitation"
 _LONGEST = 4000
 _PREFIX = "%_ROCENV_P%"
+# What the scripts of a venv remember as `_OLD_VIRTUAL_...` and put back as it is, and what they take for it
+# where there was nothing. Source: CPython, Lib/venv/scripts/nt
+_VENV = {"PATH": "", "PROMPT": "$P$G"}
+
+
+def source(script: str) -> str:
+    """Return what a person types to source the script."""
+    return f'"{script}"'
 
 
 def prefix_word(_prefix: str) -> str:
@@ -139,9 +147,10 @@ def companions(parts: Parts) -> dict[str, str]:
     lines = [
         f"@rem Leaves the env `{_ascii(parts.label)}` in cmd, or the one that was activated after it.",
         code.TOP.replace("IDENT", ident),
-        *_checks((*parts.changed, "PROMPT")),
+        *_checks((*parts.changed, "PROMPT", *(f"_OLD_VIRTUAL_{each}" for each in _VENV))),
         "@if defined _ROCENV_B goto delayed",
         '@set "_ROCENV_K="',
+        *(_from_venv(ident, each) for each in _VENV),
         *parts.restore,
         f"@if not defined _ROCENV_NEW_{ident}_PROMPT goto no_prompt",
         restore(ident, "PROMPT", None, ()),
@@ -164,6 +173,26 @@ def companions(parts: Parts) -> dict[str, str]:
 def encode(script: str) -> bytes:
     """Return the file's bytes: cmd misses labels where lines do not end in CR and LF."""
     return script.replace("\n", "\r\n").encode("ascii")
+
+
+def _from_venv(ident: str, name: str) -> str:
+    """Take the env out of what a venv that was activated inside it is going to put back."""
+    saved = f"_OLD_VIRTUAL_{name}"
+    copies = {"V": saved, "W": f"_ROCENV_NEW_{ident}_{name}", "O": f"_ROCENV_OLD_{ident}_{name}"}
+    copies["A"] = f"_ROCENV_ADD_{ident}_{name}"
+    return "\n".join(
+        [
+            f"@if not defined {saved} goto venv_{name}",
+            '@set "_ROCENV_X="',
+            _check(saved),
+            f"@if defined _ROCENV_X goto venv_{name}",
+            *(f'@set "_ROCENV_{short}=%{source}%"' for short, source in copies.items()),
+            "@call :restore PROMPT",  # which reports nothing
+            f'@if not defined _ROCENV_V set "_ROCENV_V={_VENV[name]}"',
+            f'@set "{saved}=%_ROCENV_V%"',
+            f":venv_{name}",
+        ]
+    )
 
 
 def _check_code(longest: int) -> str:

@@ -2,116 +2,232 @@
 
 `$_RocenvStack` holds a table for each active env, the newest last. `$_RocenvPrompt` and `$_RocenvForeign`
 are the functions `prompt` and `deactivate` that were there before, or null.
+
+What the user has redefined does not reach in here: variables of the environment are handled by .NET, cmdlets
+are called by their module, and the preferences that change what cmdlets do are set for these functions.
 """
 
 from __future__ import annotations
 
-# `_RocenvWithout` answers nothing where nothing but empty entries is left.
-RUNTIME = r"""
+import re
+
+# How the platforms differ: what separates entries, how entries and names are compared, and whether a variable
+# may be empty.
+_PLATFORMS = {
+    "linux": {"@SEPARATOR@": ":", "@COMPARISON@": "Ordinal", "@EMPTY@": "$true"},
+    "windows": {"@SEPARATOR@": ";", "@COMPARISON@": "OrdinalIgnoreCase", "@EMPTY@": "$false"},
+}
+
+# Shows the active envs, the newest first. Stands in functions `prompt`.
+LABELS = r"""
+if (Microsoft.PowerShell.Management\Test-Path -LiteralPath 'variable:global:_RocenvStack') {
+    $labels = @(foreach ($each in $global:_RocenvStack) { $each.Label })
+    [array]::Reverse($labels)
+    Microsoft.PowerShell.Utility\Write-Host (-join $labels) -NoNewline
+}
+""".strip()
+
+# A user's `prompt` may ask how the last command ended: `Write-Error` that nobody hears makes `$?` false.
+FAILED = r"if (-not $worked) { Microsoft.PowerShell.Utility\Write-Error '' -ErrorAction Ignore }"
+
+# `Put` answers the name if the variable could not be made empty: .NET before 9, so PowerShell before 7.5,
+# removes it instead. Source: learn.microsoft.com, "Support for empty environment variables". A `$null` that
+# is given to .NET for a text becomes an empty one. Source: PowerShell/PowerShell issue 24637
+# `Without` answers the entries that stay; none of nothing but empty entries where those mean nothing.
+# `TakeOut` also serves what a venv that was activated inside an env remembers of PATH, and will put back.
+# `Offer` makes `deactivate`, which a venv's script calls with -NonDestructive before it activates its own.
+_FUNCTIONS = r"""
 function global:_RocenvGet([string] $Name) {
     [Environment]::GetEnvironmentVariable($Name)
 }
-function global:_RocenvPut([string] $Name, [string] $Value) {
-    if ($Value -ne '') {
-        Set-Item -LiteralPath "Env:$Name" -Value $Value
-    } elseif (Test-Path -LiteralPath "Env:$Name") {
-        Remove-Item -LiteralPath "Env:$Name"
+function global:_RocenvPut([string] $Name, $Value) {
+    if ($null -eq $Value -or ($Value.Length -eq 0 -and -not @EMPTY@)) {
+        [Environment]::SetEnvironmentVariable($Name, [NullString]::Value)
+    } else {
+        [Environment]::SetEnvironmentVariable($Name, $Value)
+        if ($null -eq (_RocenvGet $Name)) { $Name }
     }
+}
+function global:_RocenvEqual([string] $One, [string] $Other) {
+    [string]::Equals($One, $Other, [StringComparison]::@COMPARISON@)
+}
+function global:_RocenvIsNow([string] $Name, $Value) {
+    $now = _RocenvGet $Name
+    if ($null -eq $now -or $null -eq $Value) { return $null -eq $now -and $null -eq $Value }
+    [string]::Equals($now, $Value, [StringComparison]::Ordinal)
 }
 function global:_RocenvHas([string] $List, [string] $Entry) {
-    foreach ($other in $List.Split(';')) {
-        if ([string]::Equals($other, $Entry, [StringComparison]::OrdinalIgnoreCase)) { return $true }
+    foreach ($other in $List.Split('@SEPARATOR@')) {
+        if (_RocenvEqual $other $Entry) { return $true }
     }
-    return $false
+    $false
 }
 function global:_RocenvWithout([string] $List, [string] $Entry) {
-    $rest = @(foreach ($other in $List.Split(';')) {
-        if (-not (_RocenvHas $other $Entry)) { $other }
+    if ($List.Length -eq 0) { return }
+    $rest = @(foreach ($other in $List.Split('@SEPARATOR@')) {
+        if (-not (_RocenvEqual $other $Entry)) { $other }
     })
-    if ((-join $rest) -ne '') { $rest -join ';' }
+    if (@EMPTY@ -or (-join $rest).Length -gt 0) { $rest }
 }
 function global:_RocenvPrepend([string] $Name, [string] $Entry) {
-    $rest = _RocenvWithout (_RocenvGet $Name) $Entry
-    if ($rest) { _RocenvPut $Name "$Entry;$rest" } else { _RocenvPut $Name $Entry }
+    $entries = @($Entry) + @(_RocenvWithout (_RocenvGet $Name) $Entry)
+    _RocenvPut $Name ($entries -join '@SEPARATOR@')
 }
 function global:_RocenvSay([string] $Text, [string[]] $Names) {
-    if ($Names.Count -gt 0) { Write-Warning "rocenv: ${Text}: $($Names -join ' ')" -WarningAction Continue }
+    if ($Names.Count -eq 0) { return }
+    $line = "rocenv: ${Text}: $($Names -join ' ')"
+    if ($Host.UI) { $Host.UI.WriteErrorLine($line) } else { [Console]::Error.WriteLine($line) }
 }
 function global:_RocenvReport($Active) {
     $left = @()
     $replaced = @()
-    foreach ($name in $Active.Names) {
-        if ($name -ne 'PATH' -and $Active.Old[$name] -and $Active.Old[$name] -cne $Active.New[$name]) {
-            if ($Active.Lists.ContainsKey($name)) { $left += $name } else { $replaced += $name }
+    foreach ($each in $Active.Variables) {
+        if ($each.Old -and -not (_RocenvIsNow $each.Name $each.Old)) {
+            if (_RocenvEqual $each.Name 'PATH') { continue }
+            if ($each.Entries.Count -gt 0) { $left += $each.Name } else { $replaced += $each.Name }
         }
     }
     foreach ($name in $Active.Watched) {
-        if (Test-Path -LiteralPath "Env:$name") { $left += $name }
+        if ($null -ne (_RocenvGet $name)) { $left += $name }
     }
     _RocenvSay 'set on this machine, replaced until deactivation' $replaced
     _RocenvSay 'set on this machine, and acts on this env too' $left
 }
-function global:_RocenvEnter($Active) {
-    if (-not (Test-Path -LiteralPath 'variable:global:_RocenvStack')) { _RocenvBegin }
-    while (@($global:_RocenvStack | Where-Object { $_.Ident -eq $Active.Ident }).Count -gt 0) { _RocenvPop }
-    function global:deactivate {
-        _RocenvPop
-        if ($global:_RocenvStack.Count -eq 0) { _RocenvEnd }
+function global:_RocenvIsActive([string] $Ident) {
+    foreach ($each in $global:_RocenvStack) {
+        if ($each.Ident -eq $Ident) { return $true }
     }
-    foreach ($name in $Active.Names) { $Active.Old[$name] = _RocenvGet $name }
-    $null = & $Active.Change
-    foreach ($name in $Active.Names) { $Active.New[$name] = _RocenvGet $name }
-    if ($global:_RocenvStack.Count -eq 0) { _RocenvReport $Active }
+    $false
+}
+function global:_RocenvEnter($Active) {
+    $ErrorActionPreference = 'Stop'
+    $WhatIfPreference = $false
+    $ConfirmPreference = 'None'
+    $PSDefaultParameterValues = @{}
+    if (-not (Microsoft.PowerShell.Management\Test-Path -LiteralPath 'variable:global:_RocenvStack')) {
+        _RocenvBegin
+    }
+    while (_RocenvIsActive $Active.Ident) { _RocenvPop }
+    $first = $global:_RocenvStack.Count -eq 0
+    foreach ($each in $Active.Variables) { $each.Old = _RocenvGet $each.Name }
+    $failed = $null
+    try { $unset = @(& $Active.Change) } catch { $failed = $_ }
+    if (-not $failed -and $unset.Count -gt 0) {
+        $failed = "rocenv: PowerShell before 7.5 cannot have empty variables: $($unset -join ' ')"
+    }
+    foreach ($each in $Active.Variables) { $each.New = _RocenvGet $each.Name }
+    if ($first -and -not $failed) { _RocenvReport $Active }
     $null = $global:_RocenvStack.Add($Active)
+    if ($failed) {
+        _RocenvLeave
+        throw $failed
+    }
+    _RocenvOffer
+    if (_RocenvGet 'ROCENV_DISABLE_PROMPT') { $Active.Label = '' } else { _RocenvShow }
+}
+function global:_RocenvTakeOut($Active, [string] $Name) {
+    $now = _RocenvGet $Name
+    if ($null -eq $now) { return }
+    foreach ($entry in $Active.Entries) {
+        if (_RocenvHas $Active.Old $entry) { continue }
+        $now = @(_RocenvWithout $now $entry) -join '@SEPARATOR@'
+    }
+    if ($now.Length -eq 0 -and $null -eq $Active.Old) { $now = $null }
+    _RocenvPut $Name $now
 }
 function global:_RocenvPop {
     $last = $global:_RocenvStack.Count - 1
     $active = $global:_RocenvStack[$last]
     $global:_RocenvStack.RemoveAt($last)
     $kept = @()
-    foreach ($name in $active.Names) {
-        $now = _RocenvGet $name
-        $old = $active.Old[$name]
-        if ($now -ceq $active.New[$name]) {
-            _RocenvPut $name $old
-        } elseif ($now -and $active.Lists.ContainsKey($name)) {
-            foreach ($entry in $active.Lists[$name]) {
-                if (-not (_RocenvHas $old $entry)) { $now = _RocenvWithout $now $entry }
-            }
-            _RocenvPut $name $now
+    $unset = @()
+    foreach ($each in $active.Variables) {
+        $now = _RocenvGet $each.Name
+        if (_RocenvEqual $each.Name 'PATH') { $null = _RocenvTakeOut $each '_OLD_VIRTUAL_PATH' }
+        if (_RocenvIsNow $each.Name $each.New) {
+            $unset += @(_RocenvPut $each.Name $each.Old)
+        } elseif ($null -ne $now -and $each.Entries.Count -gt 0) {
+            $unset += @(_RocenvTakeOut $each $each.Name)
         } else {
-            $kept += $name
+            $kept += $each.Name
         }
     }
     _RocenvSay 'changed while the env was active, and left as it is now' $kept
+    _RocenvSay 'was empty, which PowerShell before 7.5 cannot set, and is unset now' $unset
+}
+function global:_RocenvLeave {
+    $ErrorActionPreference = 'Stop'
+    $WhatIfPreference = $false
+    $ConfirmPreference = 'None'
+    $PSDefaultParameterValues = @{}
+    _RocenvPop
+    if ($global:_RocenvStack.Count -eq 0) { _RocenvEnd }
+}
+function global:_RocenvOffer {
+    function global:deactivate {
+        if ("$args" -ne '-NonDestructive') { _RocenvLeave }
+    }
+}
+function global:_RocenvShow {
+    if ("$function:prompt" -match '_RocenvStack') { return }
+    $inner = $function:prompt
+    $global:_RocenvPrompt = $inner
+    Microsoft.PowerShell.Management\Set-Item -LiteralPath 'function:global:prompt' -Value {
+        $worked = $?
+        @LABELS@
+        @FAILED@
+        if ($inner) { & $inner }
+    }.GetNewClosure()
 }
 function global:_RocenvBegin {
-    $global:_RocenvStack = New-Object System.Collections.ArrayList
+    $global:_RocenvStack = [System.Collections.ArrayList] @()
     $global:_RocenvForeign = $null
     $global:_RocenvPrompt = $null
-    if (Test-Path -LiteralPath 'function:deactivate') {
-        $global:_RocenvForeign = (Get-Item -LiteralPath 'function:deactivate').ScriptBlock
+    if (Microsoft.PowerShell.Management\Test-Path -LiteralPath 'alias:deactivate') {
+        Microsoft.PowerShell.Management\Remove-Item -LiteralPath 'alias:deactivate' -Force
+        _RocenvSay 'this alias is removed, since it would hide the function of that name' 'deactivate'
     }
-    if ((Test-Path -LiteralPath 'function:prompt') -and -not (_RocenvGet 'ROCENV_DISABLE_PROMPT')) {
-        $global:_RocenvPrompt = (Get-Item -LiteralPath 'function:prompt').ScriptBlock
-        function global:prompt {
-            # of rocenv: shows the active envs, the newest first
-            for ($i = $global:_RocenvStack.Count - 1; $i -ge 0; $i--) {
-                Write-Host $global:_RocenvStack[$i].Label -NoNewline
-            }
-            & $global:_RocenvPrompt
-        }
+    if (Microsoft.PowerShell.Management\Test-Path -LiteralPath 'function:deactivate') {
+        $global:_RocenvForeign = $function:deactivate
     }
 }
 function global:_RocenvEnd {
-    if ($global:_RocenvPrompt -and "$function:prompt" -match '_RocenvStack') {
-        Set-Item -LiteralPath 'function:global:prompt' -Value $global:_RocenvPrompt
+    if ($global:_RocenvPrompt -and "$function:prompt" -match '_RocenvStack' -and
+        "$function:prompt" -notmatch '_RocenvHook') {
+        Microsoft.PowerShell.Management\Set-Item -LiteralPath 'function:global:prompt' -Value (
+            $global:_RocenvPrompt)
     }
-    if (Test-Path -LiteralPath 'function:deactivate') { Remove-Item -LiteralPath 'function:deactivate' }
-    if ($global:_RocenvForeign) {
-        Set-Item -LiteralPath 'function:global:deactivate' -Value $global:_RocenvForeign
+    if ("$function:deactivate" -match '_RocenvLeave') {
+        Microsoft.PowerShell.Management\Remove-Item -LiteralPath 'function:deactivate'
+        if ($global:_RocenvForeign) {
+            Microsoft.PowerShell.Management\Set-Item -LiteralPath 'function:global:deactivate' -Value (
+                $global:_RocenvForeign)
+        }
     }
-    Remove-Variable -Scope Global -Name '_Rocenv*'
-    Remove-Item -Path 'function:_Rocenv*'
+    foreach ($name in @VARIABLES@) {
+        Microsoft.PowerShell.Utility\Remove-Variable -Scope Global -Name $name
+    }
+    foreach ($name in @FUNCTIONS@) {
+        Microsoft.PowerShell.Management\Remove-Item -LiteralPath "function:$name"
+    }
 }
 """.strip()
+
+
+def runtime(platform: str) -> str:
+    """Return the functions for shells on the platform."""
+    words = {
+        "@LABELS@": LABELS.replace("\n", "\n        "),
+        "@FAILED@": FAILED,
+        "@VARIABLES@": _names(r"\$global:(_Rocenv\w+)"),
+        "@FUNCTIONS@": _names(r"function global:(_Rocenv\w+)"),
+    }
+    code = _FUNCTIONS
+    for word, text in (words | _PLATFORMS[platform]).items():
+        code = code.replace(word, text)
+    return code
+
+
+def _names(pattern: str) -> str:
+    found = dict.fromkeys(re.findall(pattern, _FUNCTIONS))
+    return ", ".join(f"'{name}'" for name in found)

@@ -1,0 +1,141 @@
+"""The hook of elvish.
+
+Like the scripts of envs it is evaluated in a namespace of its own, and hands `rocenv` to the prompt, or to a
+caller that has declared it (`shells/elvish_runtime.py`). elvish keeps no exit code of the last command.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rocenv.activate.shells.elvish import evaluated, file_name, quote
+from rocenv.activate.shells.elvish_runtime import SHARED
+
+if TYPE_CHECKING:
+    from rocenv.activate.hooks import Place
+
+# `$seen` is the path and the first line of the `.rocenv` that was seen last, empty if there was none, $nil
+# after `rocenv trust`, when it is to be looked at anew. `$entered` is the map of the env that the hook
+# activated. The function for the prompt, `look`, is known by its option. To capture an output is what takes
+# time in elvish, so all that may have changed since the last prompt is captured at once, as a key of `$same`:
+# the folder, which of the `$places` known from the last time hold a `.rocenv`, and its line.
+_CODE = (
+    SHARED
+    + r"""
+var program~ = (external $own[program])
+var places = []
+var file = []
+var same = [&]
+var seen = []
+var entered = $nil
+fn script-of {|name|
+  var folder = $own[envs]
+  if (filled ROCENV_HOME) { set folder = (get-env ROCENV_HOME)/envs }
+  if (not (or (eq $name "") (eq $name .) (eq $name ..) (str:has-prefix $name -) (str:contains $name /))) {
+    var script = $folder/$name/$own[file]
+    if (path:is-regular &follow-symlink=$true $script) { put $script }
+  }
+}
+fn rocenv {|@words|
+  var verb = (if (eq $words []) { put "" } else { put $words[0] })
+  var count = (count $words)
+  if (and (eq $verb activate) (== $count 2)) {
+    for script [(script-of $words[1])] {
+      eval &ns=$caller (slurp < $script)
+      return
+    }
+  } elif (and (eq $verb deactivate) (== $count 1)) {
+    var active = [(envs)]
+    if (not-eq $active []) {
+      $active[-1][leave]
+      return
+    }
+  } elif (eq $verb trust) {
+    set seen same = $nil [&]
+  }
+  program $@words
+}
+fn first-line {
+  for each $file {
+    try { read-line < $each } catch e { nop }
+  }
+}
+fn observe {
+  try { put $pwd } catch e { put $nil } # of a folder that was deleted
+  for each $places { path:is-regular &follow-symlink=$true $each }
+  first-line
+}
+fn locate {
+  set places file = [] []
+  try {
+    var folder = $pwd
+    while (not-eq $folder /) {
+      set places = [$@places $folder/.rocenv]
+      set folder = (path:dir $folder)
+    }
+    set places = [$@places /.rocenv]
+  } catch e { nop }
+  for each $places {
+    if (and (eq $file []) (path:is-regular &follow-symlink=$true $each)) { set file = [$each] }
+  }
+}
+fn say-why {|e|
+  try { echo $e[reason][content] >&2 } catch f { nop } # a program has said it itself
+}
+fn examine {
+  locate
+  set same = [&[(observe)]=$true]
+  var now = [$@file (first-line)]
+  if (eq $now $seen) { return }
+  set seen = $now
+  var active = [(envs)]
+  if (and $entered (not-eq $active []) (eq $active[-1] $entered)) { $active[-1][leave] }
+  set entered = $nil
+  for each $file {
+    var names = []
+    try { set names = [(program trust --check (path:dir $each) < /dev/null)] } catch e { nop }
+    for name $names {
+      var before = [(idents)]
+      try { rocenv activate $name } catch e { say-why $e }
+      if (not-eq [(idents)] $before) { set entered = [(envs)][-1] }
+    }
+  }
+}
+fn look {|&rocenv=$true|
+  var changed = $false
+  try { nop $same[[(observe)]] } catch e { set changed = $true }
+  if $changed { examine }
+}
+fn complete {|@words|
+  var word = $words[-1]
+  try {
+    program complete (all $words[1..]) < /dev/null 2> /dev/null | from-lines | each {|line|
+      if (eq $line :files) {
+        $edit[complete-filename~] $word
+      } elif (eq $line :folders) {
+        $edit[complete-filename~] $word | each {|each| if (str:has-suffix $each[stem] /) { put $each } }
+      } else {
+        var parts = [(str:split "\t" $line)]
+        $edit[complex-candidate~] $parts[0] &code-suffix=" " &display=(str:join "  " $parts)
+      }
+    }
+  } catch e {
+    nop
+  }
+}
+fn load {
+  nop (install rocenv~ $rocenv~)
+  if $edit {
+    eval &ns=(ns [&f=$look~]) "set edit:before-readline = [$@edit:before-readline $f]"
+    eval &ns=(ns [&f=$complete~]) "set edit:completion:arg-completer[rocenv] = $f"
+  }
+}
+if (not (and $edit (has-value [(each $ours~ $edit[before-readline])] $true))) { load }
+"""
+)
+
+
+def hook(place: Place) -> str:
+    """Return the code for `rc.elv`."""
+    own = [f"&program={quote(place.program)}", f"&envs={quote(place.envs)}", f"&file={file_name}"]
+    return "\n".join([*evaluated(own, _CODE), ""])

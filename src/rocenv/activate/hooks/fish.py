@@ -1,0 +1,108 @@
+"""The hook of fish."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from rocenv.activate.shells.fish import file_name, quote
+
+if TYPE_CHECKING:
+    from rocenv.activate.hooks import Place
+
+# `$_rocenv_hook_seen` is folder and first line of the `.rocenv` that was seen last; `?`, which none can be,
+# has it looked at anew. `$_rocenv_hook_own` is the ident of the env that the hook has activated.
+# What lies above `$_rocenv_hook_folder` is worked out on a change of folder only: `$_rocenv_hook_above` are
+# the folders, the nearest first; `$_rocenv_hook_any` asks in one command whether any of them has the file.
+# fish itself keeps the exit code of the last command around what an event calls.
+_CODE = r"""
+function rocenv
+    if test "$argv[1]" = deactivate; and not set -q argv[2]; and set -q _ROCENV_STACK[1]
+        _rocenv_lib _rocenv_end
+        return
+    else if test "$argv[1]" = activate; and set -q argv[2]; and not set -q argv[3]
+        set -l _rocenv_envs <ENVS>
+        if test -n "$ROCENV_HOME"
+            set _rocenv_envs "$ROCENV_HOME/envs"
+        end
+        if not builtin string match -qr '^(-|\.{0,2}$)|/' -- $argv[2]
+            and test -f $_rocenv_envs/$argv[2]/<FILE>
+            builtin source $_rocenv_envs/$argv[2]/<FILE>
+            return
+        end
+    else if test "$argv[1]" = trust
+        set -g _rocenv_hook_seen '?'
+    end
+    command <PROGRAM> $argv
+end
+function _rocenv_hook_look --on-event fish_prompt
+    set -l _rocenv_found
+    set -l _rocenv_first
+    if test "x$_rocenv_hook_folder" != "x$PWD"
+        set -l _rocenv_at
+        set -l _rocenv_parts
+        builtin printf %s $PWD | read -z -d / -a _rocenv_parts
+        set -g _rocenv_hook_folder $PWD
+        set -g _rocenv_hook_above /
+        set -g _rocenv_hook_any -f /.rocenv
+        for _rocenv_part in $_rocenv_parts[2..-1]
+            if test -n "$_rocenv_part"
+                set _rocenv_at "$_rocenv_at/$_rocenv_part"
+                set _rocenv_hook_above $_rocenv_at $_rocenv_hook_above
+                set _rocenv_hook_any $_rocenv_hook_any -o -f $_rocenv_at/.rocenv
+            end
+        end
+    end
+    if test $_rocenv_hook_any
+        for _rocenv_at in $_rocenv_hook_above
+            if test -f $_rocenv_at/.rocenv
+                set _rocenv_found $_rocenv_at
+                test -r $_rocenv_at/.rocenv
+                and read -n 200 _rocenv_first <$_rocenv_at/.rocenv
+                break
+            end
+        end
+    end
+    if test "x$_rocenv_hook_seen" != "x$_rocenv_found"\n"$_rocenv_first"
+        set -g _rocenv_hook_seen "$_rocenv_found"\n"$_rocenv_first"
+        _rocenv_hook_turn $_rocenv_found
+    end
+end
+function _rocenv_hook_turn
+    if set -q _rocenv_hook_own; and test "$_rocenv_hook_own" = "$_ROCENV_STACK[1]"
+        _rocenv_lib _rocenv_end
+    end
+    set -eg _rocenv_hook_own
+    if set -q argv[1]
+        set -l _rocenv_before $_ROCENV_STACK
+        set -l _rocenv_name (command <PROGRAM> trust --check $argv[1])
+        and rocenv activate "$_rocenv_name"
+        and not builtin contains -- "$_ROCENV_STACK[1]" $_rocenv_before
+        and set -g _rocenv_hook_own $_ROCENV_STACK[1]
+    end
+end
+function _rocenv_hook_complete
+    set -l _rocenv_words (builtin commandline -opc)
+    set -l _rocenv_now (builtin commandline -ct)
+    for _rocenv_line in (command <PROGRAM> complete $_rocenv_words[2..-1] "$_rocenv_now")
+        switch $_rocenv_line
+            case :files
+                # For a command that there is not fish completes names of files.
+                builtin complete -C "_rocenv_nothing $_rocenv_now"
+            case :folders
+                __fish_complete_directories "$_rocenv_now" ''
+            case '*'
+                builtin printf '%s\n' $_rocenv_line
+        end
+    end
+end
+builtin complete -c rocenv -e
+builtin complete -c rocenv -f -a '(_rocenv_hook_complete)'
+"""
+
+
+def hook(place: Place) -> str:
+    """Return the code for `~/.config/fish/config.fish`."""
+    words = {"<PROGRAM>": quote(place.program), "<ENVS>": quote(place.envs), "<FILE>": file_name}
+    # In one pass: a path may hold one of these words.
+    return re.sub("<[A-Z]+>", lambda found: words[found[0]], _CODE.lstrip())

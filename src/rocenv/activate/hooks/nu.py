@@ -1,0 +1,121 @@
+"""The hook of nushell, which reads the data of an env (`shells/nu.py`), as it cannot source its script.
+
+The start-up line writes the hook anew each time for the nushell that starts, which tells its version. One
+before 0.112 knows no sigil for builtins, and hands an untyped word over as what it looks like, `1kb` as a
+size; it gets no completion.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+from rocenv.activate.shells.nu import DATA_NAME, quote
+from rocenv.activate.shells.nu_runtime import RUNTIME, WITHOUT_SIGIL
+
+if TYPE_CHECKING:
+    from rocenv.activate.hooks import Place
+
+# `$env._ROCENV_FOLDER` is no string either. `files` is where a `.rocenv` is looked for from `folder`, the
+# nearest first; `seen` the path and the first line of the one that was seen last, '' = none and null = look
+# again; `own` the ident of the env that the hook activated.
+# Before 0.116 a completer gets the words themselves, whatever its parameter is called; where it answers null,
+# nushell completes paths. Source: nushell/nushell#18791
+_CODE = r"""
+const program = @PROGRAM@
+def data-of [name: string] {
+  let envs = if (text $env.ROCENV_HOME?) == '' { @ENVS@ } else { $"($env.ROCENV_HOME)/envs" }
+  let file = $"($envs)/($name)/@DATA@"
+  if $name =~ '^[^-/][^/]*$' and $name not-in [. ..] and ($file | %path type) == file {
+    %open --raw $file | %from nuon
+  }
+}
+def files-above [folder: string] {
+  mut path = ''
+  mut files = []
+  for name in ($folder | %split row '/') {
+    if $name != '' { $path = $"($path)/($name)" }
+    $files = [$"($path)/.rocenv" ...$files]
+  }
+  $files
+}
+def nearest [files: list] {
+  let there = $files | %path exists
+  if true in $there {
+    for pair in ($files | %zip $there) {
+      if $pair.1 and ($pair.0 | %path expand | %path type) == file { return $pair.0 }
+    }
+  }
+}
+def followed [file: string, plan: record] {
+  let name = try { ^$program trust --check ($file | %path dirname) | %str trim } catch { '' }
+  let data = data-of $name
+  if $data == null { $plan } else { entered-anew $plan $data }
+}
+def --env look [] {
+  let code = $env.LAST_EXIT_CODE?
+  if $env.PWD != $env._ROCENV_FOLDER.folder {
+    $env._ROCENV_FOLDER.folder = $env.PWD
+    $env._ROCENV_FOLDER.files = (files-above $env.PWD)
+  }
+  let before = $env._ROCENV_FOLDER
+  let file = try { nearest $before.files }
+  let line = if $file != null { try { %open --raw $file | %lines | %first } }
+  let seen = if $file != null { $"($file)\n($line)" } else { '' }
+  if $seen != $before.seen {
+    let plan = if $before.own != null and (idents {}).0? == $before.own { left {} } else { {} }
+    let stack = idents $plan
+    let plan = if $file == null { $plan } else {
+      try { followed $file $plan } catch {|why| %print --raw --stderr $why.msg; $plan }
+    }
+    carry-out $plan
+    $env._ROCENV_FOLDER.seen = $seen
+    $env._ROCENV_FOLDER.own = (if (idents {}) != $stack { (idents {}).0? })
+    $env.LAST_EXIT_CODE = ($code | %default 0)
+  }
+}
+def complete-words [place] {
+  let typed = if ($place | %describe) =~ '^record' { $place.command } else { $place }
+  let words = $typed | %skip 1 | %each {|word| $word | %str trim --char '"' | %str trim --char "'" }
+  let lines = ^$program complete ...$words | %lines
+  if ':files' in $lines or ':folders' in $lines { return null }
+  $lines | %each {|line|
+    let cells = $line | %split row "\t"
+    let value = if $cells.0 =~ '^[\w./:=@+-]+$' { $cells.0 } else { $cells.0 | %to json }
+    {value: $value, description: ($cells.1? | %default '')}
+  }
+}
+# Activates envs of rocenv and calls it for anything else.
+@complete complete-words
+export def --env --wrapped rocenv [...words] {
+  let input = $in
+  if ($words | %length) == 2 and $words.0 == activate {
+    let data = data-of $"($words.1)"
+    if $data != null { return (enter $data) }
+  }
+  if $words == [deactivate] and (idents {}) != [] { return (leave) }
+  if $words.0? == trust { $env._ROCENV_FOLDER.seen = null }
+  if $input == null { ^$program ...$words } else { $input | ^$program ...$words }
+}
+# Leaves the newest env of rocenv.
+export def --env deactivate [] { rocenv deactivate }
+export-env {
+  if $env._ROCENV_FOLDER? == null {
+    $env._ROCENV_FOLDER = {folder: '', files: [], seen: '', own: null}
+    $env.config.hooks.pre_prompt = [{|| look } ...($env.config.hooks.pre_prompt? | %default [])]
+  }
+}
+"""
+
+
+def hook(place: Place) -> str:
+    """Return the hook of nushell."""
+    code = RUNTIME + _CODE
+    if re.match(WITHOUT_SIGIL, os.environ.get("NU_VERSION", "")):
+        code = re.sub(r"^@complete .*", "", code.replace("%", ""), flags=re.MULTILINE)
+        code = code.replace("[...words]", "[...words: string]")
+    # In one pass: a path may hold the name of a place holder.
+    words = {"@PROGRAM@": quote(place.program), "@ENVS@": quote(place.envs), "@DATA@": DATA_NAME}
+    code = re.sub(r"@[A-Z]+@", lambda found: words[found[0]], code)
+    return f"module rocenv-hook {{{code}}}\nuse rocenv-hook [rocenv deactivate]\n"

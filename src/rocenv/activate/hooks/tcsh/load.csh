@@ -1,0 +1,18 @@
+# argv: the folder of this file, the program, the folder of envs.
+set rocenv_hook_files=$argv[1]:q rocenv_hook_program=$argv[2]:q rocenv_hook_envs=$argv[3]:q
+''alias rocenv '""source $rocenv_hook_files:q/command.csh'
+''complete rocenv 'p@*@`""source $rocenv_hook_files:q/complete.csh`@'
+# At each prompt $rocenv_hook_test is read: it sources `look.csh` if anything is not as that has left it.
+if ($?rocenv_hook_test == 0) then
+set rocenv_hook_above=() rocenv_hook_folder= rocenv_hook_seen= rocenv_hook_own=
+set rocenv_hook_test='""source $rocenv_hook_files:q/look.csh'
+endif
+# An alias can only be read by a copy of the shell; who has no prompt needs none.
+if ($?prompt) then
+set rocenv_hook_precmd="`''alias precmd`"
+if ("$rocenv_hook_precmd:q" =~ *rocenv_hook_test*) then
+else
+''alias precmd 'set rocenv_hook_status=$status; ""eval $rocenv_hook_test:q; set status=$rocenv_hook_status; '"$rocenv_hook_precmd:q"
+endif
+''unset rocenv_hook_precmd
+endif

@@ -1,0 +1,171 @@
+"""The hook of xonsh: Python that runs in a namespace of its own, as the scripts do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rocenv.activate.shells.xonsh import file_name, quote, statement
+
+if TYPE_CHECKING:
+    from rocenv.activate.hooks import Place
+
+# The program is run without xonsh's own machinery, to which an alias is either a function or a command. An
+# interrupt at the terminal reaches the program too, so xonsh waits for what that makes of it.
+# The prompt is put together before the event `on_pre_prompt`, so `follow` has to come earlier.
+_CODE = r"""
+import os
+import re
+import subprocess
+import sys
+
+from xonsh.built_ins import XSH
+from xonsh.completers.completer import add_one_completer
+from xonsh.completers.path import complete_dir, contextual_complete_path
+from xonsh.completers.tools import RichCompletion, contextual_command_completer_for
+from xonsh.events import events
+from xonsh.tools import XonshError
+
+seen = own = None
+
+
+def stack():
+    active = sys.modules.get("_rocenv")
+    return [ident for ident, leave in active.stack] if active else []
+
+
+def deactivate():
+    sys.modules["_rocenv"].deactivate()
+
+
+def activate(name):
+    # None = the program has to say what is wrong.
+    if name in ("", ".", "..") or name.startswith("-") or "/" in name:
+        return None
+    home = XSH.env.detype().get("ROCENV_HOME")
+    script = os.path.join(home + "/envs" if home else ENVS, name, SCRIPT)
+    try:
+        with open(script, encoding="ascii") as file:
+            code = compile(file.read(), script, "exec")
+    except OSError:
+        return None
+    try:
+        exec(code, {"__name__": script})
+    except XonshError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+def descriptor(stream, captured=None):
+    # What xonsh would only take in to show it goes to the terminal itself.
+    if captured is not None:
+        return None
+    try:
+        return stream.fileno()
+    except (AttributeError, OSError, ValueError):
+        return None
+
+
+def program(args, stdin, stdout, stderr, spec):
+    shown = spec and spec.captured == "hiddenobject"
+    try:
+        process = subprocess.Popen(
+            [PROGRAM, *args],
+            env=XSH.env.detype(),
+            stdin=descriptor(stdin),
+            stdout=descriptor(stdout, spec.captured_stdout if shown else None),
+            stderr=descriptor(stderr, spec.captured_stderr if shown else None),
+        )
+    except OSError as error:
+        print("rocenv:", error, file=sys.stderr)
+        return 127
+    while True:
+        try:
+            status = process.wait()
+        except KeyboardInterrupt:
+            continue
+        return status if status >= 0 else 128 - status
+
+
+def rocenv(args, stdin=None, stdout=None, stderr=None, spec=None):
+    global seen
+    if args == ["deactivate"] and stack():
+        deactivate()
+        return 0
+    status = activate(args[1]) if len(args) == 2 and args[0] == "activate" else None
+    if args[:1] == ["trust"]:
+        seen = None
+    return program(args, stdin, stdout, stderr, spec) if status is None else status
+
+
+def answer(*args, **streams):
+    try:
+        done = subprocess.run(
+            [PROGRAM, *args],
+            env=XSH.env.detype(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            **streams,
+        )
+    except OSError:
+        return []
+    return os.fsdecode(done.stdout).splitlines() if done.returncode == 0 else []
+
+
+def nearest():
+    folder = XSH.env.get("PWD", "")
+    while True:
+        file = os.path.join(folder, ".rocenv")
+        if os.path.isfile(file):
+            try:
+                with open(file, "rb") as lines:
+                    return folder, lines.readline(4096)
+            except OSError:
+                return folder, b""
+        if folder == os.path.dirname(folder):
+            return ()
+        folder = os.path.dirname(folder)
+
+
+def follow(**_):
+    global seen, own
+    found = nearest()
+    if found == seen:
+        return
+    seen = found
+    if own is not None and stack()[-1:] == [own]:
+        deactivate()
+    own = None
+    before = stack()
+    for name in answer("trust", "--check", found[0])[:1] if found else ():
+        rocenv(["activate", name])
+    if stack() != before:
+        own = [None, *stack()][-1]
+
+
+def complete(context):
+    words = [word.value for word in context.args[1 : context.arg_index]] + [context.prefix]
+    found = set()
+    for line in answer("complete", *words, stderr=subprocess.DEVNULL):
+        if line in (":files", ":folders"):
+            return complete_dir(context) if line == ":folders" else contextual_complete_path(context)
+        value, _, text = line.partition("\t")
+        if value.startswith(context.prefix):
+            quoted = context.opening_quote or re.fullmatch(r"[\w./=+,:-]*", value)
+            found.add(RichCompletion(value if quoted else repr(value), description=text))
+    return found
+
+
+if "rocenv" not in XSH.completers:
+    XSH.aliases["rocenv"] = rocenv
+    add_one_completer("rocenv", contextual_command_completer_for("rocenv")(complete), "start")
+    events.on_pre_prompt_format(follow)
+"""
+
+
+def hook(place: Place) -> str:
+    """Return the code that `execx($(rocenv hook xonsh))` in ~/.xonshrc runs."""
+    return statement(
+        _CODE,
+        {"PROGRAM": quote(place.program), "ENVS": quote(place.envs), "SCRIPT": quote(file_name)},
+    )

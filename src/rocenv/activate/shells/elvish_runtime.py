@@ -1,0 +1,169 @@
+"""The elvish code that every activation script for elvish carries.
+
+It is evaluated in a namespace of its own, where nothing that the user has defined can stand for a builtin. It
+gets `$own`, the data of the env, and `$caller`, the namespace in which the script is evaluated.
+
+elvish has no variable that every piece of code can see, so what is active is kept in `$after-chdir`, which
+holds one function for each active env, the newest last. Called by `cd` it does nothing; called with `&rocenv`
+it puts a map: the env's `ident`; `leave`, which takes the env back; `adopt`, which takes over from the env
+above it what is to be done when none is active any more. A script only ever relies on this map of another
+env's, which may have been written by another version.
+"""
+
+from __future__ import annotations
+
+# `envs` puts the maps of the active envs, the oldest first. Builtins have no `opt-names`.
+# `install` gives the caller a command; it puts what takes the command away again.
+# A name that the caller has is assigned to. Else it becomes one of the prompt's, where there is a prompt.
+SHARED = r"""
+use str
+use path
+var edit = $nil
+try { set edit = (eval "put $edit:") } catch e { nop }
+fn ours {|f|
+  try { has-value $f[opt-names] rocenv } catch e { put $false }
+}
+fn envs {
+  for f $after-chdir {
+    if (ours $f) { $f "" &rocenv=$true }
+  }
+}
+fn idents { for each [(envs)] { put $each[ident] } }
+fn filled {|name| and (has-env $name) (not-eq (get-env $name) "") }
+fn install {|name f|
+  if (has-key $caller $name) {
+    var assign = (eval &ns=$caller "use builtin; builtin:put {|f| set "$name" = $f }")
+    var old = $caller[$name]
+    $assign $f
+    put { $assign $old }
+  } elif $edit {
+    $edit[add-var~] $name $f
+    put { $edit[del-var~] $name }
+  } else {
+    put $nop~
+  }
+}
+"""
+
+# A variable's state is its value, $nil if it is unset.
+RUNTIME = (
+    SHARED
+    + r"""
+fn say {|text names|
+  if (not-eq $names []) { echo "rocenv: "$text":" $@names >&2 }
+}
+fn state {|name|
+  try { get-env $name } catch e { put $nil }
+}
+fn put-state {|name state|
+  if $state { set-env $name $state } else { unset-env $name }
+}
+fn without {|list entries|
+  for each $list { if (not (has-value $entries $each)) { put $each } }
+}
+fn void {|state| has-value [$nil ""] $state }
+fn split {|state|
+  if (not (void $state)) { str:split ":" $state }
+}
+var do = [
+  &set={|name value| set-env $name $value }
+  &unset={|name| unset-env $name }
+  &prepend={|name value|
+    set-env $name (str:join ":" [$value (without [(split (state $name))] [$value])])
+  }
+]
+var old = [&]
+var new = [&]
+var undo = []
+var self~ = $nop~
+var unmark~ = $nop~
+var left = $false
+
+fn report {
+  var replaced = []
+  var acting = []
+  for name $own[names] {
+    if (or (void $old[$name]) (eq $old[$name] $new[$name]) (eq $name PATH)) {
+      nop
+    } elif (has-key $own[lists] $name) {
+      set acting = [$@acting $name]
+    } else {
+      set replaced = [$@replaced $name]
+    }
+  }
+  for name $own[watched] {
+    if (has-env $name) { set acting = [$@acting $name] }
+  }
+  say "set on this machine, replaced until deactivation" $replaced
+  say "set on this machine, and acts on this env too" $acting
+}
+fn take-out {|name now|
+  var ours = [(without $own[lists][$name] [(split $old[$name])])]
+  var rest = [(without [(str:split ":" $now)] $ours)]
+  if (or $old[$name] (not-eq $rest [])) {
+    set-env $name (str:join ":" $rest)
+  } else {
+    unset-env $name
+  }
+}
+fn leave {
+  set left = $true
+  set after-chdir = [(without $after-chdir [$self~])]
+  var kept = []
+  for name $own[names] {
+    var now = (state $name)
+    if (eq $now $new[$name]) {
+      put-state $name $old[$name]
+    } elif (not (has-key $own[lists] $name)) {
+      set kept = [$@kept $name]
+    } elif $now {
+      take-out $name $now
+    }
+  }
+  unmark
+  say "changed while the env was active, and left as it is now" $kept
+  var below = [(envs)]
+  if (eq $below []) {
+    for each $undo { $each }
+  } else {
+    $below[-1][adopt] $undo
+  }
+}
+fn mark-prompt {
+  var plain = $edit[prompt]
+  var assign = (eval "put {|f| set edit:prompt = $f }")
+  # The user may have put this function into one that outlives the env.
+  var marked = { if (not $left) { put $own[label] }; $plain }
+  $assign $marked
+  set unmark~ = { if (eq $edit[prompt] $marked) { $assign $plain } }
+}
+fn deactivate {
+  var active = [(envs)]
+  if (not-eq $active []) {
+    $active[-1][leave]
+  } elif (not $left) { # the user has set `$after-chdir` anew
+    leave
+  } else {
+    fail "rocenv: no env is active"
+  }
+}
+
+# Active already: leave it, with those on top of it, and start afresh.
+while (has-value [(idents)] $own[ident]) {
+  deactivate
+}
+for name $own[names] { set old[$name] = (state $name) }
+for each $own[changes] { $do[$each[0]] (all $each[1..]) }
+for name $own[names] { set new[$name] = (state $name) }
+if (eq [(envs)] []) { report }
+var env = [
+  &ident=$own[ident]
+  &leave=$leave~
+  &adopt={|more| set undo = [$@more $@undo] }
+]
+set self~ = {|_ &rocenv=$false| if $rocenv { put $env } }
+set after-chdir = [$@after-chdir $self~]
+set undo = [(install deactivate~ $deactivate~)]
+if (and $edit (not (filled ROCENV_DISABLE_PROMPT))) { mark-prompt }
+"""
+)

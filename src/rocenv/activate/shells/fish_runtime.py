@@ -1,0 +1,216 @@
+"""The fish code that every activation script for fish carries.
+
+Reading a script is most of what sourcing it costs, so what an activation seldom needs (`LIBRARY`) stands in
+it as one quoted text, and becomes functions only when it is called for. It is kept in the shell and not in
+a file, so that an env that was removed can still be left. An active env keeps in the shell, all of it global
+and not exported:
+
+    deactivate _rocenv_*      functions
+    _rocenv_foreign_IDENT     what `deactivate` was before
+    _rocenv_prompt_IDENT      what `fish_prompt` was before; underscores follow if the name was taken
+    _ROCENV_STACK             idents of the active envs, the newest first
+    _ROCENV_OLD_NAME_IDENT    what NAME was: two options of `set`, then its values; absent if it was unset
+    _ROCENV_NEW_NAME_IDENT    x..., what the env made of a list
+    _ROCENV_OFF_IDENT         the code that takes the changes back
+    _ROCENV_PROMPT_IDENT      the name of that function; absent if the env is not shown in the prompt
+    _ROCENV_KEPT              while an env is left: what the user has changed
+
+The options are `--export`, `--unexport`, or `--universal` for a variable that was that and not global; and
+`--path`, `--unpath`, or `--` where fish cannot tell, which is before 3.4.
+
+A list in quotes is what fish would export: its entries with `:` between them if it is a path variable, else
+with spaces. Variables whose names end in `PATH` are path variables of themselves; so none of ours does.
+"""
+
+from __future__ import annotations
+
+# `save` IDENT NAME... remembers those that are set.
+# `once` NAME: takes out of a list what equals its first entry.
+# `report` IDENT NAME... -- NAME...: what the env has changed, and what it leaves alone.
+# `restore` IDENT NAME STATE [ENTRY...]: puts NAME back if it is in the state that the env left it in ("" =
+# unset, x... = set); what the user changed stays, but for the entries that were not there before. They also
+# go out of the PATH that a venv, activated on top of the env, keeps and will put back.
+# A local variable that is exported, as in `PATH=... deactivate`, is copied into each function that is called,
+# and would hide the global one: `set -el` erases the copy.
+# `mark` puts the label in front of what `fish_prompt` says. The old function is called first, so that it has
+# the exit code of the last command. Whoever wraps `fish_prompt` in turn, as a venv does, keeps a copy of
+# ours, which says nothing of an env that was left, and gives way once it is `fish_prompt` again. Until then
+# the old function stays; also where `fish_prompt` was replaced and not wrapped, since that looks the same.
+LIBRARY = r"""
+function _rocenv_say
+    builtin printf 'rocenv: %s\n' "$argv" >&2
+end
+function _rocenv_save
+    for _rocenv_n in $argv[2..-1]
+        if set -q $_rocenv_n
+            set -l _rocenv_how --universal --
+            if set -qgx $_rocenv_n
+                set _rocenv_how[1] --export
+            else if set -qg $_rocenv_n
+                set _rocenv_how[1] --unexport
+            end
+            if not set -q --unpath $_rocenv_n
+                set _rocenv_how[2] --path
+            else if not set -q --path $_rocenv_n
+                set _rocenv_how[2] --unpath
+            end
+            set -g _ROCENV_OLD_{$_rocenv_n}_$argv[1] $_rocenv_how $$_rocenv_n
+        end
+    end
+end
+function _rocenv_once --argument-names _rocenv_n
+    set -l _rocenv_all $$_rocenv_n
+    set -l _rocenv_rest
+    for _rocenv_entry in $_rocenv_all[2..-1]
+        if test "x$_rocenv_entry" != "x$_rocenv_all[1]"
+            set _rocenv_rest $_rocenv_rest $_rocenv_entry
+        end
+    end
+    set $_rocenv_n $_rocenv_all[1] $_rocenv_rest
+end
+function _rocenv_report
+    set -l _rocenv_replaced
+    set -l _rocenv_acts
+    set -l _rocenv_changed yes
+    for _rocenv_n in $argv[2..-1]
+        set -l _rocenv_key _ROCENV_OLD_{$_rocenv_n}_$argv[1]
+        set -l _rocenv_old $$_rocenv_key
+        if test $_rocenv_n = --
+            set _rocenv_changed no
+        else if test $_rocenv_changed = no
+            if set -qx $_rocenv_n
+                set _rocenv_acts $_rocenv_acts $_rocenv_n
+            end
+        else if test $_rocenv_n != PATH; and set -q _rocenv_old[1]
+            set -l $_rocenv_old[2] _rocenv_was $_rocenv_old[3..-1]
+            if set -qx $_rocenv_n; and not set -qg $_rocenv_n
+                set _rocenv_acts $_rocenv_acts $_rocenv_n
+            else if test -n "$_rocenv_was"; and test "x$_rocenv_was" != "x$$_rocenv_n"
+                if set -q _ROCENV_NEW_{$_rocenv_n}_$argv[1]
+                    set _rocenv_acts $_rocenv_acts $_rocenv_n
+                else
+                    set _rocenv_replaced $_rocenv_replaced $_rocenv_n
+                end
+            end
+        end
+    end
+    if set -q _rocenv_replaced[1]
+        _rocenv_say "set on this machine, replaced until deactivation: $_rocenv_replaced"
+    end
+    if set -q _rocenv_acts[1]
+        _rocenv_say "set on this machine, and acts on this env too: $_rocenv_acts"
+    end
+end
+function _rocenv_restore --argument-names _rocenv_id _rocenv_n _rocenv_state
+    set -l _rocenv_key _ROCENV_OLD_{$_rocenv_n}_$_rocenv_id
+    set -l _rocenv_old $$_rocenv_key
+    set -l _rocenv_now
+    set -el $_rocenv_n
+    if not set -q _rocenv_old[1]
+        set _rocenv_old --universal --
+    end
+    if set -qg $_rocenv_n
+        set _rocenv_now "x$$_rocenv_n"
+    end
+    set -eg $_rocenv_key
+    set -eg _ROCENV_NEW_{$_rocenv_n}_$_rocenv_id
+    set -l $_rocenv_old[2] _rocenv_text $_rocenv_old[3..-1]
+    if test $_rocenv_n = PATH; and set -qg _OLD_VIRTUAL_PATH
+        _rocenv_take_out _OLD_VIRTUAL_PATH --export "$_rocenv_text" $argv[4..-1]
+    end
+    if test "$_rocenv_now" != "$_rocenv_state"
+        if not set -q argv[4]
+            set -g _ROCENV_KEPT $_ROCENV_KEPT $_rocenv_n
+        else if test -n "$_rocenv_now"
+            _rocenv_take_out $_rocenv_n $_rocenv_old[1] "$_rocenv_text" $argv[4..-1]
+        end
+    else if test $_rocenv_old[1] = --universal
+        set -eg $_rocenv_n
+    else
+        set -g $_rocenv_old[1] $_rocenv_old[2] $_rocenv_n $_rocenv_old[3..-1]
+    end
+end
+function _rocenv_take_out --argument-names _rocenv_n _rocenv_how _rocenv_text
+    set -l --path _rocenv_was "$_rocenv_text"
+    set -l --path _rocenv_all "$$_rocenv_n"
+    set -l --path _rocenv_rest
+    for _rocenv_entry in $_rocenv_all
+        if builtin contains -- $_rocenv_entry $_rocenv_was
+            or not builtin contains -- $_rocenv_entry $argv[4..-1]
+            set _rocenv_rest $_rocenv_rest $_rocenv_entry
+        end
+    end
+    if set -q _rocenv_rest[1]; or test $_rocenv_how != --universal
+        set -g --path $_rocenv_n $_rocenv_rest
+    else
+        set -eg $_rocenv_n
+    end
+end
+function _rocenv_mark --argument-names _rocenv_id _rocenv_label
+    set -l _rocenv_own _rocenv_prompt_$_rocenv_id
+    while builtin functions -q $_rocenv_own
+        set _rocenv_own {$_rocenv_own}_
+    end
+    if builtin functions -q fish_prompt
+        set -g _ROCENV_PROMPT_$_rocenv_id $_rocenv_own
+        builtin functions -c fish_prompt $_rocenv_own
+        function fish_prompt -V _rocenv_id -V _rocenv_label -V _rocenv_own
+            set -l _rocenv_shown ($_rocenv_own)
+            set -l _rocenv_now _ROCENV_PROMPT_$_rocenv_id
+            if test "$$_rocenv_now" = $_rocenv_own
+                builtin printf %s $_rocenv_label
+            else if test (status current-function) = fish_prompt
+                builtin functions -e fish_prompt
+                builtin functions -c $_rocenv_own fish_prompt
+                builtin functions -e $_rocenv_own
+            end
+            builtin string join -- \n $_rocenv_shown
+        end
+    end
+end
+function _rocenv_unmark --argument-names _rocenv_own
+    if builtin functions -q fish_prompt
+        and builtin functions fish_prompt | builtin string match -q "* $_rocenv_own*"
+        builtin functions -e fish_prompt
+        builtin functions -c $_rocenv_own fish_prompt
+        builtin functions -e $_rocenv_own
+    end
+end
+function _rocenv_pop
+    set -l _rocenv_id $_ROCENV_STACK[1]
+    set -l _rocenv_off _ROCENV_OFF_$_rocenv_id
+    set -l _rocenv_own _ROCENV_PROMPT_$_rocenv_id
+    set -l _rocenv_foreign _rocenv_foreign_$_rocenv_id
+    set -e _ROCENV_STACK[1]
+    builtin printf %s $$_rocenv_off | builtin source
+    set -eg $_rocenv_off
+    if set -q _ROCENV_KEPT
+        _rocenv_say "changed while the env was active, and left as it is now: $_ROCENV_KEPT"
+        set -eg _ROCENV_KEPT
+    end
+    if set -q $_rocenv_own
+        _rocenv_unmark $$_rocenv_own
+        set -eg $_rocenv_own
+    end
+    if builtin functions -q deactivate
+        and builtin functions deactivate | builtin string match -q '*_rocenv_end*'
+        builtin functions -e deactivate
+        if builtin functions -q $_rocenv_foreign
+            builtin functions -c $_rocenv_foreign deactivate
+        end
+    end
+    builtin functions -e $_rocenv_foreign
+end
+function _rocenv_leave
+    while builtin contains -- $argv[1] $_ROCENV_STACK
+        _rocenv_pop
+    end
+end
+function _rocenv_end
+    _rocenv_pop
+    if not set -q _ROCENV_STACK[1]
+        set -eg _ROCENV_STACK
+        builtin functions -e FUNCTIONS
+    end
+end
+"""

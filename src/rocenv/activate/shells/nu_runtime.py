@@ -1,0 +1,179 @@
+"""The nushell code that `activate.nu` and the hook both carry.
+
+nushell has two things that shape it: it reads the whole of a script before it runs any of it, so nothing can
+be sourced whose path is known only later; and what is defined stays defined. So an env is data, a record that
+is either a literal in `activate.nu` or read from the companion file by the hook, and the code is the same.
+
+What is to be remembered is `$env._ROCENV`, a list with a record for each active env, the newest first. It is
+no string, so no program gets it; it goes with the last env. The command `deactivate` cannot go.
+"""
+
+from __future__ import annotations
+
+# `%` calls a builtin past aliases and commands of its name; 0.112 has brought it.
+# Source: nushell/nushell#17956
+WITHOUT_SIGIL = r"^0\.([0-9]?[0-9]|10[0-9]|11[01])\."
+
+# What comes of it is reckoned as data first (`plan`, name -> value, null = unset), and then carried out once:
+# a command that sets a variable and hides it again uncovers what its caller had.
+# `text` is what a program gets where the value is a list, as `PATH` is and what the user converts.
+RUNTIME = r"""
+def text [value: any] {
+  if ($value | %describe) =~ '^(list|table)' { $value | %str join ':' } else { $"($value)" }
+}
+def entries [value: any] {
+  let joined = text $value
+  if $joined == '' { [] } else { $joined | %split row ':' }
+}
+def same [one: any, other: any] {
+  if $one == null or $other == null { $one == null and $other == null } else { (text $one) == (text $other) }
+}
+def field [record: record, name: string] {
+  if $name in $record { $record | %get $name }
+}
+def now [plan: record, name: string] {
+  if $name in $plan { $plan | %get $name } else { field $env $name }
+}
+def with [record: record, name: string, value: any] {
+  $record | %merge {($name): $value}
+}
+def listed [plan: record, name: string, entries: list] {
+  let is_list = $name == 'PATH' or (now $plan $name | %describe) =~ '^list'
+  if $is_list { with $plan $name $entries } else { with $plan $name ($entries | %str join ':') }
+}
+def active [plan: record] {
+  now $plan _ROCENV | %default []
+}
+def idents [plan: record] {
+  mut found = []
+  for each in (active $plan) { $found = [...$found $each.ident] }
+  $found
+}
+def say [what: string, names: list] {
+  if $names != [] { %print --raw --stderr $"rocenv: ($what): ($names | %str join ' ')" }
+}
+def report [plan: record, new: record] {
+  mut replaced = []
+  mut acting = []
+  for name in $new.changed {
+    let old = field $new.old $name
+    if $name != PATH and (text $old) != '' and not (same $old (now $plan $name)) {
+      if $name in $new.lists { $acting = [...$acting $name] } else { $replaced = [...$replaced $name] }
+    }
+  }
+  for name in $new.watched { if (now $plan $name) != null { $acting = [...$acting $name] } }
+  say 'set on this machine, replaced until deactivation' $replaced
+  say 'set on this machine, and acts on this env too' $acting
+}
+def taken-out [plan: record, from: record, name: string] {
+  let old = field $from.old $name
+  mut rest = []
+  for entry in (entries (now $plan $name)) {
+    if $entry not-in (field $from.lists $name) or $entry in (entries $old) { $rest = [...$rest $entry] }
+  }
+  if $rest == [] and $old == null { with $plan $name null } else { listed $plan $name $rest }
+}
+def left [before: record] {
+  mut plan = $before
+  mut kept = []
+  let last = (active $plan).0
+  for name in $last.changed {
+    let value = now $plan $name
+    if (same $value (field $last.new $name)) {
+      $plan = (with $plan $name (field $last.old $name))
+    } else if $name not-in $last.lists {
+      $kept = [...$kept $name]
+    } else if $value != null {
+      $plan = (taken-out $plan $last $name)
+    }
+  }
+  if $last.prompt != null and (now $plan PROMPT_COMMAND) == $last.prompt.new {
+    $plan = (with $plan PROMPT_COMMAND $last.prompt.old)
+  }
+  say 'changed while the env was active, and left as it is now' $kept
+  let rest = active $plan | %skip 1
+  with $plan _ROCENV (if $rest != [] { $rest })
+}
+def entered [before: record, data: record] {
+  mut plan = $before
+  mut old = {}
+  for name in $data.changed { $old = (with $old $name (now $plan $name)) }
+  for change in $data.changes {
+    let others = entries (now $plan $change.name)
+    if not $change.prepend {
+      $plan = (with $plan $change.name $change.value)
+    } else {
+      mut list = [$change.value]
+      for other in $others { if $other != $change.value { $list = [...$list $other] } }
+      $plan = (listed $plan $change.name $list)
+    }
+  }
+  mut new = {}
+  for name in $data.changed { $new = (with $new $name (now $plan $name)) }
+  let all = {...$data, old: $old, new: $new, prompt: (marked-prompt $plan $data)}
+  if (active $plan) == [] { report $plan $all }
+  if $all.prompt != null { $plan = (with $plan PROMPT_COMMAND $all.prompt.new) }
+  with $plan _ROCENV [$all ...(active $plan)]
+}
+def marked-prompt [plan: record, data: record] {
+  let old = now $plan PROMPT_COMMAND
+  if $old != null and (text $env.ROCENV_DISABLE_PROMPT?) == '' {
+    let new = {||
+      let shown = if ($old | %describe) == closure { %do $old } else { $old }
+      if $data.ident in (idents {}) { $"\(($data.label)) ($shown)" } else { $shown }
+    }
+    {old: $old, new: $new}
+  }
+}
+def entered-anew [before: record, data: record] {
+  if ($data.marker | %path type) != file {
+    let why = $"there is no env at ($data.prefix) any more; `rocenv list` shows those that there are"
+    %error make --unspanned {msg: $"rocenv: ($why)"}
+  }
+  mut plan = $before
+  while $data.ident in (idents $plan) { $plan = (left $plan) }
+  entered $plan $data
+}
+def --env carry-out [plan: record] {
+  for name in ($plan | %columns) {
+    let value = $plan | %get $name
+    if $value != null {
+      %load-env {($name): $value}
+    } else if $name in $env {
+      %hide-env $name
+      # What a script has inherited lies below what it has set; older versions hide only the upper one.
+      if $name in $env { %load-env {($name): null} }
+    }
+  }
+}
+export def --env leave [] {
+  if (active {}) == [] {
+    %print --raw --stderr 'rocenv: no env is active in this shell'
+  } else {
+    carry-out (left {})
+  }
+}
+export def --env enter [data: record] {
+  carry-out (entered-anew {} $data)
+}
+export def --env enter-here [data: record] {
+  if ($"($env.PROCESS_PATH?)" | %path expand) == ($data.script | %path expand) {
+    %print --raw --stderr $"rocenv: this file is to be sourced, not run. Type:  ($data.typed)"
+    %exit 33
+  }
+  enter $data
+}
+"""
+
+
+def modules(code: str) -> str:
+    """Return the code as two modules, `new` with the sigil for builtins and `old` without it."""
+    return "\n".join(
+        f"module {name} {{{text}}}" for name, text in (("new", code), ("old", code.replace("%", "")))
+    )
+
+
+def either(call: str) -> str:
+    """Return the call of a command of the module that this nushell understands."""
+    version = '$"($env.NU_VERSION?)"'
+    return f"use new; use old; if {version} =~ '{WITHOUT_SIGIL}' {{ old {call} }} else {{ new {call} }}"

@@ -1,0 +1,132 @@
+"""What the parameters of the verbs may be, for completion: as click's `shell_complete=` wants it."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+from rocenv.commands.world import World
+from rocenv.system import WINDOWS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import click
+    from click.shell_completion import CompletionItem
+
+_HERE = "windows" if WINDOWS else "linux"
+
+
+def env_names(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Return the names of the complete envs, without reading what they consist of."""
+    envs = World().home.envs
+    try:
+        names = sorted(name for name in os.listdir(envs) if not name.startswith("."))
+    except OSError:
+        return []
+    return [name for name in _starting(names, incomplete) if (envs / name / ".rocenv/record.json").exists()]
+
+
+def targets(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the known targets, with the products that they are."""
+    return _told({name: row.products for name, row in World().matrix.targets.items()}, incomplete)
+
+
+def rocm_versions(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Return the releases that sets are made of."""
+    matrix, platform = World().matrix, _platform(context)
+    found = {row.version for row in matrix.rocm_wheels if platform in ("", *row.platforms)}
+    found.update(row.version for row in matrix.rocm if platform != "windows")
+    found.update(row.version for row in matrix.hip_sdk if platform != "linux")
+    return _newest_first(found, incomplete)
+
+
+def zluda_versions(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Return the builds of ZLUDA."""
+    return _newest_first({row.version for row in World().matrix.zluda}, incomplete)
+
+
+def torch_versions(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Return the releases of torch that go with some set."""
+    matrix, platform = World().matrix, _platform(context)
+    found = {row.version for row in matrix.torch if platform in ("", "linux" if row.rocm else "windows")}
+    for row in matrix.rocm_wheels:
+        found.update(row.torch if platform in ("", *row.platforms) else ())
+    return _newest_first(found, incomplete)
+
+
+def pythons(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Return the Pythons that wheels of torch are made for."""
+    matrix, platform = World().matrix, _platform(context)
+    found = {each for row in matrix.rocm_wheels if platform in ("", *row.platforms) for each in row.python}
+    for row in matrix.torch:
+        found.update(row.python if platform in ("", "linux" if row.rocm else "windows") else ())
+    return _newest_first(found, incomplete)
+
+
+def channels(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the channels of sets, with their titles."""
+    from rocenv.resolve.windows import channel_of
+
+    matrix, platform = World().matrix, _platform(context)
+    found = {row.channel: "" for row in matrix.rocm_wheels if platform in ("", *row.platforms)}
+    found |= {channel_of(row): "" for row in matrix.hip_sdk if platform != "linux"}
+    if platform != "windows":
+        found |= {row.name: row.title for row in matrix.channels.values()}
+    return _told(found, incomplete)
+
+
+def apps(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the apps that `launch` knows, with their titles."""
+    return _told({row.key: row.title for row in World().matrix.launcher}, incomplete)
+
+
+def shells(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Return the shells that can activate envs of this machine."""
+    from rocenv.activate.shells import SHELLS
+
+    return _starting((name for name, shell in SHELLS.items() if _HERE in shell.platforms), incomplete)
+
+
+def things(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Return what `explain` can be asked for: the words that stand alone, and products once one is begun."""
+    from rocenv.explain import KINDS
+
+    if context.params.get("thing"):
+        return []
+    matrix = World().matrix
+    kinds = [kind for name, kind in KINDS.items() if incomplete or name != "product"]
+    return _starting((name for kind in kinds for name in kind.names(matrix)), incomplete)
+
+
+def setting_keys(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Return the keys of settings: those there can be, and the mirrors that there are."""
+    from rocenv.commands.resolve import DEFAULTS
+
+    keys = [f"defaults.{name}" for name in DEFAULTS]
+    keys += ["mirrors", *(f"mirrors.{prefix}" for prefix, _ in World().config.mirrors)]
+    return _starting(keys, incomplete)
+
+
+def _platform(context: click.Context) -> str:
+    """Return the platform that is asked for, else this machine's; "" where rows of both are shown."""
+    asked = context.params.get("platform") or ""
+    return str(asked) if asked or context.info_name == "matrix" else _HERE
+
+
+def _starting(names: Iterable[str], incomplete: str) -> list[str]:
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def _newest_first(versions: Iterable[str], incomplete: str) -> list[str]:
+    def numbers(version: str) -> list[int]:
+        return [int(number) for number in re.findall("[0-9]+", version)]
+
+    return _starting(sorted(versions, key=numbers, reverse=True), incomplete)
+
+
+def _told(helps: dict[str, str], incomplete: str) -> list[CompletionItem]:
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(name, help=text) for name, text in helps.items() if name.startswith(incomplete)]

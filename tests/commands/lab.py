@@ -1,0 +1,81 @@
+"""A home with envs that are nothing but complete, and the real program."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+PROGRAM = Path(sys.executable).with_name("rocenv")
+
+
+@dataclass
+class Lab:
+    """One user's home of rocenv's and what is in their environment."""
+
+    root: Path
+    environ: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.environ = {
+            "HOME": str(self.root / "user"),
+            "LC_ALL": "C.UTF-8",
+            "PATH": f"{PROGRAM.parent}:/usr/bin:/bin",
+            "ROCENV_HOME": str(self.home),
+        }
+
+    @property
+    def home(self) -> Path:
+        return self.root / "home"
+
+    @property
+    def config(self) -> Path:
+        return self.home / "config.toml"
+
+    def env(self, name: str) -> Path:
+        prefix = self.home / "envs" / name
+        (prefix / ".rocenv").mkdir(parents=True)
+        (prefix / ".rocenv" / "record.json").touch()
+        return prefix
+
+    def run(
+        self, *argv: str | bytes, cwd: Path | bytes | None = None, before: Sequence[str] = (), **environ: str
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Run `rocenv ARGV...`; keyword arguments are added to its environment."""
+        return subprocess.run(
+            [*before, str(PROGRAM), *argv],
+            env={**self.environ, **environ},
+            cwd=cwd or self.root,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=60,
+            check=False,
+        )
+
+    def modules(self, *argv: str) -> set[str]:
+        """Return the modules that a command has imported by its end."""
+        code = (
+            "import sys\nfrom rocenv.cli import main\n"
+            "try: main(sys.argv[1:])\nexcept SystemExit: pass\n"
+            "print('MODULES', *sys.modules)"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", code, *argv],
+            env=self.environ,
+            capture_output=True,
+            check=True,
+            timeout=60,
+            text=True,
+        )
+        return set(done.stdout.rpartition("MODULES ")[2].split())
+
+
+def words(output: bytes) -> str:
+    """Return what was printed, as text."""
+    return os.fsdecode(output)

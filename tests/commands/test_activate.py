@@ -1,0 +1,240 @@
+"""`rocenv activate` and `deactivate` where no function of the shell took them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shlex
+import shutil
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rocenv.activate.hooks import START_UPS
+from rocenv.activate.shells import SHELLS
+from rocenv.commands.activate import _say_what_to_type
+from rocenv.commands.calling_shell import _ALSO, calling_shell, hook_advice
+from rocenv.errors import PrefixError
+from rocenv.install.prefix import Prefix
+from rocenv.system.parent import parent_name
+from tests.commands.lab import PROGRAM
+from tests.shells.driver import program
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.commands.lab import Lab
+    from tests.mini import Mini
+
+# Those that take `-c` and a command in this form. The program is not the last command, or it would take the
+# place of the shell.
+CALLERS = {
+    "bash": "bash",
+    "dash": "dash",
+    "sh": "sh",
+    "zsh": "zsh",
+    "fish": "fish",
+    "ksh": "ksh",
+    "tcsh": "tcsh",
+}
+
+
+def from_shell(mini: Mini, name: str, *argv: str) -> subprocess.CompletedProcess[str]:
+    """Run the program as the child of a shell, on this machine."""
+    environ = {key: value for key, value in mini.env.items() if key != "ROCENV_SYSROOT"}
+    code = f"{shlex.join([str(PROGRAM), *argv])}; echo"
+    return subprocess.run(
+        [program(CALLERS[name]), "-c", code],
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+class TestActivate:
+    @pytest.mark.parametrize("name", CALLERS)
+    def test_it_says_what_to_type_in_the_shell_that_called(self, mini: Mini, name: str) -> None:
+        if name not in SHELLS:
+            pytest.skip(f"no script for {name}")
+        mini.create("my env")
+        done = from_shell(mini, name, "activate", "my env")
+        script = mini.prefix("my env") / SHELLS[name].file_name
+        assert done.stdout.splitlines()[0] == SHELLS[name].source(str(script))
+        assert "type this instead" in done.stderr
+        assert START_UPS[name].line in done.stderr and START_UPS[name].file in done.stderr
+
+    @pytest.mark.parametrize("name", [name for name in SHELLS if "linux" in SHELLS[name].platforms])
+    def test_create_ends_with_the_same(self, mini: Mini, name: str) -> None:
+        code = f"mkdir proc/$$; echo {name} >proc/$$/comm; {PROGRAM} create demo --rocm 5.7 --no-verify; echo"
+        done = subprocess.run(
+            ["sh", "-c", code], env=mini.env, cwd=mini.sysroot, capture_output=True, text=True, timeout=60
+        )
+        script = mini.prefix("demo") / SHELLS[name].file_name
+        assert f"activate with:  {SHELLS[name].source(str(script))}\n" in done.stderr
+
+    def test_a_script_that_an_older_rocenv_did_not_write(self, mini: Mini) -> None:
+        mini.create()
+        script = mini.prefix("demo") / "activate"
+        content = script.read_bytes()
+        script.unlink()
+        done = mini.run("activate", "demo")
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "has no script for sh" in done.stderr and "hint: rocenv repair demo" in done.stderr
+        assert mini.run("repair", "demo").returncode == 0
+        assert script.read_bytes() == content
+        assert mini.run("activate", "demo").returncode == 1
+
+    def test_repair_writes_scripts_that_the_record_does_not_know(self, mini: Mini) -> None:
+        mini.create()
+        prefix = mini.prefix("demo")
+        names = {shell.file_name for shell in SHELLS.values() if "linux" in shell.platforms}
+        before = {name: (prefix / name).read_bytes() for name in names}
+        # As an env is that was made when there was nothing but `activate`.
+        (listed,) = prefix.glob(".rocenv/files-*.json")
+        files = json.loads(listed.read_text())
+        old = json.dumps({path: files[path] for path in files.keys() - names | {"activate"}}, indent=0)
+        digest = hashlib.sha256(old.encode()).hexdigest()
+        listed.unlink()
+        listed.with_name(f"files-{digest[:16]}.json").write_text(old)
+        record = prefix / ".rocenv" / "record.json"
+        record.write_text(json.dumps(json.loads(record.read_text()) | {"files_sha256": digest}))
+        for name in names - {"activate"}:
+            (prefix / name).unlink()
+        done = mini.run("repair", "demo")
+        assert (done.returncode, done.stdout) == (0, ""), done.stderr
+        assert {name: (prefix / name).read_bytes() for name in names} == before
+        assert mini.run("verify", "demo", "--upto", "files").returncode == 0
+
+    @pytest.mark.parametrize("shell", [name for name in SHELLS if "linux" in SHELLS[name].platforms])
+    def test_the_script_that_is_printed_is_the_file_byte_for_byte(self, mini: Mini, shell: str) -> None:
+        home = mini.root / "h\u00e9 \udcff'$x"
+        mini.env["ROCENV_HOME"] = str(home)
+        mini.create("d\u00e9mo")
+        done = subprocess.run(
+            mini.command("activate", "d\u00e9mo", "--shell", shell),
+            env=mini.env,
+            capture_output=True,
+            check=True,
+            timeout=60,
+        )
+        assert done.stderr == b""
+        assert done.stdout == (home / "envs" / "d\u00e9mo" / SHELLS[shell].file_name).read_bytes()
+
+    def test_an_env_of_windows(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        prefix = Prefix(tmp_path / "s d")
+        prefix.path.mkdir()
+        for shell in ("cmd", "powershell"):
+            with pytest.raises(PrefixError, match=f"no script for {shell}") as caught:
+                _say_what_to_type(prefix, "windows")
+            assert caught.value.hints == ("rocenv repair 's d'",)
+            (prefix.path / SHELLS[shell].file_name).touch()
+        _say_what_to_type(prefix, "windows")
+        said = capsys.readouterr()
+        assert said.out.splitlines() == [
+            SHELLS[shell].source(str(prefix.path / SHELLS[shell].file_name))
+            for shell in ("cmd", "powershell")
+        ]
+        assert "in cmd:" in said.err and "in PowerShell:" in said.err
+
+    def test_a_shell_of_another_system(self, mini: Mini) -> None:
+        mini.create()
+        done = mini.run("activate", "demo", "--shell", "cmd")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "is for linux, whose shells are bash, " in done.stderr
+
+
+class TestCallingShell:
+    @pytest.mark.parametrize(
+        ("called", "shell"),
+        [
+            ("bash\n", "bash"),
+            ("-bash\n", "bash"),
+            ("zsh\n", "zsh"),
+            ("ksh93\n", "ksh"),
+            ("mksh\n", "ksh"),
+            ("cmd\n", "sh"),
+            ("python3\n", "sh"),
+            ("tmux: server\n", "sh"),
+            ("\n", "sh"),
+            ("$(x)\n", "sh"),
+            ("\udcff\n", "sh"),
+            (None, "sh"),
+        ],
+    )
+    def test_by_the_name_of_the_process_above(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, called: str | None, shell: str
+    ) -> None:
+        monkeypatch.setenv("ROCENV_SYSROOT", str(tmp_path))
+        file = tmp_path / "proc" / str(os.getppid()) / "comm"
+        file.parent.mkdir(parents=True)
+        if called is not None:
+            file.write_bytes(os.fsencode(called))
+        assert calling_shell("linux") == shell
+        assert calling_shell("windows") == "cmd"
+        if called in ("bash\n", None):
+            assert ("put this line into ~/.bashrc:  " in hook_advice("activate x")) == (shell == "bash")
+
+    def test_here(self) -> None:
+        assert parent_name()
+        assert "\n" not in parent_name()
+
+    def test_other_names_lead_to_shells_that_there_are(self) -> None:
+        assert set(_ALSO.values()) <= SHELLS.keys()
+        assert not _ALSO.keys() & SHELLS.keys()
+
+
+def said(lab: Lab, environ: dict[str, str] | None = None) -> tuple[int, str]:
+    done = subprocess.run(
+        [PROGRAM, "deactivate"],
+        env={**lab.environ, **(environ or {})},
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.stdout == b""
+    return done.returncode, done.stderr.decode()
+
+
+class TestDeactivate:
+    def test_where_nothing_is_active(self, lab: Lab) -> None:
+        lab.env("demo")
+        assert said(lab) == (0, "no env is active in this shell\n")
+        envs = lab.home / "envs"
+        for path in ("", ":", f"{envs}:/usr/bin", f"{envs}2/demo/bin", f"/x{envs}/demo/bin", f"{envs}/"):
+            environ = {"PATH": path, "HIP_PATH": "", "ROCM_PATH": "/opt/rocm"}
+            assert said(lab, environ) == (0, "no env is active in this shell\n"), path
+
+    @pytest.mark.parametrize("name", ["demo", "my env", "漢字", "it's"])
+    @pytest.mark.parametrize("variable", ["PATH", "VIRTUAL_ENV", "ROCM_PATH", "HIP_PATH"])
+    def test_what_was_inherited(self, lab: Lab, variable: str, name: str) -> None:
+        prefix = lab.env(name)
+        value = f"/usr/bin:{prefix}/bin:/bin" if variable == "PATH" else f"{prefix}//venv/"
+        status, text = said(lab, {variable: value})
+        assert status == 1
+        assert f"`{name}`" in text and "`deactivate`" in text
+        assert "inherited" in text and "`exit`" in text
+        assert "rocenv hook" in text
+
+    def test_the_newest_is_named(self, lab: Lab) -> None:
+        first, second = lab.env("first"), lab.env("second")
+        path = f"{second}/bin:{first}/bin:/usr/bin"
+        assert "env `second`" in said(lab, {"PATH": path, "ROCM_PATH": f"{first}/rocm"})[1]
+
+    def test_a_removed_env_and_one_behind_a_link(self, lab: Lab) -> None:
+        prefix = lab.env("demo")
+        real = lab.root / "real"
+        lab.home.rename(real)
+        lab.home.symlink_to(real)
+        assert said(lab, {"PATH": f"{prefix}/bin"})[0] == 1
+        assert said(lab, {"PATH": f"{real}/envs/demo/bin"})[0] == 1
+        shutil.rmtree(real / "envs")
+        assert "env `demo`" in said(lab, {"PATH": f"{prefix}/bin"})[1]
+
+    def test_what_is_no_name_does_not_reach_the_terminal(self, lab: Lab) -> None:
+        status, text = said(lab, {"PATH": f"{lab.home}/envs/\x1b[31mx\udcff/bin"})
+        assert status == 1
+        assert "\x1b" not in text and "env `?[31mx?`" in text

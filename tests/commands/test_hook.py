@@ -1,0 +1,126 @@
+"""`rocenv hook` prints the hook, with the program and the folder of envs in it, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import platformdirs
+import pytest
+
+from rocenv.activate.hooks import HOOKS, START_UPS, Place
+from rocenv.home import Home
+from tests.commands.lab import PROGRAM
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.commands.lab import Lab
+
+
+def hook_of(shell: str, program: str | Path, envs: str | Path) -> bytes:
+    return os.fsencode(HOOKS[shell](Place(program=str(program), envs=str(envs))))
+
+
+@pytest.mark.parametrize("shell", HOOKS)
+def test_each_shell_gets_its_own(lab: Lab, shell: str) -> None:
+    done = lab.run("hook", shell)
+    usual = lab.root / "user" / ".local/share/rocenv/envs"
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout == hook_of(shell, PROGRAM, usual), "ROCENV_HOME may be another one when it is used"
+    assert not lab.home.exists() and not usual.exists()
+
+
+@pytest.mark.parametrize("argv", [(), ("frob",), ("bash", "zsh"), ("",)])
+def test_wrong_usage_names_the_shells(lab: Lab, argv: tuple[str, ...]) -> None:
+    done = lab.run("hook", *argv)
+    assert (done.returncode, done.stdout) == (2, b"")
+    if len(argv) < 2:
+        assert all(shell in done.stderr.decode() for shell in HOOKS)
+
+
+def test_the_help_has_the_line_of_each_shell(lab: Lab) -> None:
+    assert START_UPS.keys() <= HOOKS.keys()
+    text = lab.run("hook", "--help", COLUMNS="40").stdout.decode()
+    for start_up in START_UPS.values():
+        assert start_up.line in text and start_up.file in text
+
+
+class TestProgram:
+    def test_a_link_is_not_followed(self, lab: Lab) -> None:
+        link = lab.root / "b in" / "rocenv"
+        link.parent.mkdir()
+        link.symlink_to(PROGRAM)
+        by_path = {**lab.environ, "PATH": f"{link.parent}:/usr/bin:/bin"}
+        for argv, cwd in ((["rocenv"], "/"), (["./rocenv"], str(link.parent)), ([str(link)], "/")):
+            done = subprocess.run(
+                [*argv, "hook", "bash"], env=by_path, cwd=cwd, capture_output=True, check=True, timeout=60
+            )
+            assert done.stdout == hook_of("bash", link, lab.root / "user/.local/share/rocenv/envs"), argv
+
+    @pytest.mark.parametrize("found", [True, False])
+    def test_started_as_a_module_it_is_the_one_in_path(self, lab: Lab, found: bool) -> None:
+        done = subprocess.run(
+            [sys.executable, "-m", "rocenv", "hook", "bash"],
+            env={**lab.environ, "PATH": lab.environ["PATH"] if found else "/usr/bin:/bin"},
+            capture_output=True,
+            check=True,
+            timeout=60,
+        )
+        expected = PROGRAM if found else shutil.which("rocenv", path="/usr/bin:/bin") or "rocenv"
+        assert done.stdout == hook_of("bash", expected, lab.root / "user/.local/share/rocenv/envs")
+
+
+class TestFolderOfEnvs:
+    @pytest.mark.parametrize(
+        "environ",
+        [
+            {},
+            {"XDG_DATA_HOME": ""},
+            {"XDG_DATA_HOME": "/a b/it's"},
+            {"XDG_DATA_HOME": "/a/../b/", "XDG_CONFIG_HOME": "//c"},
+            {"XDG_DATA_HOME": "relative", "XDG_CONFIG_HOME": "~/x"},
+            {"XDG_DATA_HOME": " ", "XDG_CONFIG_HOME": " /x"},
+            {"HOME": "/"},
+            {"HOME": "/home/\udcff"},
+            {"HOME": ""},
+            {"HOME": "relative", "XDG_DATA_HOME": "/x"},
+            {"HOME": "-", "XDG_CONFIG_HOME": "/x"},
+        ],
+    )
+    def test_it_is_where_platformdirs_says(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environ: dict[str, str]
+    ) -> None:
+        """Which is not asked in most cases, because importing it takes long."""
+        for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "ROCENV_HOME"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("HOME", str(tmp_path))
+        for name, value in environ.items():
+            monkeypatch.setenv(name, value)
+        data = platformdirs.user_data_path("rocenv", appauthor=False)
+        assert Home.usual() == Home.default() == Home(data)
+        settings = platformdirs.user_config_path("rocenv", appauthor=False)
+        assert Home.usual().config_file == settings / "config.toml"
+
+    def test_bytes_that_are_no_text_go_through(self, lab: Lab) -> None:
+        done = lab.run("hook", "bash", XDG_DATA_HOME="/x\udcff\udc80")
+        assert b"/x\xff\x80/rocenv/envs" in done.stdout
+
+
+def test_a_shell_that_starts_waits_for_no_module_that_is_not_needed(lab: Lab) -> None:
+    imported = lab.modules("hook", "bash")
+    needless = {
+        "platformdirs",
+        "tomlkit",
+        "tomllib",
+        "requests",
+        "rich",
+        "subprocess",
+        "shutil",
+        "rocenv.model",
+    }
+    assert "rocenv.activate.hooks" in imported
+    assert not imported & (needless - {"shutil"})

@@ -1,0 +1,56 @@
+"""Which lines of the checklist a test proves, in which shell."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.shells.driver import Work
+from tests.shells.drivers import DRIVERS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+EVERY_SHELL = "every shell"  # what a test that needs no shell stands for
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test of the checklist in each shell."""
+    if "work" in metafunc.fixturenames:
+        metafunc.parametrize("work", list(DRIVERS), indirect=True)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what a line of the checklist cannot mean in a shell; the shell's driver says why."""
+    kept: list[pytest.Item] = []
+    left_out: list[pytest.Item] = []
+    for item in items:
+        shell = shell_of(item)
+        apart = DRIVERS[shell].not_applicable if shell in DRIVERS else {}
+        lines = lines_of(item)
+        (left_out if lines and all(n in apart for n in lines) else kept).append(item)
+    items[:] = kept
+    config.hook.pytest_deselected(items=left_out)
+
+
+@pytest.fixture
+def work(request: pytest.FixtureRequest, tmp_path: Path) -> Work:
+    """A folder in which the shell of this test runs."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    return Work(DRIVERS[request.param], folder)
+
+
+def lines_of(item: pytest.Item) -> tuple[int, ...]:
+    """Return the lines of the checklist that a test proves."""
+    return tuple(sorted({n for marker in item.iter_markers("checklist") for n in marker.args}))
+
+
+def shell_of(item: pytest.Item) -> str:
+    """Return the shell that a test of the checklist runs in."""
+    callspec = getattr(item, "callspec", None)
+    if callspec and "work" in callspec.params:
+        return str(callspec.params["work"])
+    return str(getattr(getattr(item, "module", None), "SHELL", EVERY_SHELL))

@@ -1,0 +1,128 @@
+"""elvish."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, ClassVar
+
+from tests.shells.driver import Driver, Work, program
+from tests.shells.terminal import PROMPT, Terminal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+# A script is compiled before it runs, so it has to declare what the code that it evaluates is to define.
+_DECLARED = "fn {} {{|@_| }}; "
+# All that it knows but for what the tests type themselves.
+_BUILTINS = re.findall(
+    r"\S+",
+    "all cd conj e each echo eq exit external fail get-env has-env has-key has-value keys kind-of nop not "
+    "not-eq ns print put resolve rocenv src unset-env use-mod",
+)
+
+
+class Elvish(Driver):
+    name = "elvish"
+    program = "elvish"
+    suffix = ".elv"
+    not_applicable: ClassVar[dict[int, str]] = {
+        33: "elvish has no exit code of the last command: a command that fails throws an exception",
+    }
+    modes: ClassVar[dict[str, str]] = {"plain": "", "pragma": "pragma unknown-command = disallow"}
+    oddities: ClassVar[dict[str, str]] = {
+        "functions": "\n".join(
+            f"fn {name} {{|@_ &on-end=$nil &ns=$nil| /usr/bin/touch canary }}" for name in _BUILTINS
+        ),
+        "variables": "var own caller after-chdir paths pwd ok = 1 2 [] [] / no",
+        "namespaces": "var builtin: path: str: edit: = (ns [&]) (ns [&]) (ns [&]) (ns [&])",
+        "constants": "var true false nil _ = 0 1 2 3",
+    }
+
+    def argv(self, script: Path) -> list[str]:
+        return [program("elvish"), "-norc", str(script)]
+
+    def quote(self, text: str) -> str:
+        return "'" + text.replace("'", "''") + "'"
+
+    def put(self, name: str, value: str) -> str:
+        return f"set-env {name} {self.quote(value)}"
+
+    def erase(self, name: str) -> str:
+        return f"unset-env {name}"
+
+    def put_own(self, name: str, value: str) -> str:
+        return f"var {name} = {self.quote(value)}"
+
+    def surround(self, name: str, front: str, back: str) -> str:
+        return f"set-env {name} {self.quote(front + ':')}$E:{name}{self.quote(':' + back)}"
+
+    def source(self, script: Path) -> str:
+        return f"{_DECLARED.format('deactivate')}eval (slurp < {self.quote(str(script))})"
+
+    def load_hook(self, file: Path) -> str:
+        return f"{_DECLARED.format('rocenv')}eval (slurp < {self.quote(str(file))})"
+
+    def call(self, *words: str) -> str:
+        return self.attempt(super().call(*words))
+
+    def attempt(self, code: str) -> str:
+        if code.startswith("var status"):
+            return code
+        status = "try { set status = $e[reason][exit-status] } catch _ { set status = 1 }"
+        return f"var status = 0; try {{ {code} }} catch e {{ {status}; show $e >&2 }}"
+
+    def say_status(self) -> str:
+        return "echo status $status"
+
+    def list_names(self) -> str:
+        """Print the names, and what is in the lists of functions to call.
+
+        `deactivate` is declared by this driver itself, and must have nothing of ours in it any more.
+        """
+        return (
+            "eval &on-end={|ns| keys $ns | each {|n| if (not-eq $n deactivate~) { echo $n } } } ''\n"
+            "try { echo $deactivate~[body] } catch e { echo a builtin }\n"
+            "echo $before-chdir $after-chdir (count $after-chdir) $paths\n"
+            "/usr/bin/env"
+        )
+
+    def interactive(self, work: Work) -> list[str]:
+        rc = work.folder / "rc.elv"
+        rc.write_text("set edit:prompt = { put (print '#')'> ' }; set edit:rprompt = { }\n")
+        # No daemon for the history: it would outlive the test, and serve others.
+        return [program("elvish"), "-rc", str(rc), "-db", "/dev/null/none", "-sock", "/dev/null/none"]
+
+    def start_up(self, code: str) -> list[str]:
+        return code.splitlines()
+
+    def talk(
+        self,
+        work: Work,
+        lines: Sequence[str],
+        *,
+        first: str = "",
+        prefix: Sequence[str] = (),
+        **environ: str,
+    ) -> list[str]:
+        argv = [*prefix, *self.interactive(work)]
+        with _LineEditor(argv, work.folder, {**work.environ, "TERM": "dumb", **environ}) as terminal:
+            terminal.settle(PROMPT)
+            shown = [terminal.type(_undeclared(line)) for line in [*self.start_up(first), *lines]]
+        return shown[-len(lines) :]
+
+
+class _LineEditor(Terminal):
+    """A line is drawn anew with each letter, and the prompt behind a place-holder, `???>`."""
+
+    def settle(self, marker: str = "") -> str:
+        shown = more = super().settle()
+        while more and marker and not re.search(re.escape(marker.rstrip()) + r"[\s?>]*$", shown):
+            more = super().settle()
+            shown += more
+        return shown
+
+
+def _undeclared(code: str) -> str:
+    """Return what is typed at a prompt, where each line is compiled when its turn comes."""
+    return re.sub(r"fn \w+ \{\|@_\| \}; ", "", code)

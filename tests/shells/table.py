@@ -1,0 +1,166 @@
+"""A pytest plugin: the checklist for activation as a table, line by shell. For `scripts/test-shells`.
+
+A cell is `ok` or `FAIL` if tests of that line ran in that shell, `-` where the line means nothing in it (the
+reasons are printed below), `read` where code was only reviewed by hand, since no such shell can be had, and
+`?` where a test is missing or did not run, which is a failure too.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from tests.shells import test_powershell
+from tests.shells.conftest import EVERY_SHELL, lines_of, shell_of
+from tests.shells.drivers import DRIVERS
+from tests.windows import test_cmd
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pytest
+
+LINES: Mapping[int, str] = {
+    1: "strict shells: exit code 0, nothing said",
+    2: "the same on the way out, and with nothing active",
+    3: "path with a space",
+    4: "path with '",
+    5: 'path with "',
+    6: "path with $VAR",
+    7: "path with a backtick",
+    8: "path with $(cmd), also when the prompt is drawn",
+    9: "path with ;&|<>",
+    10: "path with *?[]",
+    11: "path with a backslash",
+    12: "path with !",
+    13: "path with %",
+    14: "path with CJK, also under LANG=C",
+    15: "path with a leading - or ~",
+    16: "separator or control character: refused at create",
+    17: "cmd: no wrong .bat is ever written",
+    18: "values arrive byte for byte",
+    19: "place holders in a path stay",
+    20: "a name is inert in the prompt",
+    21: "first in PATH, and once",
+    22: "activating twice",
+    23: "unset stays unset",
+    24: "empty stays empty",
+    25: "the old value comes back",
+    26: "also where it equals ours",
+    27: "edits of lists survive",
+    28: "empty or unset lists: no empty entry",
+    29: "a changed variable is kept and named",
+    30: "A, then B, back to A",
+    31: "inside and around conda, venv, mise, direnv",
+    32: "nothing of ours stays",
+    33: "the last exit code is kept",
+    34: "the prompt is neither lost nor exported",
+    35: "the marker can be switched off",
+    36: "aliases, functions, options of the user",
+    37: "executed instead of sourced",
+    38: "a child shell",
+    39: "env moved or deleted",
+    40: "reordered PATH is repaired",
+    41: "two terminals",
+    42: "PowerShell: strict mode, quotes, policy",
+    43: "cmd: (x86), code page, PROMPT",
+    44: "Git-Bash, MSYS, Cygwin",
+    45: "no process",
+    46: "the hook prints nothing",
+    47: "what the machine had is reported",
+    48: "a .rocenv has to be trusted",
+}
+# Lines that name the one shell they are about.
+ONLY = {17: "cmd", 42: "powershell", 43: "cmd", 44: "bash"}
+SHELLS = (*DRIVERS, "cmd", "powershell")
+
+
+def reasons() -> dict[str, Mapping[int, str]]:
+    """Return for each shell the lines that mean nothing in it, with the reason."""
+    return {
+        **{name: driver.not_applicable for name, driver in DRIVERS.items()},
+        "cmd": test_cmd.NOT_APPLICABLE,
+        "powershell": test_powershell.NOT_APPLICABLE,
+    }
+
+
+class Table:
+    """What became of each line in each shell."""
+
+    def __init__(self) -> None:
+        self.seen: dict[tuple[int, str], bool] = {}
+
+    def add(self, lines: tuple[int, ...], shell: str, *, passed: bool) -> None:
+        """Count one test; a line is only as good as the worst of its tests."""
+        for line in lines:
+            for name in SHELLS if shell == EVERY_SHELL else (shell,):
+                self.seen[line, name] = self.seen.get((line, name), True) and passed
+
+    def cell(self, line: int, shell: str) -> str:
+        """Return what stands in a cell."""
+        if ONLY.get(line, shell) != shell:
+            return ""
+        if (line, shell) in self.seen:
+            return "ok" if self.seen[line, shell] else "FAIL"
+        if line in reasons()[shell]:
+            return "-"
+        return "read" if shell == "powershell" and line in test_powershell.REVIEWED else "?"
+
+    def bad(self) -> list[tuple[int, str]]:
+        """Return the cells that failed or were not tested."""
+        return [
+            (line, shell) for line in LINES for shell in SHELLS if self.cell(line, shell) in ("FAIL", "?")
+        ]
+
+    def text(self) -> str:
+        """Return the table, and the reasons of what is left out."""
+        width = max(map(len, LINES.values()))
+        rows = [f"{'':{width + 3}} " + " ".join(f"{shell[:6]:>6}" for shell in SHELLS)]
+        for line, about in LINES.items():
+            cells = " ".join(f"{self.cell(line, shell):>6}" for shell in SHELLS)
+            rows.append(f"{line:2} {about:{width}} {cells}".rstrip())
+        rows.append("")
+        for shell, apart in reasons().items():
+            for line, reason in sorted(apart.items()):
+                if ONLY.get(line, shell) == shell:
+                    rows.append(f"{shell}, line {line}: {reason}")
+        rows.append("powershell: reviewed by hand and parsed, not run: there is none to be had for the tests")
+        return "\n".join(rows)
+
+
+class _Plugin:
+    def __init__(self) -> None:
+        self.table = Table()
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """With --collect-only: every test that is there counts as passed, so that a missing one shows."""
+        if session.config.option.collectonly:
+            for item in session.items:
+                self.table.add(lines_of(item), shell_of(item), passed=True)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        for name, value in report.user_properties:
+            if name == "checklist" and (report.when == "call" or not report.passed):
+                lines, shell = json.loads(str(value))
+                self.table.add(tuple(lines), shell, passed=report.passed)
+
+    def pytest_terminal_summary(self, terminalreporter: object) -> None:
+        write = terminalreporter.write_line  # type: ignore[attr-defined]
+        write("")
+        for row in self.table.text().splitlines():
+            write(row)
+
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        if not hasattr(session.config, "workerinput") and not exitstatus and self.table.bad():
+            session.exitstatus = 1
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Count what runs."""
+    config.pluginmanager.register(_Plugin(), "checklist-table")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Let the report of a test say what it proves, also where another process runs it."""
+    if lines := lines_of(item):
+        item.user_properties.append(("checklist", json.dumps([lines, shell_of(item)])))

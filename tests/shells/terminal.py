@@ -1,0 +1,81 @@
+"""A person at a terminal: a pseudo-terminal on which lines are typed and what is shown is read."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import termios
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+PROMPT = "#> "  # every prompt ends so
+_QUIET_S = 0.25  # longer than any shell takes between two pieces of one prompt
+_LIMIT_S = 20.0
+_ESCAPES = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[PX^_][^\x1b]*\x1b\\|\x1b[ -/]*[0-~]"
+)
+# What line editors ask a terminal, and what one says: where the cursor is, what it is.
+_QUESTIONS = ((b"\x1b[6n", b"\x1b[1;1R"), (b"\x1b[c", b"\x1b[?62;c"), (b"\x1b[0c", b"\x1b[?62;c"))
+
+
+class Terminal:
+    """A shell on a terminal of 200 columns, ended with the block."""
+
+    def __init__(self, argv: Sequence[str], folder: Path, environ: Mapping[str, str]) -> None:
+        self._pid, self._fd = pty.fork()
+        if self._pid == 0:
+            os.chdir(folder)
+            os.execve(argv[0], list(argv), dict(environ))
+        fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 200, 0, 0))
+
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._fd)
+        until = time.monotonic() + 5
+        while os.waitpid(self._pid, os.WNOHANG)[0] == 0:
+            if time.monotonic() > until:
+                os.kill(self._pid, signal.SIGKILL)
+                os.waitpid(self._pid, 0)
+                return
+            time.sleep(0.01)
+
+    def type(self, line: str) -> str:
+        """Type a line; return what is shown until a prompt stands there, without escape sequences."""
+        os.write(self._fd, os.fsencode(line) + b"\r")
+        return self.settle(marker=PROMPT)
+
+    def settle(self, marker: str = "") -> str:
+        """Return what is shown until it ends in `marker` (if any) and nothing more comes for a while."""
+        shown, until = b"", time.monotonic() + _LIMIT_S
+        while time.monotonic() < until:
+            if not select.select([self._fd], [], [], _QUIET_S)[0]:
+                if shown and plain(shown).rstrip(" ").endswith(marker.rstrip(" ")):
+                    return plain(shown)
+                continue
+            try:
+                piece = os.read(self._fd, 65536)
+            except OSError:  # the other side is closed
+                piece = b""
+            if not piece:
+                return plain(shown)
+            for question, answer in _QUESTIONS:
+                for _ in range(piece.count(question)):
+                    os.write(self._fd, answer)
+            shown += piece
+        raise AssertionError(f"the shell went quiet after {plain(shown)!r}")
+
+
+def plain(shown: bytes) -> str:
+    """Return what was shown without escape sequences."""
+    return _ESCAPES.sub("", os.fsdecode(shown))

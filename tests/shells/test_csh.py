@@ -1,0 +1,165 @@
+"""What only tcsh has: shell variables that hide the environment's, its own names, its loops, its hook."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rocenv.activate.changes import apply, expand
+from rocenv.activate.hooks import HOOKS, Place
+from rocenv.activate.scripts import activation_script
+from rocenv.errors import DataError
+from rocenv.model import EnvChange
+from tests.shells.driver import CHANGES, Work
+from tests.shells.drivers import DRIVERS
+from tests.shells.terminal import Terminal
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+OWN = ("set LD_LIBRARY_PATH=(a 'b c') HIP_PATH=1 EMPTY=() ROCM_PATH HIP_PATH_57='x y'", "set HIP_PATH=''")
+
+
+@pytest.fixture
+def tcsh(tmp_path: Path) -> Work:
+    """A folder in which tcsh runs."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    return Work(DRIVERS["tcsh"], folder)
+
+
+def test_shell_variables_of_the_same_names_neither_count_nor_change(tcsh: Work) -> None:
+    prefix = tcsh.env()
+    own = "set | /bin/grep -E '^(LD_LIBRARY_PATH|HIP_|EMPTY|ROCM_)'"
+    for code in OWN:
+        outcome = tcsh.run(
+            code, tcsh.dump("before"), own, tcsh.enter(prefix), tcsh.dump("active"), own, "deactivate",
+            tcsh.dump("after"), own,
+        )  # fmt: skip
+        assert outcome.stderr == ""
+        assert outcome.dumps["active"] == apply(expand(CHANGES, str(prefix)), outcome.dumps["before"])
+        assert outcome.dumps["after"] == outcome.dumps["before"]
+        lines = outcome.stdout.splitlines()
+        assert lines[: len(lines) // 3] * 3 == lines
+
+
+def test_every_byte_and_any_length_arrive(tcsh: Work) -> None:
+    every = os.fsdecode(bytes(range(1, 256)))
+    values = [every, every[::-1], "x" * 100_000, "\\\n", "\\\\\n\n", "1", "u", "(", ")", "$#argv", "\udcff"]
+    lists = ["%s %p", "%n", "a\n\nb", "\n", "\\\n", "*", "?", "1"]
+    changes = [EnvChange(action="set", name=f"T_{n}", value=value) for n, value in enumerate(values)]
+    changes += [EnvChange(action="prepend", name="T_LIST", value=value) for value in lists]
+    prefix = tcsh.env(changes=changes)
+    before = {"T_LIST": ":%s %p:1::\n:q:\\\n:*:", "T_0": "\n", "T_3": every}
+    for locale in ("C", "C.UTF-8"):
+        outcome = tcsh.round_trip(prefix, environ={**tcsh.environ, **before, "LC_ALL": locale})
+        assert outcome.dumps["active"] == apply(expand(changes, str(prefix)), outcome.dumps["before"])
+
+
+def test_names_that_tcsh_keeps_for_itself_are_refused() -> None:
+    for name in ("path", "home", "status", "argv"):
+        for action in ("set", "prepend", "unset"):
+            change = EnvChange(action=action, name=name, value="" if action == "unset" else "/x")
+            with pytest.raises(DataError, match="tcsh keeps for itself"):
+                activation_script("demo", "/p", [change], shell="tcsh")
+
+
+def test_the_loop_that_it_is_called_in_goes_on(tcsh: Work) -> None:
+    enter = tcsh.enter(tcsh.env())
+    changed = "setenv LD_LIBRARY_PATH /mine:$LD_LIBRARY_PATH"
+    loop = ["foreach each (1 2)", enter, enter, changed, "deactivate", "echo $each $?HIP_PATH", "end"]
+    as_text = "set code=" + tcsh.driver.quote("\n".join(loop))
+    outcome = tcsh.run(*loop, as_text, "eval $code:q", "echo end")
+    assert outcome.stdout.splitlines() == ["1 0", "2 0", "1 0", "2 0", "end"], outcome
+
+
+def test_what_it_says_is_not_lost_in_a_file(tcsh: Work) -> None:
+    script = tcsh.folder / "script.csh"
+    lines = [tcsh.enter(tcsh.env()), "/bin/sh -c 'echo more >&2'", "setenv HIP_PATH x", "deactivate"]
+    script.write_text("\n".join([*lines, "/bin/sh -c 'echo more >&2'", ""]))
+    code = (
+        f"/bin/sh -c 'ROCM_PATH=/opt /usr/bin/tcsh -f {script} 2>{tcsh.folder}/said; cat {tcsh.folder}/said'"
+    )
+    said = tcsh.run(code).stdout.splitlines()
+    assert said == [
+        "rocenv: set on this machine, replaced until deactivation: ROCM_PATH",
+        "more",
+        "rocenv: changed while the env was active, and left as it is now: HIP_PATH",
+        "more",
+    ]
+
+
+# ---------------------------------------------------------------- the hook
+
+
+def _hook(work: Work, folder: Path) -> str:
+    """Load the hook with a program of ours, which says what it gets and answers like rocenv."""
+    folder.mkdir()
+    program, log = folder / "rocenv", folder / "log"
+    program.write_text(f"""#!/bin/sh
+case $1 in
+  complete) shift; printf '<%s>' "$@" >>"{log}"; printf 'activate\\thelp\\nshow\\n' ;;
+  trust) /usr/bin/head -n 1 "$3/.rocenv" ;;
+  *) printf '<%s>' "$@"; exit 7 ;;
+esac
+""")
+    program.chmod(0o755)
+    file = work.folder / "hook.csh"
+    file.write_text(HOOKS["tcsh"](Place(program=str(program), envs=str(work.home / "envs"))))
+    return work.driver.load_hook(file)
+
+
+def test_words_reach_the_program_as_they_were_typed(tcsh: Work) -> None:
+    hook = _hook(tcsh, tcsh.folder / "it's a!b;c")
+    outcome = tcsh.run(
+        hook, "rocenv run 'a b' '' '*' '$HOME' \"x'y\" 'new\\\nline' '\\!x' >out", "echo $status", "cat out"
+    )
+    assert outcome.stdout == "7\n<run><a b><><*><$HOME><x'y><new\nline><!x>", outcome
+
+
+def test_folders_of_any_name_are_followed(tcsh: Work) -> None:
+    tcsh.env()
+    hook, code = _hook(tcsh, tcsh.folder / "bin"), []
+    for name in (
+        "a b",
+        "it's",
+        '"',
+        "$HOME",
+        "`touch canary`",
+        "a!b",
+        "[x]*",
+        "{a,b}",
+        "a\\b",
+        "~",
+        "-n",
+        "n\n\nl",
+    ):
+        below = tcsh.folder / "t" / name / "below"
+        below.mkdir(parents=True)
+        below.with_name(".rocenv").write_text("demo\n")
+        code += [tcsh.driver.change_folder(below), "eval $rocenv_hook_test:q", "echo $?HIP_PATH"]
+        code += ["cd ../../..", "eval $rocenv_hook_test:q", "echo $?HIP_PATH"]
+    outcome = tcsh.run(hook, *code)
+    assert outcome.stdout.split() == ["1", "0"] * (len(code) // 6), outcome
+    assert not list(tcsh.folder.rglob("canary"))
+
+
+def test_the_users_own_precmd_goes_on(tcsh: Work) -> None:
+    hook = _hook(tcsh, tcsh.folder / "bin")
+    first = f"alias precmd 'echo mine $status'\n{hook}\n{hook}"
+    shown = tcsh.driver.talk(tcsh, ["(exit 3)", "echo so $status"], first=first)
+    assert shown[0].count("mine 3") == 1
+    assert "so 3" in shown[1]
+
+
+def test_a_key_completes_words(tcsh: Work) -> None:
+    hook = _hook(tcsh, tcsh.folder / "bin")
+    terminal = Terminal(tcsh.driver.interactive(tcsh), tcsh.folder, {**tcsh.environ, "TERM": "vt100"})
+    with terminal:
+        terminal.settle()
+        for line in tcsh.driver.start_up(hook):
+            terminal.type(line)
+        assert "<show><a b><activate>" in terminal.type("rocenv show 'a b' act\t")
+    assert (tcsh.folder / "bin" / "log").read_text().endswith("<act>")

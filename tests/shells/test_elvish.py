@@ -1,0 +1,111 @@
+"""What only elvish has: what evaluated code leaves behind, and source code that must be UTF-8."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rocenv.activate.changes import apply, expand
+from tests.shells.driver import CHANGES, Work
+from tests.shells.drivers import DRIVERS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PROMPT = "put [($edit:prompt)]"
+
+
+@pytest.fixture
+def elvish(tmp_path: Path) -> Work:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    return Work(DRIVERS["elvish"], folder)
+
+
+def test_the_prompt_gets_deactivate_and_loses_it_again(elvish: Work) -> None:
+    enter = elvish.enter(elvish.env())
+    shown = elvish.driver.talk(
+        elvish,
+        [*([enter, "deactivate", "put [(resolve deactivate)] $after-chdir"] * 2), "deactivate"],
+    )
+    for answer in (shown[2], shown[5]):
+        assert "(external deactivate)" in answer and "▶ []" in answer
+    assert "not found" in shown[6]
+
+
+def test_a_function_of_the_users_activates_too(elvish: Work) -> None:
+    enter = elvish.enter(elvish.env()).partition("; ")[2]
+    lines = ["start", "echo hip=$E:HIP_PATH", "deactivate", "put [(resolve deactivate)] [(has-env HIP_PATH)]"]
+    shown = elvish.driver.talk(elvish, lines, first=f"fn start {{ {enter} }}")
+    assert f"hip={elvish.home}" in shown[1]
+    assert "(external deactivate)" in shown[3] and "[$false]" in shown[3]
+
+
+def test_a_deactivate_of_the_users_own_comes_back(elvish: Work) -> None:
+    enters = [elvish.enter(elvish.env(name)) for name in ("first", "second")]
+    shown = elvish.driver.talk(
+        elvish, [*enters, "deactivate", "deactivate", "deactivate"], first="fn deactivate { echo my-own }"
+    )
+    assert ["my-own" in answer.rpartition("deactivate")[2] for answer in shown[2:]] == [False, False, True]
+
+
+def test_a_prompt_that_was_set_meanwhile_stays(elvish: Work) -> None:
+    wrap = "var inner = $edit:prompt; set edit:prompt = { put mine; $inner }"
+    shown = elvish.driver.talk(elvish, [elvish.enter(elvish.env()), wrap, PROMPT, "deactivate", PROMPT])
+    assert "▶ [mine '(demo) ' '#> ']" in shown[2]
+    assert "▶ [mine '#> ']" in shown[4]
+
+
+def test_lists_of_hooks_may_be_set_anew_meanwhile(elvish: Work) -> None:
+    first, second = (elvish.enter(elvish.env(name)) for name in ("first", "second"))
+    outcome = elvish.run(
+        elvish.dump("before"),
+        first,
+        second.partition("; ")[2],
+        "set after-chdir = []",
+        "deactivate",
+        "deactivate",
+        elvish.dump("after"),
+    )
+    assert outcome.dumps["after"] == outcome.dumps["before"]
+
+
+def test_a_path_that_is_no_utf_8_goes_through(elvish: Work) -> None:
+    prefix = elvish.env(folder=os.fsdecode(b"\xff\"\\'\xc3"))
+    script = "deactivate.elv"
+    (elvish.folder / script).write_bytes((elvish.script(prefix)).read_bytes())
+    outcome = elvish.run(
+        elvish.dump("before"),
+        f"fn deactivate {{ }}; eval (slurp < {script})",
+        elvish.dump("active"),
+        "deactivate",
+        elvish.dump("after"),
+    )
+    assert outcome.dumps["active"] == apply(expand(CHANGES, str(prefix)), outcome.dumps["before"])
+    assert outcome.dumps["after"] == outcome.dumps["before"]
+
+
+def test_words_are_completed(elvish: Work) -> None:
+    elvish.env("some-env")
+    shown = elvish.driver.talk(elvish, ["rocenv activate so\t"], first=elvish.hook())
+    assert "rocenv activate some-env" in shown[0] or "(some-env) #>" in shown[0]
+
+
+def test_the_hook_and_the_typed_line_share_what_is_active(elvish: Work) -> None:
+    first, second = elvish.enter(elvish.env("first")), elvish.enter(elvish.env("second"))
+    lines = [
+        first,
+        "rocenv activate second",
+        second,
+        PROMPT,
+        "deactivate",
+        PROMPT,
+        "rocenv deactivate",
+        PROMPT,
+    ]
+    shown = elvish.driver.talk(elvish, lines, first=elvish.hook())
+    assert "▶ ['(second) ' '(first) ' '#> ']" in shown[3]
+    assert "▶ ['(first) ' '#> ']" in shown[5]
+    assert "▶ ['#> ']" in shown[7]

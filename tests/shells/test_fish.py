@@ -1,0 +1,162 @@
+"""What only fish has: universal variables, path variables, and a prompt that is a function."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rocenv.activate.hooks import HOOKS, Place
+from rocenv.model import EnvChange
+from tests.shells.driver import CHANGES, Work, program
+from tests.shells.drivers import DRIVERS
+from tests.shells.drivers.fish import Fish
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SHOW = "set --show PATH LD_LIBRARY_PATH HIP_PATH HIP_PATH_57 EMPTY LIST"
+
+
+class _Configured(Fish):
+    """fish with its configuration, without which it has no universal variables."""
+
+    def argv(self, script: Path) -> list[str]:
+        return [program("fish"), str(script)]
+
+
+@pytest.fixture
+def configured(tmp_path: Path) -> Work:
+    """A folder that is the home of a fish with universal variables."""
+    return Work(_Configured(), tmp_path)
+
+
+@pytest.fixture
+def fish(tmp_path: Path) -> Work:
+    """A folder in which fish runs."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    return Work(DRIVERS["fish"], folder)
+
+
+def test_variables_come_back_as_the_kind_they_were(configured: Work) -> None:
+    changes = (*CHANGES, EnvChange(action="prepend", name="LIST", value="/first"))
+    prefix = configured.env(changes=changes)
+    kinds = (
+        "set -U HIP_PATH /everywhere; set -Ux LD_LIBRARY_PATH /u1 /u2; set -Ux EMPTY everywhere",
+        "set -U HIP_PATH /everywhere; set -g HIP_PATH /own; set -g LIST a:b 'c d'",
+        "set -gx --path LIST a b; set -gx --unpath HIP_PATH_57 a:b c; set -gx --unpath LD_LIBRARY_PATH a:b c",
+    )
+    for kind in kinds:
+        outcome = configured.run(kind, SHOW, "echo half", configured.enter(prefix), "deactivate", SHOW)
+        before, _, after = outcome.stdout.partition("half\n")
+        assert after == before
+        configured.run("set -Ue HIP_PATH LD_LIBRARY_PATH EMPTY")
+
+
+def test_a_universal_variable_that_cannot_be_hidden_is_reported(configured: Work) -> None:
+    outcome = configured.run(
+        "set -Ux HIP_PATH_57 /everywhere", configured.enter(configured.env()), configured.dump("active")
+    )
+    assert "acts on this env too: HIP_PATH_57" in outcome.stderr
+    assert outcome.dumps["active"]["HIP_PATH_57"] == "/everywhere"
+
+
+def test_a_list_in_the_universal_scope_gets_its_entries_for_this_shell_only(configured: Work) -> None:
+    prefix = configured.env()
+    outcome = configured.run(
+        "set -Ux LD_LIBRARY_PATH /u1 /u2", configured.enter(prefix), configured.dump("active"),
+        "set LD_LIBRARY_PATH /mine $LD_LIBRARY_PATH", "deactivate", configured.dump("after"),
+        "set -eg LD_LIBRARY_PATH", configured.dump("universal"),
+    )  # fmt: skip
+    values = [outcome.dumps[name]["LD_LIBRARY_PATH"] for name in ("active", "after", "universal")]
+    assert values == [f"{prefix}/lib64:{prefix}/lib:/u1:/u2", "/mine:/u1:/u2", "/u1:/u2"]
+
+
+def test_local_variables_of_the_caller_do_not_mislead(fish: Work) -> None:
+    prefix = fish.env()
+    outcome = fish.run(
+        fish.dump("before"),
+        "function enter",
+        "set -l HIP_PATH local; set -lx ROCM_PATH local; set -lx PATH /local $PATH",
+        fish.enter(prefix),
+        "end",
+        "enter",
+        fish.dump("active"),
+        "begin; set -lx ROCM_PATH local; set -lx PATH /local; deactivate; end",
+        fish.dump("after"),
+    )
+    assert outcome.stderr == ""
+    assert outcome.dumps["active"]["PATH"] == f"{prefix}/bin:{fish.environ['PATH']}"
+    assert outcome.dumps["active"]["ROCM_PATH"] == f"{prefix}/rocm"
+    assert outcome.dumps["after"] == outcome.dumps["before"]
+
+
+def test_bytes_that_are_no_text_arrive(fish: Work) -> None:
+    value = "a\udcff\udcc3b\uf600\uf7ff\ufdd0\r"
+    prefix = fish.env(
+        folder="x\udcff", changes=(*CHANGES, EnvChange(action="set", name="HIP_PATH", value=value))
+    )
+    outcome = fish.round_trip(prefix, environ={**fish.environ, "HIP_PATH": value[::-1]})
+    assert outcome.dumps["active"]["HIP_PATH"] == value
+    assert outcome.dumps["active"]["PATH"].startswith(f"{prefix}/bin:")
+
+
+def test_the_users_own_deactivate_comes_back(fish: Work) -> None:
+    own = "function deactivate; echo mine; end"
+    outcome = fish.run(own, fish.enter(fish.env()), "deactivate", "deactivate")
+    assert outcome.stdout == "mine\n"
+
+
+def test_the_prompt_still_finds_the_exit_code(fish: Work) -> None:
+    prompt = "function fish_prompt; set -l s $status $pipestatus; echo one $s; echo '#> '; end"
+    lines = [prompt, fish.enter(fish.env()), "sh -c 'exit 3' | sh -c 'exit 4'", "deactivate"]
+    shown = fish.driver.talk(fish, lines)
+    assert "(demo) one 0 0" in shown[1]
+    assert "(demo) one 4 3 4" in shown[2]
+    assert shown[3].splitlines()[-2] == "one 0 0"
+
+
+def test_a_prompt_set_or_wrapped_meanwhile_stays_and_nothing_of_ours_does(fish: Work) -> None:
+    enter = fish.enter(fish.env())
+    wrap = "functions -c fish_prompt theirs; function fish_prompt; echo -n '[venv] '; theirs; end"
+    unwrap = "functions -e fish_prompt; functions -c theirs fish_prompt; functions -e theirs"
+    names = "functions --all --names | string match '*rocenv*'; set --names | string match -i '*_rocenv*'"
+    lines = [
+        enter, wrap, "deactivate", enter, "deactivate", unwrap, "echo", names,  # 0..7
+        enter, "function fish_prompt; echo -n 'other #> '; end", "deactivate", enter, "deactivate",  # 8..12
+    ]  # fmt: skip
+    shown = [text.replace("\r", "\n").rstrip() for text in fish.driver.talk(fish, lines)]
+    assert shown[0].endswith("\n(demo) #>")
+    assert shown[1].endswith("\n[venv] (demo) #>")
+    assert shown[2].endswith("\n[venv] #>")
+    assert shown[3].endswith("\n(demo) [venv] #>")
+    assert shown[4].endswith("\n[venv] #>")
+    assert shown[6].endswith("\n#>")
+    assert "_rocenv" not in shown[7].replace(names, "")
+    assert shown[9].endswith("\nother #>")
+    assert shown[10].endswith("\nother #>")
+    assert shown[11].endswith("\n(demo) other #>")
+    assert shown[12].endswith("\nother #>")
+
+
+def test_words_are_completed(fish: Work) -> None:
+    program = fish.folder / "the program"
+    program.write_text(
+        f"#!{sys.executable}\nimport sys\n"
+        "print({'folder': ':folders', 'file': ':files'}.get(sys.argv[2], f'{sys.argv[1:]}\\tsaid'))\n"
+    )
+    program.chmod(0o755)
+    (fish.folder / "hook.fish").write_text(HOOKS["fish"](Place(program=str(program), envs="/nowhere")))
+    (fish.folder / "a folder").mkdir()
+    (fish.folder / "a file").touch()
+    outcome = fish.run(
+        *["source hook.fish"] * 2,
+        "complete -C 'rocenv run \\'a  b\\' $HOME '",
+        *(f"complete -C 'rocenv {word} a'" for word in ("folder", "file")),
+    )
+    assert outcome.stderr == ""
+    assert [text.split("\t")[0] for text in outcome.stdout.splitlines()] == [
+        "['complete', 'run', 'a  b', '$HOME', '']", "a folder/", "a file", "a folder/",
+    ]  # fmt: skip

@@ -1,0 +1,164 @@
+"""bash on Windows, of Git, MSYS2 and Cygwin: its script, in the bash of this machine.
+
+Where the drives are there is a folder of the test's here. What the runtime of these shells makes of `PATH`
+for a program of Windows cannot be seen here.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rocenv.activate.changes import apply, expand
+from rocenv.activate.scripts import write_activation
+from rocenv.activate.shells import SHELLS, msys
+from rocenv.model import EnvChange
+from tests.shells.driver import program
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SHELL = "bash"
+line = pytest.mark.checklist
+
+CHANGES = (
+    EnvChange(action="prepend", name="PATH", value=r"{prefix}\rocm\5.7\bin"),
+    EnvChange(action="prepend", name="PATH", value=r"{prefix}\bin"),
+    EnvChange(action="set", name="HIP_PATH", value="{prefix}\\rocm\\5.7\\"),
+    EnvChange(action="set", name="FLAGS", value=r"$(touch canary) `touch canary` 'x' & \n"),
+    EnvChange(action="set", name="EMPTY", value=""),
+    EnvChange(action="prepend", name="LISTED", value=r"{prefix}\lib"),
+    EnvChange(action="unset", name="ROCM_PATH"),
+)
+KINDS = {
+    "git": {"OSTYPE": "msys", "MSYSTEM": "MINGW64"},
+    "msys": {"OSTYPE": "msys", "MSYSTEM": "MSYS"},
+    "cygwin": {"OSTYPE": "cygwin"},
+    "dash of msys": {"MSYSTEM": "MSYS"},
+    "dash of cygwin": {},
+}
+OWN = ("_", "SHLVL", "PWD", "OLDPWD", "OSTYPE", "MSYSTEM")
+
+
+class WindowsPath:
+    """A folder of the test's that Windows calls by its own name."""
+
+    def __init__(self, path: Path, name: str) -> None:
+        self.joinpath = path.joinpath
+        self.name = name
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Lab:
+    """A drive C, and a shell that finds it where those of Windows would."""
+
+    def __init__(self, folder: Path, kind: str) -> None:
+        self.folder = folder
+        self.roots = {"cygwin": f"{folder}/cygdrive", "msys": f"{folder}/drives"}
+        self.root = self.roots["cygwin" if "cygwin" in kind else "msys"]
+        self.shell = program("dash" if "dash" in kind else "bash")
+        self.environ = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", "ROCM_PATH": "C:\\r", **KINDS[kind]}
+
+    def env(self, name: str) -> str:
+        """Make an env; return what is sourced here."""
+        prefix = self.folder / "drives" / "c" / "Users" / "me" / name
+        (prefix / ".rocenv").mkdir(parents=True)
+        (prefix / ".rocenv" / "record.json").touch()
+        (self.folder / "cygdrive").mkdir(exist_ok=True)
+        if not (self.folder / "cygdrive" / "c").exists():
+            (self.folder / "cygdrive" / "c").symlink_to(self.folder / "drives" / "c")
+        write_activation(WindowsPath(prefix, self.windows(name)), name, CHANGES, (), "windows")  # type: ignore[arg-type]
+        return f". {msys.quote(f'{self.root}/c/Users/me/{name}/activate')}\n"
+
+    def windows(self, name: str) -> str:
+        return rf"C:\Users\me\{name}"
+
+    def run(self, *code: str) -> tuple[subprocess.CompletedProcess[str], dict[str, dict[str, str]]]:
+        """Run statements; `dump NAME` among them writes the environment down."""
+        lines = [
+            f"/usr/bin/env -0 >{self.folder}/dump.{text[5:]}" if text.startswith("dump ") else text
+            for text in code
+        ]
+        script = self.folder / "script"
+        script.write_text("\n".join([*lines, ""]), "utf-8")
+        flags = ["--norc"] if self.shell.endswith("bash") else []
+        done = subprocess.run(
+            [self.shell, *flags, str(script)], cwd=self.folder, env=self.environ, text=True, encoding="utf-8",
+            capture_output=True, check=False, timeout=60,
+        )  # fmt: skip
+        dumps = {path.name[5:]: parsed(path) for path in self.folder.glob("dump.*")}
+        return done, dumps
+
+    def expected(self, name: str, before: dict[str, str]) -> dict[str, str]:
+        """Return what the oracle says, with PATH as the shell spells it."""
+        windows = self.windows(name)
+        after = apply(expand(CHANGES[2:], windows), before, "windows")
+        root = f"{self.root}/c/Users/me/{name}"
+        return {**after, "PATH": f"{root}/bin:{root}/rocm/5.7/bin:{before['PATH']}"}
+
+
+def parsed(path: Path) -> dict[str, str]:
+    pairs = (os.fsdecode(item).partition("=") for item in path.read_bytes().split(b"\0") if item)
+    return {name: value for name, _, value in pairs if name not in OWN}
+
+
+@pytest.fixture(params=KINDS)
+def lab(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
+    lab = Lab(tmp_path, request.param)
+    monkeypatch.setattr(msys, "ROOTS", lab.roots)
+    return lab
+
+
+@line(44)
+def test_path_is_spelled_as_the_shell_does_and_all_else_as_windows_does(lab: Lab) -> None:
+    name = "it's 漢 $(touch canary) `x`"
+    enter = lab.env(name)
+    done, dumps = lab.run(
+        "dump before", enter, "dump active", enter, "dump twice", "deactivate", "dump after", "set"
+    )
+    assert (done.returncode, done.stderr) == (
+        0,
+        "rocenv: set on this machine, replaced until deactivation: ROCM_PATH\n" * 2,
+    )
+    assert dumps["active"] == dumps["twice"] == lab.expected(name, dumps["before"])
+    assert dumps["after"] == dumps["before"]
+    assert "rocenv_" not in done.stdout.lower().replace(str(lab.folder).lower(), "")
+    assert list(lab.folder.rglob("canary*")) == []
+
+
+@line(44)
+def test_envs_nest_and_edits_stay(lab: Lab) -> None:
+    first, second = lab.env("a"), lab.env("b")
+    done, dumps = lab.run(
+        "dump before", first, "dump first", second, "dump second", "deactivate", "dump back",
+        'PATH="/front:$PATH:/back"; HIP_PATH=mine', "deactivate", "dump after",
+    )  # fmt: skip
+    assert dumps["second"] == {
+        **lab.expected("b", dumps["first"]),
+        "LISTED": rf"{lab.windows('b')}\lib;{lab.windows('a')}\lib",
+    }
+    assert dumps["back"] == dumps["first"]
+    before = dumps["before"]
+    assert dumps["after"] == {**before, "PATH": f"/front:{before['PATH']}:/back", "HIP_PATH": "mine"}
+    assert "left as it is now: HIP_PATH\n" in done.stderr
+
+
+@line(44)
+def test_an_env_that_is_gone_is_refused_with_nothing_left(lab: Lab) -> None:
+    enter = lab.env("a")
+    (lab.folder / "drives/c/Users/me/a/.rocenv/record.json").unlink()
+    done, dumps = lab.run("dump before", enter, "echo status $?", "dump after", "set")
+    assert "status 1" in done.stdout and "there is no env at" in done.stderr
+    assert dumps["after"] == dumps["before"]
+    assert "rocenv_" not in done.stdout.lower().replace(str(lab.folder).lower(), "")
+
+
+@line(44)
+def test_what_is_typed_has_a_path_that_all_of_them_take() -> None:
+    assert SHELLS["msys"].source(r"C:\Users\it's\activate") == r". 'C:/Users/it'\''s/activate'"
+    assert msys._path(r"\\server\share\x").endswith("//server/share/x")

@@ -1,0 +1,199 @@
+"""Line 31 of the checklist: an env inside and around conda, venv, virtualenv, direnv and mise.
+
+In the name of an order `T` and `t` stand for entering and leaving the tool, `R` and `r` for the env.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rocenv.activate.changes import apply, entries, expand, names
+from tests.shells.driver import CHANGES
+from tests.shells.neighbours import Conda, Direnv, Mise, Neighbour, Venv, Virtualenv
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from tests.shells.driver import Work
+
+line = pytest.mark.checklist
+
+
+def _in(work: Work, *tools: type[Neighbour]) -> Iterator[Neighbour]:
+    """Make those of the tools that serve a shell: at least one of those that a test names."""
+    serving = [tool for tool in tools if work.driver.name in tool.shells]
+    assert serving
+    for tool in serving:
+        yield tool(work)
+
+
+class Walk:
+    """One order of a tool and an env in one shell, and what the environment was after each step.
+
+    The tool alone comes first: what it leaves behind without an env is no residue of ours.
+    """
+
+    def __init__(self, tool: Neighbour, order: str, *more: str, **instead: str) -> None:
+        work = tool.work
+        self.tool, self.order, self.prefix = tool, order, work.env()
+        steps = {"T": tool.on(), "t": tool.off(), "R": work.enter(self.prefix), "r": work.driver.leave()}
+        code = [*more, tool.before_script(), tool.start()]
+        code += [tool.on(), work.dump("tool"), tool.off(), work.dump("base")]
+        for number, step in enumerate(order, 1):
+            code += [{**steps, **instead}[step], work.dump(order[:number])]
+        self.outcome = work.run(*code, environ=tool.environ)
+        assert self.outcome.status == 0, self.outcome
+        self.dumps = {name: tool.without_own(each) for name, each in self.outcome.dumps.items()}
+        assert len(self.dumps) == len(order) + 2, self.outcome
+        assert tool.is_on(self.dumps["tool"]) and not tool.is_on(self.dumps["base"])
+
+    def __str__(self) -> str:
+        return f"{self.tool.name} {self.order}: {self.outcome}"
+
+    def has_env(self, environ: Mapping[str, str]) -> bool:
+        """Say whether the env acts in an environment; no half of it may."""
+        changes = expand(CHANGES, str(self.prefix))
+        after = apply(changes, self.dumps["base"])
+        acts = set()
+        for name in names(changes):
+            if own := entries(changes, name):
+                acts |= {entry in environ.get(name, "").split(":") for entry in own}
+            elif after.get(name) != self.dumps["base"].get(name):
+                acts.add(environ.get(name) == after.get(name))
+        assert len(acts) == 1, (str(self), environ)
+        return acts.pop()
+
+    def assert_apart(self, *, but: tuple[str, ...] = ()) -> None:
+        """Both act exactly as long as they are on, and nothing of either is left.
+
+        Args:
+            but: Steps after which this is not so.
+        """
+        expected = {
+            (False, False): self.dumps["base"],
+            (False, True): self.dumps["tool"],
+            (True, False): apply(expand(CHANGES, str(self.prefix)), self.dumps["base"]),
+        }
+        for number in range(1, len(self.order) + 1):
+            step = self.order[:number]
+            env, tool = "R" in step and "r" not in step, "T" in step and "t" not in step
+            if step in but:
+                continue
+            dump = self.dumps[step]
+            assert (self.has_env(dump), self.tool.is_on(dump)) == (env, tool), (step, str(self))
+            if (env, tool) in expected:
+                if env and "PS1" in dump:  # venv exports the prompt, and that has our label
+                    dump["PS1"] = dump["PS1"].removeprefix("(demo) ")
+                assert dump == expected[env, tool], (step, str(self))
+        # What the tool keeps for itself may differ from the other time, but not in what there is of it.
+        if self.order not in but:
+            assert self.outcome.dumps[self.order].keys() == self.outcome.dumps["base"].keys()
+
+
+def _leave_ours(work: Work) -> str:
+    """Leave the env where `deactivate` is somebody else's, or was."""
+    return work.driver.call("rocenv", "deactivate")
+
+
+# ---------------------------------------------------------------- tools that change PATH entry by entry
+
+
+@line(31)
+@pytest.mark.parametrize("order", ["TRrt", "RTtr", "TRtr", "RTrt"])
+def test_with_conda_and_mise_in_any_order(work: Work, order: str) -> None:
+    """conda and mise make PATH anew from what it is, and leave alone what is not theirs.
+
+    No conda can be had here: what is entered has the shape of its activation. conda takes its entries out,
+    wherever they are. mise looks for what was put in front of PATH since mise itself was activated.
+    """
+    for tool in _in(work, Conda, Mise):
+        Walk(tool, order).assert_apart()
+
+
+# ---------------------------------------------------------------- tools that put PATH back
+
+
+@line(31)
+@pytest.mark.parametrize("order", ["TRrt", "RTtr"])
+def test_with_direnv_and_venv_one_inside_the_other(work: Work, order: str) -> None:
+    """Both put PATH back to what it was when they were entered.
+
+    An env that is on top of a venv takes `deactivate` over and gives it back; where the shell cannot do that
+    (dash), it says what to type. nushell's definitions stay. A venv that is on top of an env takes the
+    name over, too, but leaves none behind; then `rocenv deactivate` is what there is.
+    """
+    for tool in _in(work, Venv, Virtualenv, Direnv):
+        if not tool.same_name:
+            walk = Walk(tool, order)
+        elif order == "TRrt":
+            walk = Walk(tool, order, t=tool.off_after_ours())
+            told = "source its script" in walk.outcome.stderr
+            assert told == (work.driver.name == "dash"), str(walk)
+        else:
+            walk = Walk(tool, order, work.hook(), r=_leave_ours(work))
+        walk.assert_apart()
+
+
+@line(31)
+def test_with_direnv_and_venv_crossed(work: Work) -> None:
+    """Left after the env that was activated before them, they put back a PATH that has the env in it.
+
+    venv keeps the old PATH and prompt in variables of the shell, out of which we take what is ours. With an
+    env on top of a venv `deactivate` leaves the env, so nobody can type the other crossed order.
+
+    direnv's is packed into DIRENV_DIFF, so nothing can be done about it: the env's programs are in PATH
+    again, and nothing else of it, until the shell ends. Who enters the folder first and leaves it with the
+    env on loses the env's programs from PATH; activating the env again puts them back, and it can be left as
+    ever.
+
+    In nushell a virtualenv is an overlay: leaving it takes back all that happened since, so an env that was
+    activated in it is left, and one that was left in it is on again, as a whole.
+    """
+    for tool in _in(work, Venv, Virtualenv, Direnv):
+        if tool.name == "direnv":
+            _assert_crossed_with_direnv(tool)
+        elif work.driver.name == "nu":
+            _assert_crossed_with_an_overlay(tool)
+        else:
+            Walk(tool, "RTrt", work.hook(), r=_leave_ours(work)).assert_apart()
+            if tool.name == "venv" or work.driver.name not in Venv.shells:
+                _assert_prompts_come_apart(tool)
+
+
+def _assert_prompts_come_apart(tool: Neighbour) -> None:
+    """After an env that a venv was put on top of, left in either order, the prompt is what it was."""
+    work = tool.work
+    enter, leave = work.enter(work.env()), _leave_ours(work)
+    shown = work.driver.talk(
+        work,
+        [enter, tool.on(), tool.off(), leave, enter, tool.on(), leave, tool.off()],
+        first=f"{work.hook()}\n{tool.start()}",
+    )
+    prompts = [text.rstrip().splitlines()[-1].split("\r")[-1] for text in shown]
+    assert ["(demo)" in prompt for prompt in prompts[:2]] == [True, True], (tool.name, prompts)
+    assert (prompts[3], prompts[7]) == ("#>", "#>"), (tool.name, prompts)
+
+
+def _assert_crossed_with_direnv(tool: Neighbour) -> None:
+    walk = Walk(tool, "TRtRr")
+    base, path, entry = walk.dumps["base"], walk.dumps["base"]["PATH"], f"{walk.prefix}/bin"
+    assert walk.dumps["TRt"] == {**walk.dumps["TRtR"], "PATH": path}
+    assert walk.dumps["TRtR"]["PATH"] == f"{entry}:{path}"
+    assert walk.dumps["TRtRr"] == base
+    Walk(tool, "TRtr").assert_apart(but=("TRt",))
+    walk = Walk(tool, "RTrt")
+    walk.assert_apart(but=("RTrt",))
+    assert walk.dumps["RTrt"] == {**base, "PATH": f"{entry}:{path}"}
+
+
+def _assert_crossed_with_an_overlay(tool: Neighbour) -> None:
+    hook, leave, hide = tool.work.hook(), _leave_ours(tool.work), "overlay hide activate"
+    walk = Walk(tool, "TRtr", hook, r=leave, t=hide)
+    walk.assert_apart(but=("TRt",))
+    assert walk.dumps["TRt"] == walk.dumps["base"]
+    assert "no env is active" in walk.outcome.stderr
+    walk = Walk(tool, "RTrtr", hook, r=leave)
+    walk.assert_apart(but=("RTrt",))
+    assert walk.dumps["RTrt"] == walk.dumps["R"]

@@ -1,0 +1,128 @@
+"""What only nushell has: lists in variables, data that the hook reads, a version without its sigil."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rocenv.activate.changes import apply, expand
+from rocenv.activate.hooks import Place, nu
+from rocenv.model import EnvChange
+from tests.shells.driver import CHANGES, Work
+from tests.shells.drivers import DRIVERS
+from tests.shells.test_checklist import EVERYTHING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SHELL = "nu"
+
+
+@pytest.fixture
+def nushell(tmp_path: Path) -> Work:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    return Work(DRIVERS["nu"], folder)
+
+
+def test_a_list_stays_a_list_and_a_text_a_text(nushell: Work) -> None:
+    prefix = nushell.env()
+    before = [
+        "$env.PATH = ($env.PATH | str join ':')",
+        "$env.ENV_CONVERSIONS.LD_LIBRARY_PATH = {to_string: {|list| $list | str join ':'}}",
+        "$env.LD_LIBRARY_PATH = [/a, '', /b]",
+        "$env.HIP_PATH = 5",
+    ]
+    ask = "print --raw ($env.LD_LIBRARY_PATH | describe) ($env.HIP_PATH | describe)"
+    active = [nushell.enter(prefix), nushell.dump("active"), ask]
+    after = [nushell.driver.leave(), nushell.dump("after"), ask]
+    outcome = nushell.run(*before, nushell.dump("before"), *active, *after)
+    assert outcome.stdout.split() == ["list<string>", "string", "list<string>", "int"]
+    assert outcome.dumps["active"] == apply(expand(CHANGES, str(prefix)), outcome.dumps["before"])
+    assert outcome.dumps["after"] == outcome.dumps["before"]
+
+
+def test_the_hook_reads_names_and_values_as_they_are(nushell: Work) -> None:
+    name = "x" + EVERYTHING.replace("/", "")
+    changes = [*CHANGES, EnvChange(action="set", name="VALUE", value=EVERYTHING + "\n\x01'\"")]
+    prefix = nushell.env(name, changes)
+    driver = nushell.driver
+    active = [driver.call("rocenv", "activate", name), nushell.dump("active")]
+    outcome = nushell.run(
+        nushell.hook(), nushell.dump("before"), *active, "deactivate", nushell.dump("after")
+    )
+    assert outcome.dumps["active"] == apply(expand(changes, str(prefix)), outcome.dumps["before"])
+    assert outcome.dumps["after"] == outcome.dumps["before"]
+    assert not list(nushell.folder.rglob("canary*"))
+
+
+def test_bytes_that_are_no_text_are_refused(nushell: Work) -> None:
+    changes = [EnvChange(action="set", name="VALUE", value=os.fsdecode(b"a\xffb"))]
+    prefix = nushell.env(changes=changes)
+    outcome = nushell.run(nushell.enter(prefix), nushell.dump("active"))
+    assert outcome.status != 0 and not outcome.dumps
+    outcome = nushell.run(
+        nushell.hook(), nushell.driver.call("rocenv", "activate", "demo"), nushell.dump("active")
+    )
+    assert outcome.stderr and "VALUE" not in outcome.dumps["active"]
+
+
+def test_as_a_module_or_an_overlay_it_is_refused(nushell: Work) -> None:
+    script = nushell.driver.quote(str(nushell.script(nushell.env())))
+    for code in (f"use {script}", f"overlay use {script}"):
+        outcome = nushell.run(code, nushell.dump("active"))
+        assert outcome.status != 0 and not outcome.dumps
+        assert "This file is to be sourced" in outcome.stderr
+
+
+@pytest.mark.parametrize("prompt", ["{|| 'mine' }", "'mine'"])
+def test_a_prompt_that_was_set_meanwhile_stays(nushell: Work, prompt: str) -> None:
+    enter, leave = nushell.enter(nushell.env()), nushell.driver.leave()
+    mine, other = f"$env.PROMPT_COMMAND = {prompt}", "$env.PROMPT_COMMAND = {|| 'other' }"
+    shown = nushell.driver.talk(nushell, [mine, enter, enter, leave, enter, other, leave])
+    ends = [text.rsplit("\n", 1)[-1].strip() for text in shown]
+    marked = "(demo) mine#>"
+    assert ends == ["mine#>", marked, marked, "mine#>", marked, "other#>", "other#>"]
+
+
+@pytest.fixture
+def hook(nushell: Work) -> str:
+    """The code that loads a hook whose program says what it was called with."""
+    program = nushell.folder / "program"
+    program.write_text(
+        "#!/bin/sh\ncase $1 in\nin) cat ;;\ntty) test -t 0 && test -t 1 && echo both ;;\n"
+        '*) printf "[%s]" "$@"; echo err >&2; exit 3 ;;\nesac\n'
+    )
+    program.chmod(0o755)
+    file = nushell.folder / "hook.nu"
+    file.write_text(nu.hook(Place(program=str(program), envs="/envs")))
+    return nushell.driver.load_hook(file)
+
+
+def test_the_program_gets_words_input_and_terminal_as_they_are(nushell: Work, hook: str) -> None:
+    words = "007 1kb true null 1..2 'a b' '*' \"$HOME\" --flag -x=y -- -n '' ...[c d]"
+    outcome = nushell.run(hook, "'text' | rocenv in | print --raw $in", f"rocenv {words}")
+    given = "".join(f"[{word}]" for word in "007 1kb true null 1..2".split())
+    assert outcome.stdout == f"text\n{given}[a b][*][$HOME][--flag][-x=y][--][-n][][c][d]"
+    assert (outcome.status, outcome.stderr.splitlines()[0]) == (3, "err")
+    shown = nushell.driver.talk(nushell, ["rocenv tty"], first=hook)
+    assert shown[0].split()[0] == "both"
+
+
+def test_words_are_completed(nushell: Work) -> None:
+    nushell.env("my-env")
+    shown = nushell.driver.talk(nushell, ["rocenv deacti\t"], first=nushell.hook())
+    assert "no env is active" in shown[0]
+
+
+def test_a_nushell_without_the_sigil_gets_a_hook_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = Place(program="/100%/rocenv", envs="/envs")
+    texts = {}
+    for version in ("0.100.0", "0.111.1", "0.112.0", "0.120.0", "1.0.0", ""):
+        monkeypatch.setenv("NU_VERSION", version)
+        texts[version] = nu.hook(place)
+    assert ["%print" in text for text in texts.values()] == [False, False, True, True, True, True]
+    assert ["@complete" in text for text in texts.values()] == [False, False, True, True, True, True]
+    assert all("const program = '/100%/rocenv'" in text for text in texts.values())

@@ -1,0 +1,186 @@
+"""PowerShell, which cannot be had for tests: its script and hook are parsed by a grammar, and read by people.
+
+`REVIEWED` says for each line of the checklist how the code holds it. The table that `scripts/test-shells`
+prints calls these lines read, not passed.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rocenv.activate.changes import apply, entries
+from rocenv.activate.hooks import HOOKS, START_UPS, Place
+from rocenv.activate.scripts import activation_script, write_activation
+from rocenv.activate.shells import powershell
+from rocenv.activate.shells.powershell_runtime import runtime
+from tests.activate.test_windows import literals, nodes
+from tests.shells.driver import CHANGES, WATCHED
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SHELL = "powershell"
+NOT_APPLICABLE: dict[int, str] = {
+    17: "about cmd",
+    34: "the prompt of PowerShell is a function, which cannot be exported",
+    43: "about cmd",
+    44: "about bash on Windows",
+}
+# Functions are named as they stand in `powershell_runtime` and in the hook.
+REVIEWED: dict[int, str] = {
+    1: "nothing is read before it is set; what may be absent is asked for by Test-Path; nothing is printed",
+    2: "_RocenvLeave sets its own preferences; where nothing is active, the program answers for the hook",
+    3: "each value is one literal in single quotes",
+    4: "a single quote is doubled, as are the four typographic ones",
+    5: "a double quote is no special character within single quotes",
+    6: "nothing is expanded within single quotes, and _RocenvPut hands the text to .NET",
+    7: "a backtick escapes nothing within single quotes",
+    8: "values never become code; the prompt shows a label without special characters through Write-Host",
+    9: "nothing within single quotes is an operator",
+    10: "files are asked for by .NET; a path that is to be run has its wildcards escaped (powershell.to_run)",
+    11: "a backslash is no special character",
+    12: "an exclamation mark is no special character",
+    13: "a percent sign is no special character; nothing is a format string",
+    14: "Activate.ps1 begins with a byte order mark, the hook is ASCII; the locale does not matter to .NET",
+    15: "paths stand in .NET calls and within quotes, never where a parameter could",
+    16: "refused at create, the same for all shells",
+    18: "control characters are [char] numbers; _RocenvPut and _RocenvIsNow use no comparison of a culture",
+    19: "the script is put together from parts, and words are replaced in code that holds no value yet",
+    20: "the label holds letters, digits and a few signs only, and Write-Host expands nothing",
+    21: "_RocenvPrepend puts the entry in front of what _RocenvWithout leaves",
+    22: "_RocenvEnter leaves an env that is active (_RocenvPop) and enters it anew",
+    23: "Old is $null for what was unset, and _RocenvPut removes it by [NullString]",
+    24: "_RocenvPut sets the empty text, from PowerShell 7.5 on; before, _RocenvPop says what is unset now",
+    25: "_RocenvPop puts Old back where _RocenvIsNow still finds New",
+    26: "Old is remembered whether or not it equals New",
+    27: "_RocenvTakeOut takes the env's entries out of a list that was changed",
+    28: "_RocenvWithout answers nothing for an empty list",
+    29: "_RocenvPop leaves a variable that is no longer New, and _RocenvSay names it",
+    30: "$_RocenvStack is a list, and _RocenvPop takes the newest",
+    31: "what a venv calls at its start does nothing (_RocenvOffer); _RocenvTakeOut cleans what it puts back",
+    32: "_RocenvEnd removes each function and variable by name, and gives prompt and deactivate back",
+    33: "prompts keep $? for the user's prompt by Write-Error; _RocenvHookAsk puts $LASTEXITCODE back",
+    35: "with ROCENV_DISABLE_PROMPT set _RocenvEnter gives no label and does not call _RocenvShow",
+    36: "cmdlets are called by their module; _RocenvEnter and _RocenvLeave set the preferences",
+    37: "run instead of dot-sourced it activates just the same: its functions and its state are global",
+    38: "functions are not inherited; the program's own `rocenv deactivate` says what to do",
+    39: "the marker is asked for by [IO.File]::Exists before anything is defined; leaving needs no file",
+    40: "_RocenvPrepend moves an entry that was there to the front",
+    41: "everything is kept in variables of the process; nothing is written",
+    42: "strict as in 1, quotes as in 4; arguments, a restricted language and no scripts at all are answered",
+    45: "nothing is called but functions, cmdlets and .NET",
+    46: "loading the hook defines functions, registers a completer, and assigns one variable",
+    47: "_RocenvReport, for the first env, with the words of the other shells",
+    48: "_RocenvHookLook asks `rocenv trust --check` whenever path or first line of the file are new",
+}
+PREFIXES = ("/home/me/envs/sd", '/o\u2018d $d/`x`/it\'s [1]*/"q"\n(a)\t\N{GRINNING FACE}')
+PLACES = (
+    Place(program="/usr/bin/rocenv", envs="/home/me/.local/share/rocenv/envs"),
+    Place(program="rocenv", envs="C:\\@PROGRAM@ %x% 'a'\\envs"),
+    Place(program="C:\\\N{GRINNING FACE} [1]\\it\u2019s\\rocenv.exe", envs="C:\\漢\\envs"),
+)
+
+
+def linux(prefix: str) -> str:
+    return activation_script("my env", prefix.replace("\n", "").replace("\t", ""), CHANGES, WATCHED, SHELL)
+
+
+def errors(script: str) -> list[object]:
+    return [(node.start_point, node.text) for node in nodes(script) if node.is_error or node.is_missing]
+
+
+def test_every_line_is_reviewed_or_does_not_apply() -> None:
+    assert sorted([*REVIEWED, *NOT_APPLICABLE]) == list(range(1, 49))
+    code = runtime("linux") + "".join(HOOKS[SHELL](place) for place in PLACES)
+    for number, text in REVIEWED.items():
+        for name in re.findall(r"_Rocenv\w+", text):
+            assert f"function global:{name}" in code or f"$global:{name} = " in code, (number, name)
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+def test_the_grammar_takes_the_script_of_a_linux_env(prefix: str) -> None:
+    script = linux(prefix)
+    assert errors(script) == []
+    clean = prefix.replace("\n", "").replace("\t", "")
+    assert {powershell.quote(f"{clean}/bin"), powershell.quote(f"{clean}/rocm")} < literals(script)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_the_grammar_takes_the_hook_in_ascii(place: Place) -> None:
+    hook = HOOKS[SHELL](place)
+    assert errors(hook) == []
+    assert hook.isascii()
+    assert "@PROGRAM@" not in hook.replace(place.envs.replace("'", "''"), "")
+    assert "Invoke-Expression" in START_UPS[SHELL].line
+
+
+@pytest.mark.parametrize(
+    "code", [runtime("linux"), runtime("windows"), *map(HOOKS[SHELL], PLACES), linux(PREFIXES[0])]
+)
+def test_nothing_that_a_user_can_redefine_is_called_by_its_bare_name(code: str) -> None:
+    own = set(re.findall(r"function global:([\w-]+)", code)) | {"_RocenvEnter"}
+    # Those of the runtime, which are there whenever the hook calls them.
+    own |= {"_RocenvLeave"}
+    for node in nodes(code):
+        if node.type == "command_name":
+            name = (node.text or b"").decode()
+            assert name in own or name.startswith("Microsoft.PowerShell."), name
+
+
+@pytest.mark.parametrize("code", [runtime("linux"), *map(HOOKS[SHELL], PLACES)])
+def test_every_variable_is_set_somewhere_before_a_strict_shell_reads_it(code: str) -> None:
+    """A misspelt name, or one that swallows the letters behind it in a text, would show here."""
+    known = {"_", "args", "input", "null", "true", "false", "?", "host", "executioncontext", "myinvocation"}
+    known |= {"global:lastexitcode", "function:prompt", "function:deactivate"}
+    known |= {name.lower() for name in re.findall(r"\$((?:global:)?\w+)(?:, \$\w+)* =", code)}
+    known |= {name.lower() for name in re.findall(r"\$(\w+)(?= = \$\w+ =|, \$\w+ =)", code)}
+    known |= {name.lower() for name in re.findall(r", \$(\w+) =", code)}
+    known |= {name.lower() for name in re.findall(r"foreach \(\$(\w+) in", code)}
+    known |= {name.lower() for name in re.findall(r"for \(\$(\w+) =", code)}
+    for parameters in re.findall(r"(?:function global:\w+|param)\(([^)]*)\)", code):
+        known |= {name.lower() for name in re.findall(r"\$(\w+)", parameters)}
+    read = {
+        (node.text or b"").decode() for node in nodes(code) if node.type in ("variable", "braced_variable")
+    }
+    names = {name.strip("$@{}").lower() for name in read}
+    # Of the runtime, which the hook asks for by Test-Path.
+    assert names - known <= {"global:_rocenvstack"}, names - known
+
+
+def test_the_platforms_differ_as_the_oracle_says() -> None:
+    posix, windows = runtime("linux"), runtime("windows")
+    assert ".Split(':')" in posix and "-join ':'" in posix and "OrdinalIgnoreCase" not in posix
+    assert ".Split(';')" in windows and "-join ';'" in windows and "OrdinalIgnoreCase" in windows
+    assert not re.search("@[A-Z]+@", posix + windows)
+    assert apply(CHANGES, {})["EMPTY"] == "" and entries(CHANGES, "PATH")
+
+
+def test_text_that_powershell_cannot_hold_is_refused_when_it_is_sourced(tmp_path: Path) -> None:
+    prefix = tmp_path / "n\udce9"
+    prefix.mkdir()
+    write_activation(prefix, "sd", CHANGES, WATCHED)
+    script = (prefix / "Activate.ps1").read_text("utf-8-sig")
+    assert script.startswith("if ($true) { throw 'rocenv: ")
+    assert errors(script) == []
+    assert (prefix / "Activate.ps1").stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("a\nb", "('a' + [char]10 + 'b')"),
+        ("\r\n", "('' + [char]13 + [char]10)"),
+        ("it's\t", "('it''s' + [char]9)"),
+        ("plain", "'plain'"),
+    ],
+)
+def test_control_characters_do_not_stand_in_the_code(text: str, code: str) -> None:
+    assert powershell.quote(text) == code
+
+
+def test_wildcards_in_what_is_typed_are_escaped() -> None:
+    assert powershell.source(r"C:\a [1]\Activate.ps1") == r". 'C:\a `[1`]\Activate.ps1'"
+    assert powershell.source(r"C:\a`b\Activate.ps1") == r". 'C:\a`b\Activate.ps1'"

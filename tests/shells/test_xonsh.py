@@ -1,0 +1,172 @@
+"""What only xonsh has: values with types, a prompt made of fields, aliases that are functions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rocenv.activate.hooks import HOOKS, Place
+from rocenv.model import EnvChange
+from tests.shells.driver import CHANGES, Work
+from tests.shells.drivers.xonsh import Xonsh
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def xonsh(tmp_path: Path) -> Work:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    return Work(Xonsh(), folder)
+
+
+def test_the_objects_in_a_list_come_back_as_they_were(xonsh: Work) -> None:
+    prefix = xonsh.env()
+    outcome = xonsh.run(
+        "import pathlib",
+        "$PATH = ['~/bin', '$HOME/x', pathlib.Path('/opt'), '/usr/bin']",
+        "$LD_LIBRARY_PATH = before = ['~/lib']",
+        "path = $PATH",
+        xonsh.enter(prefix),
+        "$PATH.insert(1, '/local')",
+        "print($PATH[:2])",
+        "del $PATH[1]",
+        "deactivate",
+        "print($PATH is path, $PATH)",
+        "print($LD_LIBRARY_PATH)",
+    )
+    shown = outcome.stdout.splitlines()
+    assert shown[0] == f"['{prefix}/bin', '/local']"
+    assert shown[1] == "True ['~/bin', '$HOME/x', PosixPath('/opt'), '/usr/bin']"
+    assert shown[2] == "['~/lib']"
+
+
+@pytest.mark.parametrize("mode", ["", "$EXPAND_ENV_VARS = False"])
+def test_lists_of_a_prefix_that_xonsh_would_expand_can_be_edited(xonsh: Work, mode: str) -> None:
+    prefix = xonsh.env(folder="a=$HOME")
+    outcome = xonsh.run(
+        mode,
+        xonsh.enter(prefix),
+        "$PATH.append('/after')",
+        "$PATH = ['/front'] + $PATH",
+        xonsh.dump("edited"),
+        "deactivate",
+        xonsh.dump("after"),
+    )
+    base = xonsh.environ["PATH"]
+    assert outcome.dumps["edited"]["PATH"] == f"/front:{prefix}/bin:{base}:/after"
+    assert outcome.dumps["after"]["PATH"] == f"/front:{base}:/after"
+
+
+def test_a_variable_that_xonsh_keeps_for_itself_is_refused_with_nothing_changed(xonsh: Work) -> None:
+    prefix = xonsh.env(changes=[*CHANGES, EnvChange(action="set", name="SHLVL", value="many")])
+    outcome = xonsh.run(
+        xonsh.dump("before"),
+        xonsh.enter(prefix),
+        "print(__xonsh__.history.last_cmd_rtn)",
+        xonsh.dump("after"),
+        "print('deactivate' in aliases)",
+    )
+    assert outcome.dumps["after"] == outcome.dumps["before"]
+    assert outcome.stdout.split() == ["1", "False"]
+    assert "cannot keep the value of the env" in outcome.stderr
+
+
+def test_invalid_utf_8_goes_through(xonsh: Work) -> None:
+    changes = [EnvChange(action="set", name="T_PATH", value="a\udcff:\udc80"), *CHANGES]
+    prefix = xonsh.env(changes=changes, folder="x\udcfe")
+    outcome = xonsh.round_trip(prefix, environ={**xonsh.environ, "LD_LIBRARY_PATH": "/\udcff"})
+    assert outcome.dumps["active"]["T_PATH"] == "a\udcff:\udc80"
+    assert outcome.dumps["active"]["LD_LIBRARY_PATH"] == f"{prefix}/lib64:{prefix}/lib:/\udcff"
+
+
+def test_another_deactivate_comes_back(xonsh: Work) -> None:
+    outcome = xonsh.run(
+        "aliases['deactivate'] = ['/bin/echo', 'theirs']",
+        xonsh.enter(xonsh.env()),
+        "deactivate",
+        "deactivate",
+    )
+    assert outcome.stdout == "theirs\n"
+
+
+SHOW = "$PROMPT_FIELDS.reset(); print(PromptFormatter()($PROMPT))"
+
+
+@pytest.mark.parametrize("prompt", ["'{user}> '", "lambda: '{user}> '"])
+def test_a_prompt_of_the_users_own_is_marked_and_programs_are_told_of_theirs(
+    xonsh: Work, prompt: str
+) -> None:
+    outcome = xonsh.run(
+        "from xonsh.prompt.base import PromptFormatter",
+        f"$PROMPT = prompt = {prompt}", "$PROMPT_FIELDS['user'] = 'me'", xonsh.dump("before"),
+        xonsh.enter(xonsh.env("first")), xonsh.enter(xonsh.env("second")), xonsh.dump("active"), SHOW,
+        "deactivate", SHOW, "deactivate", SHOW, "print($PROMPT is prompt)",
+    )  # fmt: skip
+    assert outcome.stdout.splitlines() == ["(second) (first) me> ", "(first) me> ", "me> ", "True"]
+    if not prompt.startswith("lambda"):
+        assert outcome.dumps["active"]["PROMPT"] == outcome.dumps["before"]["PROMPT"]
+
+
+def test_xonshs_own_prompt_names_the_env_once(xonsh: Work) -> None:
+    changes = [*CHANGES, EnvChange(action="set", name="VIRTUAL_ENV", value="{prefix}")]
+    first, second = xonsh.env("first", changes), xonsh.env("second", changes)
+    show = SHOW.replace("$PROMPT)", "'{env_name}#')")
+    outcome = xonsh.run(
+        "from xonsh.prompt.base import PromptFormatter",
+        show, xonsh.enter(first), show, xonsh.enter(second), show,
+        "print('PROMPT' in ${...}.detype())", "deactivate", "deactivate", show,
+    )  # fmt: skip
+    assert outcome.stdout.splitlines() == ["#", "(first) #", "(second) (first) #", "False", "#"]
+
+
+@pytest.fixture
+def hooked(xonsh: Work) -> Work:
+    """A shell whose hook calls a program that says what it was called with."""
+    program = xonsh.folder / "program"
+    program.write_text(
+        "#!/bin/sh\ncase $1 in\nin) cat ;;\ncomplete) shift; printf 'a-b\\thelp\\n%s\\n' \"a $*\" ;;\n"
+        '*) echo "out $*"; echo "err $*" >&2; exit 3 ;;\nesac\n'
+    )
+    program.chmod(0o755)
+    code = HOOKS["xonsh"](Place(program=str(program), envs=str(xonsh.home / "envs")))
+    (xonsh.folder / "hook").write_text(code)
+    return xonsh
+
+
+def load(work: Work) -> str:
+    return work.driver.load_hook(work.folder / "hook")
+
+
+def test_the_function_stands_in_pipes_and_is_captured_as_the_program_would_be(hooked: Work) -> None:
+    outcome = hooked.run(
+        load(hooked),
+        "rocenv 'a b' | /usr/bin/tr a-z A-Z",
+        "/bin/echo @($(rocenv x).strip() + '.')",
+        "rocenv y > y",
+        "/bin/cat y",
+        "/bin/echo given | rocenv in",
+        "rocenv z",
+        hooked.driver.say_status(),
+    )
+    assert outcome.stdout.splitlines() == ["OUT A B", "out x.", "out y", "given", "out z", "status 3"]
+    assert outcome.stderr.splitlines() == [f"err {words}" for words in ("a b", "x", "y", "z")]
+
+
+def test_completion_asks_the_program(hooked: Work) -> None:
+    ask = (
+        "print([str(c) for c in __import__('xonsh.completer').completer.Completer().complete("
+        "'a', 'rocenv x a', 9, 10, {}, multiline_text='rocenv x a', cursor_index=10)[0]])"
+    )
+    outcome = hooked.run(load(hooked), ask)
+    assert outcome.stdout.strip() == """["'a x a'", 'a-b']"""
+
+
+def test_an_interrupted_program_is_waited_for_and_has_the_terminal(hooked: Work) -> None:
+    (hooked.folder / "program").write_text(
+        "#!/bin/sh\ntrap 'sleep 0.5; echo caught' INT\ntest -t 1 && test -t 2 && echo ready\nkill -INT 0\n"
+    )
+    (shown,) = hooked.driver.talk(hooked, ["rocenv x"], first=load(hooked))
+    assert shown.split()[-3:] == ["ready", "caught", "#>"]
