@@ -82,7 +82,8 @@ def sourcing(shell: str, prefix: Path, here: Path) -> dict[str, float]:
     argvs = {}
     for name, script in scripts.items():
         file = here / f"{shell}.{name}"
-        file.write_text(f"{'source' if shell in ('fish', 'tcsh') else '.'} {script}\n")
+        first = "set prompt='> '\n" if shell == "tcsh" else ""  # a venv's script fails without
+        file.write_text(f"{first}{'source' if shell in ('fish', 'tcsh') else '.'} {script}\n")
         argvs[name] = (*SHELL_ARGV[shell], str(file))
     times = by_turns(argvs, here)
     return {

@@ -28,14 +28,14 @@ _QUESTIONS = ((b"\x1b[6n", b"\x1b[1;1R"), (b"\x1b[c", b"\x1b[?62;c"), (b"\x1b[0c
 
 
 class Terminal:
-    """A shell on a terminal of 200 columns, ended with the block."""
+    """A shell on a terminal of 2000 columns, so that no line is broken, ended with the block."""
 
     def __init__(self, argv: Sequence[str], folder: Path, environ: Mapping[str, str]) -> None:
         self._pid, self._fd = pty.fork()
         if self._pid == 0:
             os.chdir(folder)
             os.execve(argv[0], list(argv), dict(environ))
-        fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 200, 0, 0))
+        fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 2000, 0, 0))
 
     def __enter__(self) -> Terminal:
         return self
@@ -53,15 +53,19 @@ class Terminal:
     def type(self, line: str) -> str:
         """Type a line; return what is shown until a prompt stands there, without escape sequences."""
         os.write(self._fd, os.fsencode(line) + b"\r")
-        return self.settle(marker=PROMPT)
+        return self.settle(marker=PROMPT, after=line.partition("\t")[0][-6:])
 
-    def settle(self, marker: str = "") -> str:
-        """Return what is shown until it ends in `marker` (if any) and nothing more comes for a while."""
+    def settle(self, marker: str = "", after: str = "") -> str:
+        """Return what is shown until it ends in `marker` (if any) and nothing more comes for a while.
+
+        A prompt that is drawn again, late, is none of the line that was typed: that one comes `after` its echo.
+        """
         shown, until = b"", time.monotonic() + _LIMIT_S
         while time.monotonic() < until:
             if not select.select([self._fd], [], [], _QUIET_S)[0]:
-                if shown and plain(shown).rstrip(" ").endswith(marker.rstrip(" ")):
-                    return plain(shown)
+                text = plain(shown)
+                if text and after in text and text.rstrip(" ").endswith(marker.rstrip(" ")):
+                    return text
                 continue
             try:
                 piece = os.read(self._fd, 65536)

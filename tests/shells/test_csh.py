@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -76,14 +77,13 @@ def test_the_loop_that_it_is_called_in_goes_on(tcsh: Work) -> None:
 
 
 def test_what_it_says_is_not_lost_in_a_file(tcsh: Work) -> None:
-    script = tcsh.folder / "script.csh"
-    lines = [tcsh.enter(tcsh.env()), "/bin/sh -c 'echo more >&2'", "setenv HIP_PATH x", "deactivate"]
-    script.write_text("\n".join([*lines, "/bin/sh -c 'echo more >&2'", ""]))
-    code = (
-        f"/bin/sh -c 'ROCM_PATH=/opt /usr/bin/tcsh -f {script} 2>{tcsh.folder}/said; cat {tcsh.folder}/said'"
-    )
-    said = tcsh.run(code).stdout.splitlines()
-    assert said == [
+    more = "/bin/sh -c 'echo more >&2'"
+    code, said = tcsh.folder / "code.csh", tcsh.folder / "said"
+    code.write_text("\n".join([tcsh.enter(tcsh.env()), more, "setenv HIP_PATH x", "deactivate", more, ""]))
+    with said.open("w") as file:
+        environ = {**tcsh.environ, "ROCM_PATH": "/opt"}
+        subprocess.run(tcsh.driver.argv(code), stderr=file, env=environ, check=True, timeout=30)
+    assert said.read_text().splitlines() == [
         "rocenv: set on this machine, replaced until deactivation: ROCM_PATH",
         "more",
         "rocenv: changed while the env was active, and left as it is now: HIP_PATH",

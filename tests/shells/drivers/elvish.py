@@ -113,9 +113,9 @@ class Elvish(Driver):
 
 
 class _LineEditor(Terminal):
-    """A line is drawn anew with each letter, and the prompt behind a place-holder, `???>`."""
+    """A line is drawn anew with each letter, so it never comes as a whole, and the prompt behind a `???>`."""
 
-    def settle(self, marker: str = "") -> str:
+    def settle(self, marker: str = "", after: str = "") -> str:
         shown = more = super().settle()
         while more and marker and not re.search(re.escape(marker.rstrip()) + r"[\s?>]*$", shown):
             more = super().settle()

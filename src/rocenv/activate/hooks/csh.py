@@ -1,8 +1,8 @@
 """The hook of tcsh.
 
-Aliases are all that tcsh has, and `eval` of the hook sees one line: what the aliases do stands in the files of
-the folder `tcsh`, which they source. Their variables are not named `_rocenv_`, as those of the scripts are,
-for these go when a script ends.
+Aliases are all that tcsh has, and what is in backquotes becomes one line: what the aliases do stands in the
+files of the folder `tcsh`, which they source. What the hook remembers is not named `_rocenv_`, as in the
+scripts, for that goes when a script ends.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ from rocenv.activate.shells.csh_runtime import (
     REPORT_LEFT,
     TEXTS,
     UNTIL,
-    quote,
 )
+from rocenv.activate.shells.csh_runtime import quote as quote
 from rocenv.errors import DataError
 
 if TYPE_CHECKING:
@@ -96,19 +96,29 @@ def prepend(name: str, value: str) -> str:
         DataError: tcsh keeps a shell variable of that name.
     """
     _require_free(name)
-    # Quotes do not make a pattern literal, so this may take another entry for this one; the code that is
-    # called for then does not.
-    like = quote(value.translate(_GLOBS))
-    return f"""\
+    return _prepends(name, (value,))
+
+
+def _prepends(name: str, entries: Sequence[str]) -> str:
+    """Put entries first, and set the variable once: each time it is PATH, tcsh reads all its folders anew."""
+    read = f"""\
 set _rocenv_l=
 if ($?{name}) then
 if ($%{name}) set _rocenv_l=:${name}:q
-endif
+endif"""
+    return "\n".join([read, *map(_prepend, entries), f"''setenv {name} $_rocenv_l:s/://:q"])
+
+
+def _prepend(entry: str) -> str:
+    # Quotes do not make a pattern literal, so this may take another entry for this one; the code that is
+    # called for then does not.
+    like = quote(entry.translate(_GLOBS))
+    return f"""\
 if (${{_rocenv_l:q}}: =~ *:{like}:*) then
-set _rocenv_e={quote(value)}
+set _rocenv_e={quote(entry)}
 ''eval $_ROCENV_CUT:q
 endif
-''setenv {name} {quote(value)}$_rocenv_l:q"""
+set _rocenv_l=:{quote(entry)}$_rocenv_l:q"""
 
 
 def unset(name: str) -> str:
@@ -152,6 +162,10 @@ def _opening(parts: Parts) -> str:
     texts = " ".join(f"_ROCENV_{name}={quote(text)}" for name, text in TEXTS.items())
     return f"""\
 # To be sourced: activates the env `{parts.label}`, and defines `deactivate`, which takes that back.
+if ($?tcsh == 0) then
+{COMPLAIN} 'this script is for tcsh, and this shell is another csh'
+exit 1
+endif
 {OPENING}
 set {texts}
 if ($?_ROCENV_STACK == 0) set _ROCENV_STACK=()
@@ -175,7 +189,7 @@ def _on(parts: Parts) -> list[str]:
     return [
         "if ($#_ROCENV_STACK == 0) then",
         ALIAS,
-        'if ("$_rocenv_alias:q" !~ {,*_ROCENV_LEAVE*}) set _ROCENV_FOREIGN=$_rocenv_alias:q',
+        'if ("$_rocenv_alias:q" !~ {,*_ROCENV_LEAVE*}) set _ROCENV_FOREIGN=($_rocenv_alias:q)',
         "endif",
         # Active already: leave it, with those on top of it, and start afresh.
         "if ($#_ROCENV_STACK) then",
@@ -185,7 +199,7 @@ def _on(parts: Parts) -> list[str]:
         "endif",
         """''alias deactivate '""eval $_ROCENV_LEAVE:q; : '""",
         parts.save,
-        *parts.change,
+        *_changes(parts),
         f"set _ROCENV_NAMES_{ident}=({' '.join(parts.changed)}) _ROCENV_NEW_{ident}=({' '.join(made)})",
         *filter(None, parts.restore),
         *_report(parts),
@@ -200,6 +214,13 @@ def _on(parts: Parts) -> list[str]:
         "endif",
         f"set _ROCENV_STACK=({ident} $_ROCENV_STACK)",
     ]
+
+
+def _changes(parts: Parts) -> list[str]:
+    """Return the code of all changes, those of each list in one."""
+    apart = [prepend(name, entry) for name, entries in parts.lists.items() for entry in entries]
+    others = [change for change in parts.change if change not in apart]
+    return [*others, *(_prepends(name, entries) for name, entries in parts.lists.items())]
 
 
 def _unmark(prompt: str) -> str:

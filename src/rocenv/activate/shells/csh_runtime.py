@@ -46,7 +46,7 @@ set _rocenv_bslash
 endif"""
 
 # For each of the user's own variables that `READ` put aside; one empty word is no empty list.
-_OWN = """\
+_GIVE_BACK = """\
 set _rocenv_n=$_rocenv_own[1]
 ''shift _rocenv_own
 ''eval 'set _rocenv_t=$#_rocenv_own_'$_rocenv_n
@@ -57,7 +57,7 @@ else
 endif"""
 DONE = f"""\
 if ($?_rocenv_own) then
-set _rocenv_each={quote(_OWN)}
+set _rocenv_each={quote(_GIVE_BACK)}
 ''repeat $#_rocenv_own ''eval '""eval $_rocenv_each:q'
 endif
 if ($?_rocenv_bslash) set backslash_quote
@@ -69,8 +69,8 @@ else
 endif"""
 
 # $_rocenv_now is the state of the environment's variable $_rocenv_n. A shell variable of its name would hide
-# it, so one that is there is unset until `DONE`. Of a shell variable `"$#name:q"` is a number (with a `:q` behind
-# it, today), of one of the environment it is the value itself.
+# it, so one that is there is unset until `DONE`. `"$#name:q"` of a shell variable is a number, maybe with
+# `:q` behind it; of one of the environment it is the value itself.
 READ = """\
 set _rocenv_now=u
 ''eval 'set _rocenv_t=$?'$_rocenv_n
