@@ -72,7 +72,7 @@ def main() -> int:
 
 
 def sourcing(shell: str, prefix: Path, here: Path) -> dict[str, float]:
-    """Return the time of a bare shell, and what sourcing our script and the one of a venv adds to it."""
+    """Return the time of a bare shell, and what our script, a venv's, or PATH alone adds to it."""
     scripts = {
         "bare": here / "empty",
         "ours": prefix / SHELLS[shell].file_name,
@@ -85,12 +85,11 @@ def sourcing(shell: str, prefix: Path, here: Path) -> dict[str, float]:
         first = "set prompt='> '\n" if shell == "tcsh" else ""  # a venv's script fails without
         file.write_text(f"{first}{'source' if shell in ('fish', 'tcsh') else '.'} {script}\n")
         argvs[name] = (*SHELL_ARGV[shell], str(file))
+    if shell == "tcsh":  # each change of PATH makes it read all folders of it
+        argvs["path"] = (*SHELL_ARGV[shell], str(here / "tcsh.path"))
+        (here / "tcsh.path").write_text(f"{first}setenv PATH {prefix}/bin:${{PATH}}\n")
     times = by_turns(argvs, here)
-    return {
-        "bare": times["bare"],
-        "ours": times["ours"] - times["bare"],
-        "venv": times["venv"] - times["bare"],
-    }
+    return {name: value if name == "bare" else value - times["bare"] for name, value in times.items()}
 
 
 def look(shell: str, here: Path) -> float:

@@ -16,6 +16,7 @@ from rocenv import config
 from rocenv.errors import PrefixError, RocenvError
 from rocenv.install.prefix import prefix_of
 from rocenv.system.command_lines import as_typed
+from rocenv.system.locks import locked
 
 if TYPE_CHECKING:
     from rocenv.home import Home
@@ -96,12 +97,14 @@ def trusted_wish(folder: str, home: Home) -> Wish:
 
 def remember(wish: Wish, home: Home) -> None:
     """Trust a file as it was read."""
-    config.put(home.config_file, ("trusted", key_of(wish.folder)), wish.sha256)
+    with locked(home.lock("settings", "trusted")):
+        config.put(home.config_file, ("trusted", key_of(wish.folder)), wish.sha256)
 
 
 def forget(folder: str, home: Home) -> bool:
     """Trust the file of a folder, which may be gone, no more; tell whether it was trusted."""
-    return config.take_out(home.config_file, ("trusted", key_of(os.path.realpath(folder))))
+    with locked(home.lock("settings", "trusted")):
+        return config.take_out(home.config_file, ("trusted", key_of(os.path.realpath(folder))))
 
 
 def key_of(folder: str) -> str:
@@ -117,9 +120,11 @@ def folder_of(key: str) -> str:
     first, *rest = key.split("%")
     try:
         parts = [part.split(";", 1) for part in rest]
-        return first + "".join(chr(int(number, 16)) + text for number, text in parts)
+        folder = first + "".join(chr(int(number, 16)) + text for number, text in parts)
+        os.fsencode(folder)  # no path holds any lone surrogate
     except (ValueError, OverflowError):
         return key
+    return folder
 
 
 def trust_command(folder: str) -> str:

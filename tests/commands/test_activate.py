@@ -124,9 +124,7 @@ class TestActivate:
         )
         assert done.stderr == b""
         file = (home / "envs" / "d\u00e9mo" / SHELLS[shell].file_name).read_bytes()
-        assert done.stdout == file.removeprefix(codecs.BOM_UTF8), (
-            "a shell that evaluates it knows no such mark"
-        )
+        assert done.stdout == file.removeprefix(codecs.BOM_UTF8), "evaluated, the mark would be a word"
 
     def test_an_env_of_windows(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         prefix = Prefix(tmp_path / "s d")

@@ -33,8 +33,11 @@ class Terminal:
     def __init__(self, argv: Sequence[str], folder: Path, environ: Mapping[str, str]) -> None:
         self._pid, self._fd = pty.fork()
         if self._pid == 0:
-            os.chdir(folder)
-            os.execve(argv[0], list(argv), dict(environ))
+            try:
+                os.chdir(folder)
+                os.execve(argv[0], list(argv), dict(environ))
+            finally:
+                os._exit(127)
         fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 2000, 0, 0))
 
     def __enter__(self) -> Terminal:
@@ -58,7 +61,7 @@ class Terminal:
     def settle(self, marker: str = "", after: str = "") -> str:
         """Return what is shown until it ends in `marker` (if any) and nothing more comes for a while.
 
-        A prompt that is drawn again, late, is none of the line that was typed: that one comes `after` its echo.
+        A prompt that is drawn again, late, is not the one that follows the line: that comes `after` its echo.
         """
         shown, until = b"", time.monotonic() + _LIMIT_S
         while time.monotonic() < until:

@@ -1,7 +1,7 @@
 """The checklist for activation, line by line, in every shell that a line applies to.
 
-`scripts/test-shells` prints the result as a table. The lines that are about one shell alone stand in
-`test_one_shell.py`, those about other tools in `test_neighbours.py`.
+`scripts/test-shells` prints the result as a table. The line about other tools stands in `test_neighbours.py`,
+those about cmd in `tests/windows/test_cmd.py`, and what is peculiar to a shell in a file of its name.
 """
 
 from __future__ import annotations
@@ -361,6 +361,21 @@ def test_nothing_of_ours_is_exported_while_active(work: Work) -> None:
     assert [name for name in outcome.dumps["active"] if "rocenv" in name.lower()] == []
 
 
+@line(25)
+def test_a_variable_of_the_shell_alone_stays_its_own(work: Work) -> None:
+    if not work.driver.has_own_variables:
+        return
+    outcome = work.run(
+        work.driver.put_own("HIP_PATH", "mine"),
+        work.enter(work.env()),
+        work.dump("active"),
+        work.driver.leave(),
+        work.dump("after"),
+    )
+    assert outcome.dumps["active"]["HIP_PATH"].endswith("/demo/rocm")
+    assert "HIP_PATH" not in outcome.dumps["after"]
+
+
 # ---------------------------------------------------------------- the prompt
 
 
@@ -666,8 +681,7 @@ def test_an_env_entered_by_hand_is_not_left_with_the_folder(work: Work) -> None:
     there = work.folder / "there"
     there.mkdir()
     (there / ".rocenv").write_text("demo\n")
-    work.env()
-    other = work.env("other")
+    demo, other = work.env(), work.env("other")
     subprocess.run(
         [ROCENV, "trust", there],
         env={**os.environ, **work.environ},
@@ -678,7 +692,15 @@ def test_an_env_entered_by_hand_is_not_left_with_the_folder(work: Work) -> None:
         driver.change_folder(there),
         driver.call("rocenv", "activate", "other"),
         driver.change_folder(work.folder),
-        path,
+        path,  # 3
+        driver.call("rocenv", "deactivate"),
+        driver.call("rocenv", "deactivate"),
+        driver.call("rocenv", "activate", "demo"),
+        driver.call("rocenv", "activate", "other"),
+        driver.change_folder(there),
+        driver.change_folder(work.folder),
+        path,  # 10
     ]
     shown = driver.talk(work, lines, first=work.hook())
     assert f"path={other}/bin:" in shown[3]
+    assert f"{demo}/bin:" in shown[10], "it was active before the folder asked for it"

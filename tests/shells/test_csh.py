@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -91,6 +92,57 @@ def test_what_it_says_is_not_lost_in_a_file(tcsh: Work) -> None:
     ]
 
 
+def test_who_leaves_three_times_leaves_a_venv_in_between(tcsh: Work) -> None:
+    venv = tcsh.folder / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True, timeout=60)
+    outer, inner = tcsh.env("outer"), tcsh.env("inner")
+    outcome = tcsh.run(
+        "set prompt='#> '", tcsh.enter(outer), f"source {venv}/bin/activate.csh", tcsh.dump("venv"),
+        tcsh.enter(inner), "deactivate", tcsh.dump("again"), "deactivate", "echo $?VIRTUAL_ENV $?ROCM_PATH",
+        "eval $_ROCENV_LEAVE:q", "echo $?ROCM_PATH", "set | /bin/grep -ic _rocenv_",
+    )  # fmt: skip
+    assert outcome.dumps["again"] == outcome.dumps["venv"]
+    assert outcome.stdout.split() == ["0", "1", "0", "0"], outcome
+
+
+def test_an_alias_of_the_users_own_is_given_back(tcsh: Work) -> None:
+    enter = tcsh.enter(tcsh.env())
+    outcome = tcsh.run("alias deactivate 'echo mine; echo too'", enter, enter, "deactivate", "deactivate")
+    assert (outcome.stdout, outcome.stderr) == ("mine\ntoo\n", "")
+
+
+def test_an_env_with_a_read_only_prompt_can_be_left(tcsh: Work) -> None:
+    enter = tcsh.enter(tcsh.env())
+    shown = tcsh.driver.talk(
+        tcsh, ["set -r prompt='#> '", enter, "echo on $?HIP_PATH", "deactivate", "echo off $?HIP_PATH"]
+    )
+    assert "read-only" in shown[1]
+    assert "on 1" in shown[2] and "off 0" in shown[4]
+
+
+def test_the_label_goes_from_wherever_it_stands_in_the_prompt(tcsh: Work) -> None:
+    code = [
+        "set prompt='> '",
+        tcsh.enter(tcsh.env()),
+        'set prompt="x $prompt"',
+        "echo $prompt:q",
+        "deactivate",
+    ]
+    outcome = tcsh.run(*code, "echo $prompt:q")
+    assert outcome.stdout == "x (demo) > \nx > \n", outcome
+
+
+def test_an_entry_from_before_survives_an_edit(tcsh: Work) -> None:
+    prefix = tcsh.env()
+    outcome = tcsh.run(
+        tcsh.enter(prefix), tcsh.driver.surround("LD_LIBRARY_PATH", "/mine", "/yours"), "deactivate",
+        tcsh.dump("after"), environ={**tcsh.environ, "LD_LIBRARY_PATH": f"/a:{prefix}/lib"},
+    )  # fmt: skip
+    assert sorted(outcome.dumps["after"]["LD_LIBRARY_PATH"].split(":")) == sorted(
+        ["/mine", "/a", f"{prefix}/lib", "/yours"]
+    )
+
+
 # ---------------------------------------------------------------- the hook
 
 
@@ -117,6 +169,31 @@ def test_words_reach_the_program_as_they_were_typed(tcsh: Work) -> None:
         hook, "rocenv run 'a b' '' '*' '$HOME' \"x'y\" 'new\\\nline' '\\!x' >out", "echo $status", "cat out"
     )
     assert outcome.stdout == "7\n<run><a b><><*><$HOME><x'y><new\nline><!x>", outcome
+
+
+def test_only_names_are_looked_for_among_the_envs(tcsh: Work) -> None:
+    prefix = tcsh.env()
+    hook = _hook(tcsh, tcsh.folder / "bin")
+    script = tcsh.script(prefix)
+    for folder in (prefix.parent, prefix.parent.parent):
+        (folder / script.name).write_text("echo wrong\n")
+    words = (".", "..", "demo/", "./demo", "../envs/demo", "-x", "''")
+    outcome = tcsh.run(hook, *(f"rocenv activate {word}; echo $?HIP_PATH" for word in words))
+    told = "".join(f"<activate><{word.strip(chr(39))}>0\n" for word in words)
+    assert outcome.stdout == told, outcome
+
+
+def test_an_env_that_the_user_entered_outlasts_the_folder(tcsh: Work) -> None:
+    tcsh.env()
+    hook, below = _hook(tcsh, tcsh.folder / "bin"), tcsh.folder / "t"
+    below.mkdir()
+    (below / ".rocenv").write_text("demo\n")
+    look = "eval $rocenv_hook_test:q; echo $?HIP_PATH"
+    for leave in ("deactivate", "rocenv deactivate"):
+        outcome = tcsh.run(
+            hook, tcsh.driver.change_folder(below), look, leave, "rocenv activate demo", "cd ..", look
+        )
+        assert outcome.stdout.split() == ["1", "1"], outcome
 
 
 def test_folders_of_any_name_are_followed(tcsh: Work) -> None:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from rocenv.activate.changes import apply, expand
+from rocenv.activate.hooks import HOOKS, Place
 from tests.shells.driver import CHANGES, Work
 from tests.shells.drivers import DRIVERS
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PROMPT = "put [($edit:prompt)]"
 
@@ -109,3 +109,45 @@ def test_the_hook_and_the_typed_line_share_what_is_active(elvish: Work) -> None:
     assert "▶ ['(second) ' '(first) ' '#> ']" in shown[3]
     assert "▶ ['(first) ' '#> ']" in shown[5]
     assert "▶ ['#> ']" in shown[7]
+
+
+def trusted(work: Work) -> Path:
+    """Make a folder that asks for `demo`, and is trusted."""
+    work.env()
+    there = work.folder / "there"
+    (there / "below").mkdir(parents=True)
+    (there / ".rocenv").write_text("demo\n")
+    program = Path(sys.executable).with_name("rocenv")
+    subprocess.run([program, "trust", there], env={**os.environ, **work.environ}, check=True, timeout=60)
+    return there
+
+
+def test_an_env_that_was_active_before_is_not_left_with_the_folder(elvish: Work) -> None:
+    there = trusted(elvish)
+    elvish.env("other")
+    lines = ["rocenv activate demo", "rocenv activate other", f"cd {there}", PROMPT, "cd ..", PROMPT]
+    shown = elvish.driver.talk(elvish, lines, first=elvish.hook())
+    assert "▶ ['(demo) ' '#> ']" in shown[3]
+    assert "▶ ['(demo) ' '#> ']" in shown[5]
+
+
+def test_a_folder_that_was_deleted_changes_nothing(elvish: Work) -> None:
+    below = trusted(elvish) / "below"
+    lines = [f"cd {below}", f"rmdir {below}", PROMPT, f"cd {elvish.folder}", PROMPT]
+    shown = elvish.driver.talk(elvish, lines, first=elvish.hook())
+    assert "▶ ['(demo) ' '#> ']" in shown[2]
+    assert "▶ ['#> ']" in shown[4]
+
+
+def test_a_program_that_is_missing_is_named_once(elvish: Work) -> None:
+    there = trusted(elvish)
+    hook = elvish.folder / "hook"
+    hook.write_text(HOOKS["elvish"](Place(program="/no/rocenv", envs="/no")))
+    shown = elvish.driver.talk(elvish, [f"cd {there}", "put 1"], first=elvish.driver.load_hook(hook))
+    assert ["rocenv: /no/rocenv cannot be run" in answer for answer in shown] == [True, False]
+
+
+def test_a_name_may_be_a_number(elvish: Work) -> None:
+    elvish.env("3")
+    shown = elvish.driver.talk(elvish, ["rocenv activate (num 3)", PROMPT], first=elvish.hook())
+    assert "▶ ['(3) ' '#> ']" in shown[1]

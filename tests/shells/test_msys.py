@@ -28,7 +28,11 @@ CHANGES = (
     EnvChange(action="prepend", name="PATH", value=r"{prefix}\rocm\5.7\bin"),
     EnvChange(action="prepend", name="PATH", value=r"{prefix}\bin"),
     EnvChange(action="set", name="HIP_PATH", value="{prefix}\\rocm\\5.7\\"),
-    EnvChange(action="set", name="FLAGS", value=r"$(touch canary) `touch canary` 'x' & \n"),
+    EnvChange(
+        action="set",
+        name="FLAGS",
+        value=r"$(touch canary) `touch canary` 'x' & \n -v _ROCENV_ALL _ROCENV_FIRST",
+    ),
     EnvChange(action="set", name="EMPTY", value=""),
     EnvChange(action="prepend", name="LISTED", value=r"{prefix}\lib"),
     EnvChange(action="unset", name="ROCM_PATH"),

@@ -60,12 +60,13 @@ REVIEWED: dict[int, str] = {
     28: "_RocenvWithout answers nothing for an empty list",
     29: "_RocenvPop leaves a variable that is no longer New, and _RocenvSay names it",
     30: "$_RocenvStack is a list, and _RocenvPop takes the newest",
-    31: "what a venv calls at its start does nothing (_RocenvOffer); _RocenvTakeOut cleans what it puts back",
-    32: "_RocenvEnd removes each function and variable by name, and gives prompt and deactivate back",
+    31: "each env keeps a deactivate not ours (_RocenvForeign) till _RocenvPop; _RocenvCleanVenv cleans PATH",
+    32: "_RocenvEnd removes each function and variable by name, and gives prompt back, _RocenvPop deactivate",
     33: "prompts keep $? for the user's prompt by Write-Error; _RocenvHookAsk puts $LASTEXITCODE back",
     35: "with ROCENV_DISABLE_PROMPT set _RocenvEnter gives no label and does not call _RocenvShow",
     36: "cmdlets are called by their module; _RocenvEnter and _RocenvLeave set the preferences",
-    37: "run instead of dot-sourced it activates just the same: its functions and its state are global",
+    37: "run instead of dot-sourced it activates just the same: its functions and its state are global; "
+    "-File Activate.ps1 activates in a process of its own, as with any script",
     38: "functions are not inherited; the program's own `rocenv deactivate` says what to do",
     39: "the marker is asked for by [IO.File]::Exists before anything is defined; leaving needs no file",
     40: "_RocenvPrepend moves an entry that was there to the front",
@@ -74,9 +75,10 @@ REVIEWED: dict[int, str] = {
     45: "nothing is called but functions, cmdlets and .NET",
     46: "loading the hook defines functions, registers a completer, and assigns one variable",
     47: "_RocenvReport, for the first env, with the words of the other shells",
-    48: "_RocenvHookLook asks `rocenv trust --check` whenever path or first line of the file are new",
+    48: "_RocenvHookLook asks `rocenv trust --check` whenever path or first line of the file are new; "
+    "what the user enters or leaves is the hook's no more (_RocenvHookDisown)",
 }
-PREFIXES = ("/home/me/envs/sd", '/o\u2018d $d/`x`/it\'s [1]*/"q"\n(a)\t\N{GRINNING FACE}')
+PREFIXES = ("/home/me/envs/sd", '/o\u2018d $d/`x`/it\'s [1]*/"q"(a)\N{GRINNING FACE}')
 PLACES = (
     Place(program="/usr/bin/rocenv", envs="/home/me/.local/share/rocenv/envs"),
     Place(program="rocenv", envs="C:\\@PROGRAM@ %x% 'a'\\envs"),
@@ -85,7 +87,7 @@ PLACES = (
 
 
 def linux(prefix: str) -> str:
-    return activation_script("my env", prefix.replace("\n", "").replace("\t", ""), CHANGES, WATCHED, SHELL)
+    return activation_script("my env", prefix, CHANGES, WATCHED, SHELL)
 
 
 def errors(script: str) -> list[object]:
@@ -104,8 +106,7 @@ def test_every_line_is_reviewed_or_does_not_apply() -> None:
 def test_the_grammar_takes_the_script_of_a_linux_env(prefix: str) -> None:
     script = linux(prefix)
     assert errors(script) == []
-    clean = prefix.replace("\n", "").replace("\t", "")
-    assert {powershell.quote(f"{clean}/bin"), powershell.quote(f"{clean}/rocm")} < literals(script)
+    assert {powershell.quote(f"{prefix}/bin"), powershell.quote(f"{prefix}/rocm")} < literals(script)
 
 
 @pytest.mark.parametrize("place", PLACES)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -10,9 +13,6 @@ from rocenv.activate.hooks import HOOKS, Place
 from rocenv.model import EnvChange
 from tests.shells.driver import CHANGES, Work
 from tests.shells.drivers.xonsh import Xonsh
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture
@@ -90,6 +90,57 @@ def test_another_deactivate_comes_back(xonsh: Work) -> None:
         "deactivate",
     )
     assert outcome.stdout == "theirs\n"
+
+
+def test_a_deactivate_that_was_set_meanwhile_comes_back_when_no_env_is_left(xonsh: Work) -> None:
+    first, second = xonsh.env("first"), xonsh.env("second")
+    outcome = xonsh.run(
+        "aliases['deactivate'] = ['/bin/echo', 'old']",
+        xonsh.dump("before"),
+        xonsh.enter(first),
+        "aliases['deactivate'] = ['/bin/echo', 'theirs']",
+        xonsh.enter(second),
+        "deactivate",
+        "/bin/echo @($HIP_PATH)",
+        "deactivate",
+        xonsh.dump("after"),
+        "deactivate",
+    )
+    assert outcome.stdout.splitlines() == [f"{first}/rocm", "theirs"]
+    assert outcome.dumps["after"] == outcome.dumps["before"]
+
+
+def test_an_env_that_was_active_before_is_not_left_with_the_folder(xonsh: Work) -> None:
+    prefix, _ = xonsh.env(), xonsh.env("other")
+    there = xonsh.folder / "there"
+    there.mkdir()
+    (there / ".rocenv").write_text("demo\n")
+    program = Path(sys.executable).with_name("rocenv")
+    subprocess.run([program, "trust", there], env={**os.environ, **xonsh.environ}, check=True, timeout=60)
+    show = "/bin/echo hip=@($HIP_PATH)"
+    lines = ["rocenv activate demo", "rocenv activate other", f"cd {there}", show, "cd ..", show]
+    shown = xonsh.driver.talk(xonsh, lines, first=xonsh.hook())
+    assert f"hip={prefix}/rocm" in shown[3]
+    assert f"hip={prefix}/rocm" in shown[5]
+
+
+@pytest.mark.parametrize("damage", [b"if (\n", b"\xff", b"\0"])
+def test_a_damaged_script_is_one_line(xonsh: Work, damage: bytes) -> None:
+    script = xonsh.script(xonsh.env())
+    script.write_bytes(damage)
+    outcome = xonsh.run(xonsh.hook(), "rocenv activate demo", xonsh.driver.say_status())
+    assert outcome.stdout == "status 1\n"
+    assert outcome.stderr.startswith(f"rocenv: {script}: ") and outcome.stderr.count("\n") == 1
+
+
+def test_a_program_that_is_missing_is_named_once(xonsh: Work) -> None:
+    there = xonsh.folder / "there"
+    there.mkdir()
+    (there / ".rocenv").write_text("demo\n")
+    hook = xonsh.folder / "hook"
+    hook.write_text(HOOKS["xonsh"](Place(program="/no/rocenv", envs="/no")))
+    shown = xonsh.driver.talk(xonsh, [f"cd {there}", "1"], first=xonsh.driver.load_hook(hook))
+    assert ["rocenv: /no/rocenv cannot be run" in answer for answer in shown] == [True, False]
 
 
 SHOW = "$PROMPT_FIELDS.reset(); print(PromptFormatter()($PROMPT))"
@@ -170,3 +221,11 @@ def test_an_interrupted_program_is_waited_for_and_has_the_terminal(hooked: Work)
     )
     (shown,) = hooked.driver.talk(hooked, ["rocenv x"], first=load(hooked))
     assert shown.split()[-3:] == ["ready", "caught", "#>"]
+
+
+@pytest.mark.parametrize("typed", ["'so", '"so', "so"])
+def test_a_word_with_an_open_quote_is_completed_and_closed(xonsh: Work, typed: str) -> None:
+    prefix = xonsh.env("some-env")
+    lines = [f"rocenv activate {typed}\t", "/bin/echo hip=@($HIP_PATH)"]
+    shown = xonsh.driver.talk(xonsh, lines, first=xonsh.hook())
+    assert f"hip={prefix}/rocm" in shown[1], shown

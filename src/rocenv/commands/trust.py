@@ -28,7 +28,11 @@ def command(folder: str | None, mode: str | None, as_json: bool) -> int:
     the folder, and leaves it with the folder. A file that was changed has to be trusted again.
     """
     home = World().home
+    if folder == "":
+        raise click.UsageError("FOLDER is empty; leave it out to mean this folder")
     if mode == "list":
+        if folder is not None:
+            raise click.UsageError("--list goes with no FOLDER")
         _list(home, as_json)
         return 0
     from rocenv import trust
@@ -40,11 +44,13 @@ def command(folder: str | None, mode: str | None, as_json: bool) -> int:
         path = trust.shown(os.path.realpath(chosen))
         forgotten = trust.forget(chosen, home)
         note(f"`{path}` is trusted no more" if forgotten else f"`{path}` was not trusted")
+        if as_json:
+            print_json({"folder": os.path.realpath(chosen), "forgotten": forgotten})
         return 0
     wish = trust.wish_of(chosen, home)
     file = trust.shown(os.path.join(wish.folder, trust.FILE))
-    note(f"trusted: `{file}`, which asks for env `{wish.prefix.name}`")
     trust.remember(wish, home)
+    note(f"trusted: `{file}`, which asks for env `{wish.prefix.name}`")
     if wish.prefix.state != "complete":
         note(f"there is no such env yet: `rocenv create {as_typed(wish.prefix.name)} --rocm VERSION`")
     if as_json:

@@ -15,8 +15,8 @@ DRIVERS: dict[str, Driver] = {
     "dash": posix.Dash(),
     "ksh": posix.Ksh(),
     "fish": fish.Fish(),
-    "xonsh": xonsh.Xonsh(),
-    "elvish": elvish.Elvish(),
     "tcsh": csh.Tcsh(),
     "nu": nu.Nu(),
+    "elvish": elvish.Elvish(),
+    "xonsh": xonsh.Xonsh(),
 }

@@ -129,6 +129,7 @@ class Zsh(Posix):
 class Dash(Posix):
     name = "dash"
     program = "dash"
+    has_own_variables = False  # it cannot tell them
     modes: ClassVar[dict[str, str]] = {
         "plain": "",
         "nounset": "set -u",
@@ -151,6 +152,7 @@ class Dash(Posix):
 class Ksh(Dash):
     name = "ksh"
     program = "ksh"
+    has_own_variables = True
     oddities: ClassVar[dict[str, str]] = {
         **Dash.oddities,
         "functions": functions(_ORDINARY),

@@ -79,7 +79,8 @@ class Xonsh(Driver):
         )
 
     def load_hook(self, file: Path) -> str:
-        return f"execx($(/bin/cat {self.quote(str(file))}))"
+        cat = f"['/bin/cat', {self.quote(str(file))[1:]}], env=${{...}}.detype()"
+        return f"execx(__import__('subprocess').check_output({cat}).decode())"
 
     def interactive(self, work: Work) -> list[str]:
         return [program("xonsh"), "--no-rc", "--shell-type=readline", "-i"]

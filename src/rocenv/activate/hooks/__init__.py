@@ -77,6 +77,10 @@ START_UPS: dict[str, StartUp] = {
     "powershell": StartUp(file="$PROFILE", line="rocenv hook powershell | Out-String | Invoke-Expression"),
     "sh": StartUp(file="the file that ENV names", line='eval "$(rocenv hook sh)"'),
     "tcsh": StartUp(file="~/.tcshrc", line='eval "`rocenv hook tcsh`"'),
-    "xonsh": StartUp(file="~/.xonshrc", line="execx($(rocenv hook xonsh))"),
+    "xonsh": StartUp(  # the `$(…)` of 0.13 loses the output of a fast program now and then
+        file="~/.xonshrc",
+        line="execx(__import__('subprocess').check_output("
+        "['rocenv', 'hook', 'xonsh'], env=${...}.detype()).decode())",
+    ),
     "zsh": StartUp(file="~/.zshrc", line='eval "$(rocenv hook zsh)"'),
 }

@@ -54,6 +54,7 @@ _CODE = r"""
 @set _ROCENV_N=%2
 @set "_ROCENV_N=%_ROCENV_N:"=%"
 @if not defined _ROCENV_N goto program
+@if "%_ROCENV_N:~0,1%"=="." goto unknown
 @set "_ROCENV_H=<ENVS>"
 @if not defined ROCENV_HOME goto home
 @set "_ROCENV_H=%ROCENV_HOME:"=%\envs"

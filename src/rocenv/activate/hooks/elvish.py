@@ -40,7 +40,7 @@ fn rocenv {|@words|
   var verb = (if (eq $words []) { put "" } else { put $words[0] })
   var count = (count $words)
   if (and (eq $verb activate) (== $count 2)) {
-    for script [(script-of $words[1])] {
+    for script [(script-of (to-string $words[1]))] {
       eval &ns=$caller (slurp < $script)
       return
     }
@@ -61,20 +61,18 @@ fn first-line {
   }
 }
 fn observe {
-  try { put $pwd } catch e { put $nil } # of a folder that was deleted
+  put $pwd
   for each $places { path:is-regular &follow-symlink=$true $each }
   first-line
 }
 fn locate {
   set places file = [] []
-  try {
-    var folder = $pwd
-    while (not-eq $folder /) {
-      set places = [$@places $folder/.rocenv]
-      set folder = (path:dir $folder)
-    }
-    set places = [$@places /.rocenv]
-  } catch e { nop }
+  var folder = $pwd
+  while (not-eq $folder /) {
+    set places = [$@places $folder/.rocenv]
+    set folder = (path:dir $folder)
+  }
+  set places = [$@places /.rocenv]
   for each $places {
     if (and (eq $file []) (path:is-regular &follow-symlink=$true $each)) { set file = [$each] }
   }
@@ -83,6 +81,7 @@ fn say-why {|e|
   try { echo $e[reason][content] >&2 } catch f { nop } # a program has said it itself
 }
 fn examine {
+  if (not (path:is-dir $pwd)) { return } # it was deleted: elvish has a name for it that is none
   locate
   set same = [&[(observe)]=$true]
   var now = [$@file (first-line)]
@@ -93,11 +92,19 @@ fn examine {
   set entered = $nil
   for each $file {
     var names = []
-    try { set names = [(program trust --check (path:dir $each) < /dev/null)] } catch e { nop }
+    try {
+      set names = [(program trust --check (path:dir $each) < /dev/null)]
+    } catch e {
+      # Only of a program that ran is it known how it ended.
+      try { nop $e[reason][type] } catch f { echo "rocenv: "$own[program]" cannot be run" >&2 }
+    }
     for name $names {
       var before = [(idents)]
       try { rocenv activate $name } catch e { say-why $e }
-      if (not-eq [(idents)] $before) { set entered = [(envs)][-1] }
+      # One that was active before is the user's own.
+      for each [(envs)] {
+        if (has-value $before $each[ident]) { set entered = $nil } else { set entered = $each }
+      }
     }
   }
 }

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 # has it looked at anew. `$_rocenv_hook_own` is the ident of the env that the hook has activated.
 # What lies above `$_rocenv_hook_folder` is worked out on a change of folder only: `$_rocenv_hook_above` are
 # the folders, the nearest first; `$_rocenv_hook_any` asks in one command whether any of them has the file.
+# With `$_rocenv_hook_once` the script of an env leaves one that is active already as it is.
 # fish itself keeps the exit code of the last command around what an event calls.
 _CODE = r"""
 function rocenv
@@ -27,7 +28,7 @@ function rocenv
         end
         if not builtin string match -qr '^(-|\.{0,2}$)|/' -- $argv[2]
             and test -f $_rocenv_envs/$argv[2]/<FILE>
-            builtin source $_rocenv_envs/$argv[2]/<FILE>
+            builtin source $_rocenv_envs/$argv[2]/<FILE> $_rocenv_hook_once
             return
         end
     else if test "$argv[1]" = trust
@@ -73,18 +74,32 @@ function _rocenv_hook_turn
         _rocenv_lib _rocenv_end
     end
     set -eg _rocenv_hook_own
-    if set -q argv[1]
-        set -l _rocenv_before $_ROCENV_STACK
-        set -l _rocenv_name (command <PROGRAM> trust --check $argv[1])
-        and rocenv activate "$_rocenv_name"
-        and not builtin contains -- "$_ROCENV_STACK[1]" $_rocenv_before
-        and set -g _rocenv_hook_own $_ROCENV_STACK[1]
+    if not set -q argv[1]
+        return
+    else if not command -q <PROGRAM>
+        builtin printf 'rocenv: %s cannot be run\n' <PROGRAM> >&2
+        return
     end
+    set -l _rocenv_before $_ROCENV_STACK
+    set -l _rocenv_name (command <PROGRAM> trust --check $argv[1])
+    or return
+    set -g _rocenv_hook_once once
+    rocenv activate "$_rocenv_name"
+    and set -q _ROCENV_STACK[1]
+    and not builtin contains -- $_ROCENV_STACK[1] $_rocenv_before
+    and set -g _rocenv_hook_own $_ROCENV_STACK[1]
+    set -eg _rocenv_hook_once
 end
 function _rocenv_hook_complete
-    set -l _rocenv_words (builtin commandline -opc)
+    set -l _rocenv_words (builtin commandline -opc | builtin string split \n)
     set -l _rocenv_now (builtin commandline -ct)
-    for _rocenv_line in (command <PROGRAM> complete $_rocenv_words[2..-1] "$_rocenv_now")
+    # `command rocenv` and `env A=1 rocenv` are completed by this, too.
+    while set -q _rocenv_words[1]; and not builtin string match -qr '(^|/)rocenv$' -- $_rocenv_words[1]
+        set -e _rocenv_words[1]
+    end
+    set -l _rocenv_word (builtin string unescape -- $_rocenv_now)
+    or set _rocenv_word $_rocenv_now
+    for _rocenv_line in (command <PROGRAM> complete $_rocenv_words[2..-1] "$_rocenv_word" 2>/dev/null | builtin string split \n)
         switch $_rocenv_line
             case :files
                 # For a command that there is not fish completes names of files.

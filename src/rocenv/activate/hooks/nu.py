@@ -49,9 +49,12 @@ def nearest [files: list] {
   }
 }
 def followed [file: string, plan: record] {
+  if external not-in (%which --all $program).type {
+    %error make --unspanned {msg: $"rocenv: ($program) cannot be run"}
+  }
   let name = try { ^$program trust --check ($file | %path dirname) | %str trim } catch { '' }
   let data = data-of $name
-  if $data == null { $plan } else { entered-anew $plan $data }
+  if $data == null or $data.ident in (idents $plan) { $plan } else { entered-anew $plan $data }
 }
 def --env look [] {
   let code = $env.LAST_EXIT_CODE?
@@ -60,7 +63,8 @@ def --env look [] {
     $env._ROCENV_FOLDER.files = (files-above $env.PWD)
   }
   let before = $env._ROCENV_FOLDER
-  let file = try { nearest $before.files }
+  # In a folder that was deleted nushell can look for nothing.
+  let file = try { nearest $before.files } catch { return }
   let line = if $file != null { try { %open --raw $file | %lines | %first } }
   let seen = if $file != null { $"($file)\n($line)" } else { '' }
   if $seen != $before.seen {
@@ -71,7 +75,7 @@ def --env look [] {
     }
     carry-out $plan
     $env._ROCENV_FOLDER.seen = $seen
-    $env._ROCENV_FOLDER.own = (if (idents {}) != $stack { (idents {}).0? })
+    $env._ROCENV_FOLDER.own = (if (idents {}).0? not-in $stack { (idents {}).0? })
     $env.LAST_EXIT_CODE = ($code | %default 0)
   }
 }

@@ -17,28 +17,43 @@ if TYPE_CHECKING:
 
 def bash(place: Place) -> str:
     """Return the hook of bash."""
-    return _filled(_COMMON + _BASH, place, do="builtin", local=r"\local", options="")
+    return _filled(
+        _COMMON + _BASH, place, do="builtin", local=r"\local", read="read -r -n 256", define="function rocenv"
+    )
 
 
 def zsh(place: Place) -> str:
     """Return the hook of zsh."""
     options = r"\builtin emulate -L zsh; \builtin setopt no_warn_create_global no_warn_nested_var"
-    return _filled(_COMMON + _ZSH, place, do="builtin", local=r"\local", options=options)
+    return _filled(
+        _COMMON + _ZSH,
+        place,
+        do="builtin",
+        local=r"\local",
+        read="read -r -k 256 -u 0",
+        define="function rocenv",
+        options=options,
+    )
 
 
 def plain(place: Place) -> str:
     """Return the hook of a POSIX shell that is neither."""
-    return _filled(_COMMON + _PLAIN, place, do="command", local=":", options="")
+    unalias = "\\unalias rocenv 2>/dev/null\nrocenv()"
+    return _filled(_COMMON + _PLAIN, place, do="command", local=":", read="read -r", define=unalias)
 
 
-def _filled(code: str, place: Place, *, do: str, local: str, options: str) -> str:
+def _filled(
+    code: str, place: Place, *, do: str, local: str, read: str, define: str, options: str = ""
+) -> str:
     # In one pass: a path may hold the name of a place holder.
     words = {
         "@PROGRAM@": quote(place.program),
         "@ENVS@": quote(place.envs),
+        "@DEFINE@": define,  # in a way that an alias of that name does not reach
         "@DO@": f"\\{do}",
         "@LOCAL@": local,
         "@OPTIONS@": options,
+        "@READ@": f"\\{do} {read}",  # where there is a way, no line of gigabytes
     }
     return re.sub(r"@[A-Z]+@", lambda found: words[found[0]], code.lstrip())
 
@@ -46,14 +61,15 @@ def _filled(code: str, place: Place, *, do: str, local: str, options: str) -> st
 # `_rocenv_look` goes up from the current folder. What was seen last is kept as path and first line, so a file
 # whose content changed counts as another one. `_ROCENV_AUTO` is the ident of what the hook activated.
 _COMMON = r"""
-rocenv() {
+@DEFINE@ {
   @OPTIONS@
   case ${1-}:$# in
   activate:2)
+    \unset -v _ROCENV_AUTO
     \set -- "$1" "$2" @ENVS@/"$2"/activate
     case ${ROCENV_HOME-} in ?*) \set -- "$1" "$2" "$ROCENV_HOME/envs/$2/activate" ;; esac
     case $2 in
-    -* | */*) ;;
+    -* | */* | . | ..) ;;
     *) if @DO@ test -f "$3"; then \. "$3"; \return; fi ;;
     esac
     \set -- "$1" "$2"
@@ -61,14 +77,15 @@ rocenv() {
   deactivate:1)
     case ${_ROCENV_STACK-} in
     ?*)
+      \unset -v _ROCENV_AUTO
       _rocenv_lib _rocenv_end
       \return
       ;;
     esac
     ;;
-  trust:*)
+  trust:[12])
     @PROGRAM@ "$@" || \return
-    \unset -v _ROCENV_SEEN
+    case ${2-} in -*) ;; *) \unset -v _ROCENV_SEEN ;; esac
     _rocenv_look
     \return
     ;;
@@ -78,11 +95,12 @@ rocenv() {
 _rocenv_look() {
   @OPTIONS@
   @LOCAL@ IFS _rocenv_d _rocenv_f _rocenv_l
+  case $PWD in /*) ;; *) \return 0 ;; esac
   _rocenv_d=${PWD%/} _rocenv_f= _rocenv_l=
   while case $_rocenv_f in ?*) @DO@ false ;; esac; do
     if @DO@ test -f "$_rocenv_d/.rocenv"; then
       _rocenv_f=$_rocenv_d/.rocenv
-      { IFS= @DO@ read -r _rocenv_l <"$_rocenv_f"; } 2>/dev/null || @DO@ :
+      { IFS= @READ@ _rocenv_l <"$_rocenv_f"; } 2>/dev/null || @DO@ :
     fi
     case $_rocenv_d in '') \break ;; esac
     _rocenv_d=${_rocenv_d%/*}
@@ -109,9 +127,9 @@ _rocenv_move() {
   ?*)
     if _rocenv_l=$(@PROGRAM@ trust --check "${_rocenv_f%.rocenv}"); then
       _rocenv_d=${_ROCENV_STACK-}
-      if rocenv activate "$_rocenv_l"; then
-        case $_rocenv_d in
-        "${_ROCENV_STACK-}") ;;
+      if \rocenv activate "$_rocenv_l"; then
+        case " $_rocenv_d" in
+        *" ${_ROCENV_STACK%% *} "*) ;;
         *) _ROCENV_AUTO=${_ROCENV_STACK%% *} ;;
         esac
       fi
@@ -121,16 +139,12 @@ _rocenv_move() {
 }
 """
 
-# The first element of PROMPT_COMMAND is what it is as a plain string, too.
+# The first element of PROMPT_COMMAND is what it is as a plain string, too. bash itself keeps the exit code.
 _BASH = r"""
-_rocenv_prompt() {
-  \local _rocenv_status=$?
-  _rocenv_look
-  \return "$_rocenv_status"
-}
 case " ${PROMPT_COMMAND[*]-}" in
-*_rocenv_prompt*) ;;
-*) PROMPT_COMMAND="_rocenv_prompt${PROMPT_COMMAND:+;$PROMPT_COMMAND}" ;;
+*_rocenv_look*) ;;
+*) PROMPT_COMMAND="${PROMPT_COMMAND:+$PROMPT_COMMAND
+}_rocenv_look" ;;
 esac
 _rocenv_complete() {
   \local IFS line word
@@ -140,14 +154,14 @@ _rocenv_complete() {
   words=("${words[@]//[\\\"\']/}")
   while IFS= \builtin read -r line; do
     case $line in
-    :files | :folders)
-      \builtin compopt -o filenames
-      word=-f
-      case $line in :folders) word=-d ;; esac
-      IFS=$'\n' COMPREPLY+=($(\builtin compgen "$word" -- "${COMP_WORDS[COMP_CWORD]}"))
-      ;;
+    :files) ;;
+    :folders) \builtin compopt +o bashdefault +o default -o dirnames ;;
     ?*)
-      \builtin printf -v word %q "${line%%$'\t'*}"
+      word=${line%%$'\t'*}
+      case ${COMP_WORDS[COMP_CWORD]} in
+      [\'\"]*) ;;
+      *) \builtin printf -v word %q "$word" ;;
+      esac
       COMPREPLY+=("$word")
       ;;
     esac
@@ -155,7 +169,7 @@ _rocenv_complete() {
 $(@PROGRAM@ complete "${words[@]}" 2>/dev/null)
 END
 }
-\builtin complete -F _rocenv_complete rocenv
+\builtin complete -o bashdefault -o default -F _rocenv_complete rocenv
 """
 
 _ZSH = r"""

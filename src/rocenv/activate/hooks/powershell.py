@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _APART = re.compile("([^ -~])")
 
 # `$_RocenvHook`: Seen is path and first line of the `.rocenv` that was seen last, Mine the ident of the env
-# that the hook activated.
+# that the hook activated, until the user enters or leaves that one (`Disown`).
 # `Word` is for PowerShell before 7.3, which hands a quotation mark over as it is, and no empty word at all.
 # Source: about_Parsing, "Passing arguments to native commands"
 # `Ask` calls the program for what it prints, says what it complains of, and leaves `$LASTEXITCODE` alone.
@@ -65,6 +65,10 @@ function global:_RocenvHookStack {
         foreach ($each in $global:_RocenvStack) { $each.Ident }
     }
 }
+function global:_RocenvHookDisown {
+    $stack = @(_RocenvHookStack)
+    if ($stack.Count -gt 0 -and $stack[-1] -eq $global:_RocenvHook.Mine) { $global:_RocenvHook.Mine = '' }
+}
 function global:_RocenvHookFind {
     $place = $ExecutionContext.SessionState.Path.CurrentLocation
     if ($place.Provider.Name -ne 'FileSystem') { return }
@@ -97,7 +101,7 @@ function global:_RocenvHookLook {
         $script = _RocenvHookScript $name[0]
         if ($script) { . $script }
         $after = @(_RocenvHookStack)
-        if ("$after" -ne "$before") { $global:_RocenvHook.Mine = $after[-1] }
+        if ($after.Count -gt 0 -and $after[-1] -notin $before) { $global:_RocenvHook.Mine = $after[-1] }
     } catch {
         if ($Host.UI) { $Host.UI.WriteErrorLine("$_") }
     }
@@ -113,10 +117,12 @@ function global:rocenv {
                 throw 'rocenv: this PowerShell runs no scripts. Type:  ' +
                     'Set-ExecutionPolicy -Scope CurrentUser RemoteSigned'
             }
+            _RocenvHookDisown
             $global:LASTEXITCODE = 0
             return
         }
     } elseif ($first -ceq 'deactivate' -and $args.Count -eq 1 -and @(_RocenvHookStack).Count -gt 0) {
+        _RocenvHookDisown
         _RocenvLeave
         $global:LASTEXITCODE = 0
         return
@@ -171,8 +177,10 @@ if ("$function:prompt" -notmatch '_RocenvHookLook') {
             if (-not $shows) {
                 @LABELS@
             }
-            @FAILED@
-            if ($inner) { & $inner }
+            if ($inner) {
+                @FAILED@
+                & $inner
+            }
         }.GetNewClosure()
     }
 }

@@ -44,16 +44,19 @@ def activate(name):
     home = XSH.env.detype().get("ROCENV_HOME")
     script = os.path.join(home + "/envs" if home else ENVS, name, SCRIPT)
     try:
-        with open(script, encoding="ascii") as file:
-            code = compile(file.read(), script, "exec")
+        with open(script, "rb") as file:
+            text = file.read()
     except OSError:
         return None
     try:
-        exec(code, {"__name__": script})
+        exec(compile(text.decode("ascii"), script, "exec"), {"__name__": script})
     except XonshError as error:
         print(error, file=sys.stderr)
-        return 1
-    return 0
+    except Exception as error:
+        print(f"rocenv: {script}: {error}", file=sys.stderr)
+    else:
+        return 0
+    return 1
 
 
 def descriptor(stream, captured=None):
@@ -66,6 +69,10 @@ def descriptor(stream, captured=None):
         return None
 
 
+def say_missing():
+    print("rocenv:", PROGRAM, "cannot be run", file=sys.stderr)
+
+
 def program(args, stdin, stdout, stderr, spec):
     shown = spec and spec.captured == "hiddenobject"
     try:
@@ -76,8 +83,8 @@ def program(args, stdin, stdout, stderr, spec):
             stdout=descriptor(stdout, spec.captured_stdout if shown else None),
             stderr=descriptor(stderr, spec.captured_stderr if shown else None),
         )
-    except OSError as error:
-        print("rocenv:", error, file=sys.stderr)
+    except OSError:
+        say_missing()
         return 127
     while True:
         try:
@@ -98,7 +105,7 @@ def rocenv(args, stdin=None, stdout=None, stderr=None, spec=None):
     return program(args, stdin, stdout, stderr, spec) if status is None else status
 
 
-def answer(*args, **streams):
+def answer(*args, missing, **streams):
     try:
         done = subprocess.run(
             [PROGRAM, *args],
@@ -108,6 +115,7 @@ def answer(*args, **streams):
             **streams,
         )
     except OSError:
+        missing()
         return []
     return os.fsdecode(done.stdout).splitlines() if done.returncode == 0 else []
 
@@ -137,22 +145,32 @@ def follow(**_):
         deactivate()
     own = None
     before = stack()
-    for name in answer("trust", "--check", found[0])[:1] if found else ():
+    for name in answer("trust", "--check", found[0], missing=say_missing)[:1] if found else ():
         rocenv(["activate", name])
-    if stack() != before:
-        own = [None, *stack()][-1]
+    # One that was active before is the user's own.
+    own = next((ident for ident in stack()[-1:] if ident not in before), None)
+
+
+def word(context, value, text):
+    if not context.opening_quote:
+        plain = re.fullmatch(r"[\w./=+,:-]*", value)
+        return RichCompletion(value if plain else repr(value), description=text)
+    if context.closing_quote and not context.is_after_closing_quote:
+        return RichCompletion(value, description=text)
+    # xonsh adds no quotation mark to one that is open.
+    covered = len(context.raw_prefix)
+    return RichCompletion(repr(value), covered, description=text, append_closing_quote=False)
 
 
 def complete(context):
     words = [word.value for word in context.args[1 : context.arg_index]] + [context.prefix]
     found = set()
-    for line in answer("complete", *words, stderr=subprocess.DEVNULL):
+    for line in answer("complete", *words, missing=lambda: None, stderr=subprocess.DEVNULL):
         if line in (":files", ":folders"):
             return complete_dir(context) if line == ":folders" else contextual_complete_path(context)
         value, _, text = line.partition("\t")
         if value.startswith(context.prefix):
-            quoted = context.opening_quote or re.fullmatch(r"[\w./=+,:-]*", value)
-            found.add(RichCompletion(value if quoted else repr(value), description=text))
+            found.add(word(context, value, text))
     return found
 
 
@@ -164,7 +182,7 @@ if "rocenv" not in XSH.completers:
 
 
 def hook(place: Place) -> str:
-    """Return the code that `execx($(rocenv hook xonsh))` in ~/.xonshrc runs."""
+    """Return the code that the line in ~/.xonshrc runs."""
     return statement(
         _CODE,
         {"PROGRAM": quote(place.program), "ENVS": quote(place.envs), "SCRIPT": quote(file_name)},

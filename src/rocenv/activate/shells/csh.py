@@ -9,8 +9,8 @@ import os
 from typing import TYPE_CHECKING
 
 from rocenv.activate.shells.csh_runtime import (
-    ALIAS,
     COMPLAIN,
+    KEEP,
     OPENING,
     REPORT,
     REPORT_CHANGED,
@@ -48,6 +48,13 @@ _SAVE_PATH = [
     "endif",
     "endif",
 ]
+# The last of all, since it ends everything if the user has made the prompt read-only.
+_SHOW = """\
+if ($?_ROCENV_SHOWN) then
+set prompt=$_ROCENV_SHOWN:q
+''unset _ROCENV_SHOWN
+endif
+"""
 _GLOBS = str.maketrans(dict.fromkeys("*?[]{}^\\~", "?"))
 
 
@@ -101,24 +108,21 @@ def prepend(name: str, value: str) -> str:
 
 def _prepends(name: str, entries: Sequence[str]) -> str:
     """Put entries first, and set the variable once: each time it is PATH, tcsh reads all its folders anew."""
-    read = f"""\
+    newest = list(dict.fromkeys(reversed(entries)))
+    # Quotes do not make a pattern literal, so this may take another entry for one of these; the code that is
+    # called for then does not.
+    there = " || ".join(f"${{_rocenv_l:q}}: =~ *:{quote(entry.translate(_GLOBS))}:*" for entry in newest)
+    cuts = "\n".join(f"set _rocenv_e={quote(entry)}\n''eval $_ROCENV_CUT:q" for entry in newest)
+    return f"""\
 set _rocenv_l=
 if ($?{name}) then
 if ($%{name}) set _rocenv_l=:${name}:q
-endif"""
-    return "\n".join([read, *map(_prepend, entries), f"''setenv {name} $_rocenv_l:s/://:q"])
-
-
-def _prepend(entry: str) -> str:
-    # Quotes do not make a pattern literal, so this may take another entry for this one; the code that is
-    # called for then does not.
-    like = quote(entry.translate(_GLOBS))
-    return f"""\
-if (${{_rocenv_l:q}}: =~ *:{like}:*) then
-set _rocenv_e={quote(entry)}
-''eval $_ROCENV_CUT:q
+if ({there}) then
+{cuts}
 endif
-set _rocenv_l=:{quote(entry)}$_rocenv_l:q"""
+endif
+set _rocenv_l=:{":".join(map(quote, newest))}$_rocenv_l:q
+''setenv {name} $_rocenv_l:s/://:q"""
 
 
 def unset(name: str) -> str:
@@ -132,13 +136,13 @@ def unset(name: str) -> str:
 
 
 def restore(ident: str, name: str, after: str | None, entries: Sequence[str]) -> str:
-    """Return what tells `POP` that the variable is a list; it has the rest from `save` and `assemble`."""
-    return f"set _ROCENV_CUT_{ident}_{name}=({' '.join(map(quote, entries))})" if entries else ""
+    """Return what tells `POP`, as part of a `set`, that the variable is a list."""
+    return f"_ROCENV_CUT_{ident}_{name}=({' '.join(map(quote, entries))})" if entries else ""
 
 
 def assemble(parts: Parts) -> str:
     """Return the whole script."""
-    return "\n".join([_opening(parts), *_on(parts), "''eval $_ROCENV_DONE:q", ""])
+    return "\n".join([_opening(parts), *_on(parts), "''eval $_ROCENV_DONE:q", _SHOW])
 
 
 def companions(_parts: Parts) -> dict[str, str]:
@@ -187,32 +191,28 @@ def _on(parts: Parts) -> list[str]:
     ident, prompt = parts.ident, f"({parts.label}) "
     made = [f"x${name}:q" if name in parts.exported else "u" for name in parts.changed]
     return [
-        "if ($#_ROCENV_STACK == 0) then",
-        ALIAS,
-        'if ("$_rocenv_alias:q" !~ {,*_ROCENV_LEAVE*}) set _ROCENV_FOREIGN=($_rocenv_alias:q)',
-        "endif",
         # Active already: leave it, with those on top of it, and start afresh.
         "if ($#_ROCENV_STACK) then",
         f"set _rocenv_until={ident} _rocenv_each={quote(UNTIL)}",
         "set _rocenv_list=($_ROCENV_STACK)",
         _repeat("list", "_rocenv_each"),
         "endif",
-        """''alias deactivate '""eval $_ROCENV_LEAVE:q; : '""",
         parts.save,
+        KEEP.replace("IDENT", ident),
+        """''alias deactivate '""eval $_ROCENV_LEAVE:q; : '""",
         *_changes(parts),
-        f"set _ROCENV_NAMES_{ident}=({' '.join(parts.changed)}) _ROCENV_NEW_{ident}=({' '.join(made)})",
-        *filter(None, parts.restore),
+        f"set _ROCENV_NAMES_{ident}=({' '.join(parts.changed)}) _ROCENV_NEW_{ident}=({' '.join(made)})"
+        + "".join(f" {text}" for text in parts.restore if text),
         *_report(parts),
+        f"set _ROCENV_STACK=({ident} $_ROCENV_STACK)",
         "if ($?prompt) then",
         'if ("$?ROCENV_DISABLE_PROMPT" == 1) then',
         "if ($%ROCENV_DISABLE_PROMPT) set _rocenv_plain",
         "endif",
         "if ($?_rocenv_plain == 0 && $#prompt == 1) then",
-        f"set prompt={quote(prompt)}$prompt:q",
-        f"set _ROCENV_PROMPT_{ident}={quote(_unmark(prompt))}",
+        f"set _ROCENV_SHOWN={quote(prompt)}$prompt:q _ROCENV_PROMPT_{ident}={quote(_unmark(prompt))}",
         "endif",
         "endif",
-        f"set _ROCENV_STACK=({ident} $_ROCENV_STACK)",
     ]
 
 
@@ -227,10 +227,9 @@ def _unmark(prompt: str) -> str:
     # A venv that was activated on top has put its own label in front, and kept the old prompt.
     return f"""\
 if ($?_OLD_VIRTUAL_PROMPT) then
-set _OLD_VIRTUAL_PROMPT=$_OLD_VIRTUAL_PROMPT:s/{prompt}//:q prompt=$prompt:s/{prompt}//:q
-else if ("$prompt:q" =~ {quote(prompt)}*) then
-set prompt=$prompt:s/{prompt}//:q
-endif"""
+set _OLD_VIRTUAL_PROMPT=$_OLD_VIRTUAL_PROMPT:s/{prompt}//:q
+endif
+if ("$prompt:q" =~ *{quote(prompt)}*) set prompt=$prompt:s/{prompt}//:q"""
 
 
 def _report(parts: Parts) -> list[str]:

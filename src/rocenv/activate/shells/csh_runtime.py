@@ -12,7 +12,7 @@ shell, none of it exported:
     _ROCENV_NEW_IDENT         what the env made of them, in the order of the names
     _ROCENV_CUT_IDENT_NAME    what was prepended, for a list
     _ROCENV_PROMPT_IDENT      the code that takes the label out of the prompt
-    _ROCENV_FOREIGN           the alias `deactivate` of a venv that was active before
+    _ROCENV_ALIAS_IDENT       the alias `deactivate` that was there, of a venv or the user's own
 
 What begins with `_rocenv_` is gone when a script or `LEAVE` ends. Rules that the code keeps to:
 
@@ -123,6 +123,15 @@ set _rocenv_id=$_ROCENV_STACK[1] _rocenv_kept=
 ''repeat $#_rocenv_list ''eval '""eval $_ROCENV_BACK:q'
 ''eval 'set _rocenv_t=$?_ROCENV_PROMPT_'$_rocenv_id
 if ($_rocenv_t && $?prompt) ''eval '""eval $_ROCENV_PROMPT_'$_rocenv_id':q'
+set _rocenv_alias=_ROCENV_LEAVE
+if ($?_OLD_VIRTUAL_PATH) set _rocenv_alias="`''alias deactivate`"
+''eval 'set _rocenv_t=$?_ROCENV_ALIAS_'$_rocenv_id
+if ("$_rocenv_alias:q" !~ *_ROCENV_LEAVE*) then
+else if ($_rocenv_t) then
+''eval '""alias deactivate $_ROCENV_ALIAS_'$_rocenv_id':q'
+else if ($#_ROCENV_STACK == 0) then
+''unalias deactivate
+endif
 ''unset '_ROCENV_*_'$_rocenv_id'*'
 if (x$_rocenv_kept:q != x) then
 set _rocenv_say="changed while the env was active, and left as it is now:$_rocenv_kept"
@@ -195,25 +204,20 @@ endif
 # Where a process may be started: $1 is any text.
 COMPLAIN = """/bin/sh -c 'printf "rocenv: %s\\n" "$1" >&2' sh"""
 
-# What is `deactivate`? Only a copy of the shell can tell, so it is asked only where a venv is active.
-ALIAS = """\
-set _rocenv_alias=_ROCENV_LEAVE
-if ($?VIRTUAL_ENV) set _rocenv_alias="`''alias deactivate`\""""
+# Keeps what `deactivate` is. Only a copy of the shell can tell, so it is asked only where there is one that
+# may not be ours: before the first env, or with a venv.
+KEEP = """\
+''which deactivate >& /dev/null
+if ($status == 0 && ($#_ROCENV_STACK == 0 || $?_OLD_VIRTUAL_PATH)) then
+set _rocenv_alias="`''alias deactivate`"
+if ("$_rocenv_alias:q" !~ {,*_ROCENV_LEAVE*}) set _ROCENV_ALIAS_IDENT=($_rocenv_alias:q)
+endif"""
 
 LEAVE = f"""\
 {OPENING}
 ''eval $_ROCENV_POP:q
 set _rocenv_done=$_ROCENV_DONE:q
-if ($#_ROCENV_STACK == 0) then
-{ALIAS}
-if ("$_rocenv_alias:q" !~ *_ROCENV_LEAVE*) then
-else if ($?_ROCENV_FOREIGN) then
-''alias deactivate $_ROCENV_FOREIGN:q
-else
-''unalias deactivate
-endif
-''unset '_ROCENV_*'
-endif
+if ($#_ROCENV_STACK == 0) ''unset '_ROCENV_*'
 ''eval $_rocenv_done:q"""
 
 # What the machine had set before, for each of $_rocenv_list.

@@ -51,11 +51,20 @@ else
 _rocenv_lib _rocenv_save {ident} PATH
 end
 """
+    # A local variable that is exported, as in `PATH=... source FILE`, is copied into each function that is
+    # called, and would hide the global one. Only the copy is erased.
     return f"""\
-{path if "PATH" in names else ""}set -q _ROCENV_NONE {" ".join(others)}
+set -l _rocenv_names {" ".join(others)}
+set -ql _ROCENV_NONE PATH $_rocenv_names
+if test $status -ne {len(others) + 2}
+for _rocenv_n in PATH $_rocenv_names
+set -el $_rocenv_n
+end
+end
+{path if "PATH" in names else ""}set -q _ROCENV_NONE $_rocenv_names
 set -l _rocenv_unset $status
 test $_rocenv_unset -ne {len(others) + 1}
-and _rocenv_lib _rocenv_save {ident} {" ".join(others)}"""
+and _rocenv_lib _rocenv_save {ident} $_rocenv_names"""
 
 
 def set(name: str, value: str) -> str:
@@ -65,18 +74,7 @@ def set(name: str, value: str) -> str:
 
 def prepend(name: str, value: str) -> str:
     """Put an entry first, once."""
-    # A path variable is split at every `:` in what it is set to. Before 3.3.1 fish complains of one in what
-    # `PATH` is set to, which is a path variable anyway.
-    entry = quote(value)
-    rest = "$PATH" if name == "PATH" else f'"${name}"'
-    return f"""\
-if test -n "${name}"
-set -gx --path {name} {entry} {rest}
-builtin contains -- {entry} ${name}[2..-1]
-and _rocenv_lib _rocenv_once {name}
-else
-set -gx --path {name} {entry}
-end"""
+    return _put_first(name, [value])
 
 
 def unset(name: str) -> str:
@@ -112,7 +110,7 @@ end
 end
 # What is sourced has an `argv` of its own.
 set -ql argv
-_rocenv_enter $status
+_rocenv_enter $status $argv
 """
 
 
@@ -127,35 +125,33 @@ def encode(script: str) -> bytes:
 
 
 def _on(parts: Parts) -> str:
-    ident, changed = parts.ident, " ".join(parts.changed)
+    ident, watched = parts.ident, len(parts.leftovers) + 1
     unset = len([name for name in parts.changed if name != "PATH"]) + 1
     library = re.sub(r"^ +", "", LIBRARY.strip(), flags=re.MULTILINE)
     library = library.replace("FUNCTIONS", " ".join(_FUNCTIONS))
+    singly = {prepend(name, entry) for name, entries in parts.lists.items() for entry in entries}
     lines = [
         # No `eval`, which the user could replace before fish 3.5.
         "function _rocenv_lib",
         f"builtin printf %s {quote(library)} | builtin source",
         "$argv",
         "end",
-        # Active already: leave it, with those on top of it, and start afresh.
-        f"builtin contains -- {ident} $_ROCENV_STACK",
-        f"and _rocenv_lib _rocenv_leave {ident}",
-        # A local variable that is exported, as in `PATH=... source FILE`, is copied into each function that
-        # is called, and would hide the global one. Only the copy is erased.
-        f"set -ql _ROCENV_NONE {changed}",
-        f"if test $status -ne {len(parts.changed) + 1}",
-        f"for _rocenv_n in {changed}",
-        "set -el $_rocenv_n",
-        "end",
+        # Active already: the hook leaves it at that; else leave it, with those on top, and start afresh.
+        f"if builtin contains -- {ident} $_ROCENV_STACK",
+        "set -q argv[2]",
+        "and return 0",
+        f"_rocenv_lib _rocenv_leave {ident}",
         "end",
         parts.save,
-        *parts.change,
+        *(change for change in parts.change if change not in singly),
+        *(_put_first(name, entries) for name, entries in parts.lists.items()),
         *(f'set -g _ROCENV_NEW_{name}_{ident} "x${name}"' for name in parts.lists),
         f"set -g _ROCENV_OFF_{ident} {quote(chr(10).join(parts.restore))}",
         "if not set -q _ROCENV_STACK[1]",
-        f"set -qx _ROCENV_NONE {' '.join(parts.leftovers)}",
-        f"test $_rocenv_unset/$status != {unset}/{len(parts.leftovers) + 1}",
-        f"and _rocenv_lib _rocenv_report {ident} {changed} -- {' '.join(parts.leftovers)}",
+        f"set -l _rocenv_watched {' '.join(parts.leftovers)}",
+        "set -qx _ROCENV_NONE $_rocenv_watched",
+        f"test $_rocenv_unset/$status != {unset}/{watched}",
+        f"and _rocenv_lib _rocenv_report {ident} $_rocenv_names -- $_rocenv_watched",
         "end",
         "if builtin functions -q deactivate",
         f"builtin functions -c deactivate _rocenv_foreign_{ident}",
@@ -169,3 +165,21 @@ def _on(parts: Parts) -> str:
         "return 0",
     ]
     return "\n".join(lines)
+
+
+def _put_first(name: str, entries: Sequence[str]) -> str:
+    # A path variable is split at every `:` in what it is set to. Before 3.3.1 fish complains of one in what
+    # `PATH` is set to, which is a path variable anyway.
+    first = list(dict.fromkeys(reversed(entries)))
+    rest = "$PATH" if name == "PATH" else f'"${name}"'
+    return f"""\
+set -l _rocenv_first {" ".join(map(quote, first))}
+if test -n "${name}"
+set -gx --path {name} $_rocenv_first {rest}
+for _rocenv_n in $_rocenv_first
+builtin contains -- $_rocenv_n ${name}[{len(first) + 1}..-1]
+and _rocenv_lib _rocenv_once {name} {len(first)}
+end
+else
+set -gx --path {name} $_rocenv_first
+end"""

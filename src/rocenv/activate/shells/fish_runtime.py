@@ -25,7 +25,7 @@ with spaces. Variables whose names end in `PATH` are path variables of themselve
 from __future__ import annotations
 
 # `save` IDENT NAME... remembers those that are set.
-# `once` NAME: takes out of a list what equals its first entry.
+# `once` NAME NUMBER: takes out of the rest of a list what is among its first entries.
 # `report` IDENT NAME... -- NAME...: what the env has changed, and what it leaves alone.
 # `restore` IDENT NAME STATE [ENTRY...]: puts NAME back if it is in the state that the env left it in ("" =
 # unset, x... = set); what the user changed stays, but for the entries that were not there before. They also
@@ -58,15 +58,17 @@ function _rocenv_save
         end
     end
 end
-function _rocenv_once --argument-names _rocenv_n
+function _rocenv_once --argument-names _rocenv_n _rocenv_many
     set -l _rocenv_all $$_rocenv_n
+    set -l _rocenv_first $_rocenv_all[1..$_rocenv_many]
+    set -e _rocenv_all[1..$_rocenv_many]
     set -l _rocenv_rest
-    for _rocenv_entry in $_rocenv_all[2..-1]
-        if test "x$_rocenv_entry" != "x$_rocenv_all[1]"
+    for _rocenv_entry in $_rocenv_all
+        if not builtin contains -- $_rocenv_entry $_rocenv_first
             set _rocenv_rest $_rocenv_rest $_rocenv_entry
         end
     end
-    set $_rocenv_n $_rocenv_all[1] $_rocenv_rest
+    set $_rocenv_n $_rocenv_first $_rocenv_rest
 end
 function _rocenv_report
     set -l _rocenv_replaced

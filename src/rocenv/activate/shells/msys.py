@@ -84,8 +84,9 @@ def restore(ident: str, name: str, after: str | None, entries: Sequence[str]) ->
 def assemble(parts: Parts) -> str:
     """Return the whole script."""
     script = posix.assemble(_spelled(parts))
-    # Wherever the script ends, it removes what only it needs.
-    script = script.replace("-v _ROCENV_ALL", f"-v {_SCRIPT} _ROCENV_ALL")
+    # Wherever the script ends, it removes what only it needs. (No value of Windows has the lines of an end.)
+    for end in (posix._REFUSED, posix._CLOSING):
+        script = script.replace(end, end.replace("-v _ROCENV_ALL", f"-v {_SCRIPT} _ROCENV_ALL"))
     return "\n".join([_ask(_SCRIPT), _finished(script, _SCRIPT)])
 
 

@@ -48,7 +48,12 @@ def save(ident: str, names: Sequence[str]) -> str:
     if "PATH" not in names:
         return others
     old = f"_ROCENV_OLD_{ident}_PATH"
-    return f"case ${{PATH+x}}/$_ROCENV_HOW in x/*x*) {old}=x$PATH ;; x/*) {old}=s$PATH ;; esac\n{others}"
+    return f"""\
+case ${{PATH+x}}/$_ROCENV_HOW in
+x/x) {old}="x$PATH" ;;
+x/*) _rocenv_lib _rocenv_save_one {ident} PATH ;;
+esac
+{others}"""
 
 
 def set(name: str, value: str) -> str:
@@ -60,8 +65,7 @@ def prepend(name: str, value: str) -> str:
     """Put an entry first, once."""
     entry = quote(value)
     return f"""\
-case :${{{name}-}}: in *:{entry}:*)
-"$_ROCENV_DO" set +a; _rocenv_lib _rocenv_without {name} {entry}; "$_ROCENV_DO" set -a ;; esac
+case :${{{name}-}}: in *:{entry}:*) _rocenv_lib _rocenv_without {name} {entry} ;; esac
 {name}={entry}${{{name}:+":${name}"}}"""
 
 
@@ -124,17 +128,15 @@ case $0 in *{file_name}) if "$_ROCENV_DO" test "$0" -ef {script}; then
 case ${{ZSH_EVAL_CONTEXT-}}/${{FUNCNAME-}} in *file* | */source) ;;
 *) "$_ROCENV_DO" printf '%s\\n' {executed} >&2; "$_ROCENV_DO" exit {EXECUTED_STATUS} ;; esac
 fi ;; esac
-"$_ROCENV_DO" test -f {quote(parts.marker)} || {{
+"$_ROCENV_DO" test -f {quote(parts.marker)} && "$_ROCENV_DO" test -r {library} || {{
 "$_ROCENV_DO" printf '%s\\n' {gone} >&2
-case $_ROCENV_ALL in a) \\set -a ;; esac
-"$_ROCENV_DO" unset -v _ROCENV_ALL
-case ${{_ROCENV_STACK-}} in '') "$_ROCENV_DO" unset -v _ROCENV_DO ;; esac
-\\return 1
+{_REFUSED}
 }}
 # Active already: leave it, with those on top of it, and start afresh.
 case " ${{_ROCENV_STACK-}}" in *' {ident} '*) _rocenv_lib _rocenv_leave {ident} ;; esac
 case ${{ZSH_VERSION-}}/${{BASH_VERSION-}} in
-?*/) _ROCENV_LIB_{ident}=$(<{library}); _ROCENV_HOW=${{PATH+${{(t)PATH}}}} ;;
+?*/) _ROCENV_LIB_{ident}="$(<{library})"
+case ${{PATH+${{(t)PATH}}}} in scalar*-export-special) _ROCENV_HOW=x ;; *) _ROCENV_HOW=s ;; esac ;;
 /4.[4-9]* | /[5-9].* | /[1-9][0-9]*)
 "$_ROCENV_DO" mapfile -d '' _ROCENV_LIB_{ident} <{library}; _ROCENV_HOW=${{PATH+${{PATH@a}}}} ;;
 *) _ROCENV_LIB_{ident}=; \\. {library}; _ROCENV_HOW=x ;; esac
@@ -144,27 +146,34 @@ case ${{ZSH_VERSION-}}/${{BASH_VERSION-}} in
 def _on(parts: Parts) -> list[str]:
     ident, prompt, lists = parts.ident, quote(f"({parts.label}) "), " ".join(parts.lists)
     return [
-        # A program of that name, such as conda's, is no reason to do anything. (zsh would export a PATH that
-        # is not set.)
-        "case ${_ROCENV_STACK+x}$_ROCENV_DO in",
+        # Is a `deactivate` there that is not ours: that of a venv below, or of one that was put on top since?
+        f"_ROCENV_NOW={_VENV}",
+        "case ${_ROCENV_OURS+x}$_ROCENV_NOW in",
+        'x | "x${_ROCENV_OURS-}") "$_ROCENV_DO" false ;;',
+        "*) case $_ROCENV_DO in",
         'builtin) "$_ROCENV_DO" alias deactivate || "$_ROCENV_DO" typeset -f deactivate ;;',
-        'command) "$_ROCENV_DO" alias deactivate || PATH=/dev/null "$_ROCENV_DO" command -v deactivate ;;',
-        '*) "$_ROCENV_DO" false ;; esac >/dev/null 2>&1 && _rocenv_lib _rocenv_keep_foreign',
-        # Each venv's script begins by calling `deactivate nondestructive`, to leave what it was itself.
-        """"$_ROCENV_DO" eval 'deactivate() {""",
-        """case ${1-} in nondestructive) ;; *) _rocenv_lib _rocenv_end ;; esac; }'""",
+        # (Not in zsh, which would export a PATH that is not set.)
+        '*) "$_ROCENV_DO" alias deactivate || PATH=/dev/null "$_ROCENV_DO" command -v deactivate ;;',
+        f"esac ;; esac >/dev/null 2>&1 && _rocenv_lib _rocenv_keep_foreign {ident}",
+        "_ROCENV_OURS=$_ROCENV_NOW",
+        """"$_ROCENV_DO" eval 'deactivate() { _rocenv_lib _rocenv_end; }'""",
         "_ROCENV_LEFT=",
         f"_ROCENV_HAD={_any_set(_but_path((*parts.changed, *parts.leftovers)))}",
+        "_ROCENV_FIXED=",
         parts.save,
-        '"$_ROCENV_DO" set -a',
+        f"case $_ROCENV_FIXED in ?*) _rocenv_lib _rocenv_refuse {ident}",
+        _REFUSED + " ;; esac",
+        # From here on it can be left, whatever happens.
+        "_ROCENV_FIRST=${_ROCENV_STACK:+-}",
+        f'_ROCENV_STACK="{ident} ${{_ROCENV_STACK-}}"',
         *parts.change,
-        '"$_ROCENV_DO" set +a',
-        *(f"_ROCENV_NEW_{ident}_{name}=x${name}" for name in parts.lists),
-        "case ${_ROCENV_STACK:+-}$_ROCENV_HAD$_ROCENV_LEFT in",
+        # Without names it would list what is exported.
+        *([f'"$_ROCENV_DO" export {" ".join(parts.exported)}'] if parts.exported else []),
+        *(f'_ROCENV_NEW_{ident}_{name}="x${name}"' for name in parts.lists),
+        "case $_ROCENV_FIRST$_ROCENV_HAD$_ROCENV_LEFT in",
         f"[!-]*) _rocenv_lib _rocenv_report {ident} '{lists}' ;; esac",
         "case ${ROCENV_DISABLE_PROMPT-}:${PS1:+x} in :x)",
-        f"_ROCENV_PS1_{ident}={prompt}; PS1={prompt}$PS1 ;; esac",
-        f'_ROCENV_STACK="{ident} ${{_ROCENV_STACK-}}"',
+        f'_ROCENV_PS1_{ident}={prompt}; PS1={prompt}"$PS1" ;; esac',
     ]
 
 
@@ -180,7 +189,16 @@ def _those_set(names: Sequence[str]) -> str:
     return "".join(f"${{{name}+ {name}}}" for name in names)
 
 
-_CLOSING = """\
+# A venv keeps the PATH that it found, and removes the variable when it is left.
+_VENV = '${_OLD_VIRTUAL_PATH+"x$_OLD_VIRTUAL_PATH"}'
+# What only the script needs.
+_OWN = "_ROCENV_ALL _ROCENV_FIRST _ROCENV_FIXED _ROCENV_HAD _ROCENV_HOW _ROCENV_LEFT _ROCENV_NOW"
+_CLOSING = f"""\
 case $_ROCENV_ALL in a) \\set -a ;; esac
-"$_ROCENV_DO" unset -v _ROCENV_ALL _ROCENV_HAD _ROCENV_HOW _ROCENV_LEFT
+"$_ROCENV_DO" unset -v {_OWN}
 """
+_REFUSED = f"""\
+case $_ROCENV_ALL in a) \\set -a ;; esac
+\\unset -v {_OWN}
+case ${{_ROCENV_STACK-}} in '') \\unset -v _ROCENV_DO ;; esac
+\\return 1"""

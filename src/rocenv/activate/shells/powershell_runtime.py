@@ -1,7 +1,7 @@
 """The PowerShell functions that every `Activate.ps1` carries; the last `deactivate` removes them again.
 
-`$_RocenvStack` holds a table for each active env, the newest last. `$_RocenvPrompt` and `$_RocenvForeign`
-are the functions `prompt` and `deactivate` that were there before, or null.
+`$_RocenvStack` holds a table for each active env, the newest last; Foreign in it is the function `deactivate`
+that was there before, where that was not ours. `$_RocenvPrompt` is the function `prompt` that was, or null.
 
 What the user has redefined does not reach in here: variables of the environment are handled by .NET, cmdlets
 are called by their module, and the preferences that change what cmdlets do are set for these functions.
@@ -34,8 +34,8 @@ FAILED = r"if (-not $worked) { Microsoft.PowerShell.Utility\Write-Error '' -Erro
 # removes it instead. Source: learn.microsoft.com, "Support for empty environment variables". A `$null` that
 # is given to .NET for a text becomes an empty one. Source: PowerShell/PowerShell issue 24637
 # `Without` answers the entries that stay; none of nothing but empty entries where those mean nothing.
-# `TakeOut` also serves what a venv that was activated inside an env remembers of PATH, and will put back.
-# `Offer` makes `deactivate`, which a venv's script calls with -NonDestructive before it activates its own.
+# `CleanVenv` cleans what a venv that was activated inside an env remembers of PATH, and will put back: venv
+# keeps it in the environment, virtualenv and uv in a variable.
 _FUNCTIONS = r"""
 function global:_RocenvGet([string] $Name) {
     [Environment]::GetEnvironmentVariable($Name)
@@ -93,6 +93,13 @@ function global:_RocenvReport($Active) {
     _RocenvSay 'set on this machine, replaced until deactivation' $replaced
     _RocenvSay 'set on this machine, and acts on this env too' $left
 }
+function global:_RocenvForeign {
+    if (Microsoft.PowerShell.Management\Test-Path -LiteralPath 'alias:deactivate') {
+        Microsoft.PowerShell.Management\Remove-Item -LiteralPath 'alias:deactivate' -Force
+        _RocenvSay 'this alias is removed, since it would hide the function of that name' 'deactivate'
+    }
+    if ("$function:deactivate" -notmatch '_RocenvLeave') { $function:deactivate }
+}
 function global:_RocenvIsActive([string] $Ident) {
     foreach ($each in $global:_RocenvStack) {
         if ($each.Ident -eq $Ident) { return $true }
@@ -109,6 +116,7 @@ function global:_RocenvEnter($Active) {
     }
     while (_RocenvIsActive $Active.Ident) { _RocenvPop }
     $first = $global:_RocenvStack.Count -eq 0
+    $Active.Foreign = _RocenvForeign
     foreach ($each in $Active.Variables) { $each.Old = _RocenvGet $each.Name }
     $failed = $null
     try { $unset = @(& $Active.Change) } catch { $failed = $_ }
@@ -125,15 +133,22 @@ function global:_RocenvEnter($Active) {
     _RocenvOffer
     if (_RocenvGet 'ROCENV_DISABLE_PROMPT') { $Active.Label = '' } else { _RocenvShow }
 }
-function global:_RocenvTakeOut($Active, [string] $Name) {
-    $now = _RocenvGet $Name
-    if ($null -eq $now) { return }
-    foreach ($entry in $Active.Entries) {
-        if (_RocenvHas $Active.Old $entry) { continue }
-        $now = @(_RocenvWithout $now $entry) -join '@SEPARATOR@'
+function global:_RocenvRest($Variable, [string] $List) {
+    foreach ($entry in $Variable.Entries) {
+        if (_RocenvHas $Variable.Old $entry) { continue }
+        $List = @(_RocenvWithout $List $entry) -join '@SEPARATOR@'
     }
-    if ($now.Length -eq 0 -and $null -eq $Active.Old) { $now = $null }
-    _RocenvPut $Name $now
+    if ($List.Length -gt 0 -or $null -ne $Variable.Old) { $List }
+}
+function global:_RocenvTakeOut($Variable, [string] $Name) {
+    $now = _RocenvGet $Name
+    if ($null -ne $now) { _RocenvPut $Name (_RocenvRest $Variable $now) }
+}
+function global:_RocenvCleanVenv($Variable) {
+    $null = _RocenvTakeOut $Variable '_OLD_VIRTUAL_PATH'
+    if (Microsoft.PowerShell.Management\Test-Path -LiteralPath 'variable:global:_OLD_VIRTUAL_PATH') {
+        $global:_OLD_VIRTUAL_PATH = "$(_RocenvRest $Variable $global:_OLD_VIRTUAL_PATH)"
+    }
 }
 function global:_RocenvPop {
     $last = $global:_RocenvStack.Count - 1
@@ -143,7 +158,7 @@ function global:_RocenvPop {
     $unset = @()
     foreach ($each in $active.Variables) {
         $now = _RocenvGet $each.Name
-        if (_RocenvEqual $each.Name 'PATH') { $null = _RocenvTakeOut $each '_OLD_VIRTUAL_PATH' }
+        if (_RocenvEqual $each.Name 'PATH') { _RocenvCleanVenv $each }
         if (_RocenvIsNow $each.Name $each.New) {
             $unset += @(_RocenvPut $each.Name $each.Old)
         } elseif ($null -ne $now -and $each.Entries.Count -gt 0) {
@@ -151,6 +166,10 @@ function global:_RocenvPop {
         } else {
             $kept += $each.Name
         }
+    }
+    if ($active.Foreign -and "$function:deactivate" -match '_RocenvLeave') {
+        Microsoft.PowerShell.Management\Set-Item -LiteralPath 'function:global:deactivate' -Value (
+            $active.Foreign)
     }
     _RocenvSay 'changed while the env was active, and left as it is now' $kept
     _RocenvSay 'was empty, which PowerShell before 7.5 cannot set, and is unset now' $unset
@@ -164,9 +183,7 @@ function global:_RocenvLeave {
     if ($global:_RocenvStack.Count -eq 0) { _RocenvEnd }
 }
 function global:_RocenvOffer {
-    function global:deactivate {
-        if ("$args" -ne '-NonDestructive') { _RocenvLeave }
-    }
+    function global:deactivate { _RocenvLeave }
 }
 function global:_RocenvShow {
     if ("$function:prompt" -match '_RocenvStack') { return }
@@ -175,21 +192,15 @@ function global:_RocenvShow {
     Microsoft.PowerShell.Management\Set-Item -LiteralPath 'function:global:prompt' -Value {
         $worked = $?
         @LABELS@
-        @FAILED@
-        if ($inner) { & $inner }
+        if ($inner) {
+            @FAILED@
+            & $inner
+        }
     }.GetNewClosure()
 }
 function global:_RocenvBegin {
     $global:_RocenvStack = [System.Collections.ArrayList] @()
-    $global:_RocenvForeign = $null
     $global:_RocenvPrompt = $null
-    if (Microsoft.PowerShell.Management\Test-Path -LiteralPath 'alias:deactivate') {
-        Microsoft.PowerShell.Management\Remove-Item -LiteralPath 'alias:deactivate' -Force
-        _RocenvSay 'this alias is removed, since it would hide the function of that name' 'deactivate'
-    }
-    if (Microsoft.PowerShell.Management\Test-Path -LiteralPath 'function:deactivate') {
-        $global:_RocenvForeign = $function:deactivate
-    }
 }
 function global:_RocenvEnd {
     if ($global:_RocenvPrompt -and "$function:prompt" -match '_RocenvStack' -and
@@ -199,10 +210,6 @@ function global:_RocenvEnd {
     }
     if ("$function:deactivate" -match '_RocenvLeave') {
         Microsoft.PowerShell.Management\Remove-Item -LiteralPath 'function:deactivate'
-        if ($global:_RocenvForeign) {
-            Microsoft.PowerShell.Management\Set-Item -LiteralPath 'function:global:deactivate' -Value (
-                $global:_RocenvForeign)
-        }
     }
     foreach ($name in @VARIABLES@) {
         Microsoft.PowerShell.Utility\Remove-Variable -Scope Global -Name $name

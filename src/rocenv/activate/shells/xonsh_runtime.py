@@ -6,7 +6,8 @@ in the shell:
 
     aliases["deactivate"]
     sys.modules["_rocenv"]  .stack, pairs of ident and the function that leaves the env, the newest last
-                            .deactivate, what the alias was set to; .foreign, the alias of that name before
+                            .deactivate, what the alias was set to; .foreign, the alias of that name
+                            that it took the place of last, by that name
 
 A script calls nothing of other envs' scripts but those functions: another version may have written them.
 """
@@ -182,16 +183,16 @@ while shared and any(ident == IDENT for ident, leave in shared.stack):
 leave, replaced, acting = enter()
 if not shared:
     shared = sys.modules["_rocenv"] = types.ModuleType("_rocenv")
-    shared.stack = []
-    shared.foreign = {name: aliases[name] for name in ("deactivate",) if name in aliases}
-    deactivate.__xonsh_threadable__ = False
-    aliases["deactivate"] = deactivate
-    shared.deactivate = aliases["deactivate"]  # newer versions wrap it
+    shared.stack, shared.deactivate = [], deactivate
     if replaced:
         say("set on this machine, replaced until deactivation: " + " ".join(replaced))
     if acting:
         say("set on this machine, and acts on this env too: " + " ".join(acting))
-elif "deactivate" not in aliases:  # a venv entered later has taken it away
-    aliases["deactivate"] = shared.deactivate
+alias = {name: aliases[name] for name in ("deactivate",) if name in aliases}
+if alias.get("deactivate") is not shared.deactivate:  # another tool's, or taken away by one
+    shared.foreign = alias
+    deactivate.__xonsh_threadable__ = False
+    aliases["deactivate"] = deactivate
+    shared.deactivate = aliases["deactivate"]  # newer versions wrap it
 shared.stack.append((IDENT, leave))
 """

@@ -33,10 +33,12 @@ else
 ''unset histchars '_rocenv_*'
 endif
 if (x$rocenv_hook_script:q != x) then
+set rocenv_hook_own=
 ''source $rocenv_hook_script:q
 ''exit $status
 endif
 if ("$argv:q" == deactivate && $?_ROCENV_STACK) then
+set rocenv_hook_own=
 ''eval $_ROCENV_LEAVE:q
 ''exit 0
 endif

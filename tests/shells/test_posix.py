@@ -1,0 +1,125 @@
+"""What is peculiar to bash, zsh, ksh and dash: PROMPT_COMMAND, attributes of variables, deleted folders."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.shells.driver import Work
+from tests.shells.drivers import DRIVERS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+line = pytest.mark.checklist
+POSIX = ("bash", "zsh", "dash", "ksh")
+
+
+@pytest.fixture(params=POSIX)
+def posix(request: pytest.FixtureRequest, tmp_path: Path) -> Work:
+    return _work(request.param, tmp_path)
+
+
+@pytest.fixture
+def bash(tmp_path: Path) -> Work:
+    return _work("bash", tmp_path)
+
+
+def _work(name: str, tmp_path: Path) -> Work:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    return Work(DRIVERS[name], folder)
+
+
+@line(33)
+@pytest.mark.parametrize(
+    "before", ["PROMPT_COMMAND='echo S=$?;'", "PROMPT_COMMAND=('echo S=$?' 'echo T=$?')", "PROMPT_COMMAND="]
+)
+def test_a_prompt_command_of_the_user_stays_and_sees_the_exit_code(bash: Work, before: str) -> None:
+    shown = bash.driver.talk(bash, ["(exit 7)", ":"], first=f"{before}\n{bash.hook()}\n{bash.hook()}")
+    for word in ("S", "T"):
+        assert shown[0].count(f"{word}=7") == before.count(f"{word}=$?"), shown[0]
+    outcome = bash.run(before, bash.hook(), bash.hook(), 'printf "%s|" "${PROMPT_COMMAND[@]}"')
+    assert outcome.stdout.count("_rocenv_look") == 1
+
+
+def test_the_hook_is_in_a_list_of_zsh_once(tmp_path: Path) -> None:
+    zsh = _work("zsh", tmp_path)
+    outcome = zsh.run("precmd_functions=(mine)", zsh.hook(), zsh.hook(), "print -l $precmd_functions")
+    assert sorted(outcome.stdout.split()) == ["_rocenv_look", "mine"]
+
+
+@pytest.mark.parametrize("code", ["set +a", "set -a"])
+def test_options_stay_as_they_were(posix: Work, code: str) -> None:
+    prefix = posix.env()
+    show = 'echo "[$-]"'
+    outcome = posix.run(code, show, posix.enter(prefix), show, posix.driver.leave(), show)
+    assert len(set(outcome.stdout.split())) == 1, outcome.stdout
+    (prefix / ".rocenv" / "record.json").unlink()
+    outcome = posix.run(code, show, posix.enter(prefix), show)
+    assert len(set(outcome.stdout.split())) == 1, outcome.stdout
+
+
+FIXED = {"bash": ["readonly HIP_PATH=/x", "declare -i HIP_PATH=1", "declare -u HIP_PATH=x", "HIP_PATH=(a b)"]}
+FIXED["zsh"] = ["readonly HIP_PATH=/x", "typeset -i HIP_PATH=1", "typeset -u HIP_PATH=x", "HIP_PATH=(a b)"]
+FIXED["ksh"] = ["readonly HIP_PATH=/x", "typeset -i HIP_PATH=1", "typeset -u HIP_PATH=x"]
+
+
+@pytest.mark.parametrize(("shell", "code"), [(name, code) for name in FIXED for code in FIXED[name]])
+def test_what_cannot_be_set_is_refused_before_anything_is_changed(
+    tmp_path: Path, shell: str, code: str
+) -> None:
+    work = _work(shell, tmp_path)
+    outcome = work.run(
+        code, work.dump("before"), work.enter(work.env()), work.driver.say_status(), work.dump("after"), "set"
+    )
+    assert "nothing is changed: HIP_PATH" in outcome.stderr
+    assert "status 1" in outcome.stdout
+    assert outcome.dumps["after"] == outcome.dumps["before"]
+    names = [text.split("=")[0] for text in outcome.stdout.splitlines() if "rocenv" in text.lower()]
+    assert [name for name in names if name.lower().startswith("_rocenv")] == []
+
+
+def test_a_shell_in_a_deleted_folder_goes_on(posix: Work) -> None:
+    gone = posix.folder / "gone"
+    code = [f"mkdir {gone}", f"cd {gone}", f"rmdir {gone}"]
+    outcome = posix.run(posix.hook(), *code, "_rocenv_look", "PWD=foo", "_rocenv_look", "echo reached")
+    assert outcome.stdout.split() == ["reached"]
+    # A shell that starts there does not know its folder.
+    second = posix.folder / "second"
+    second.write_text(f"{posix.hook()}\n_rocenv_look\necho again\n")
+    started = posix.run(*code, f"exec {' '.join(posix.driver.argv(second))}")
+    assert started.stdout == "again\n"
+
+
+@pytest.mark.parametrize("alias", ["alias rocenv=/bin/false", "alias rocenv='/bin/echo -n'"])
+def test_an_alias_of_that_name_does_not_break_the_hook(posix: Work, alias: str) -> None:
+    expand = "shopt -s expand_aliases" if posix.driver.name == "bash" else ":"
+    outcome = posix.run(
+        expand, alias, posix.hook(), "\\rocenv activate demo", posix.dump("active"), "echo reached"
+    )
+    assert outcome.stdout.split()[-1:] == ["reached"], outcome
+    posix.env()
+    outcome = posix.run(expand, alias, posix.hook(), "\\rocenv activate demo", posix.dump("active"))
+    assert outcome.dumps["active"]["HIP_PATH"].endswith("/demo/rocm"), outcome
+
+
+@line(31)
+@pytest.mark.parametrize("second", ["first", "second"])
+def test_a_venv_between_two_envs_can_be_left(posix: Work, second: str) -> None:
+    """A, a venv, then B or A again: each is left by one `deactivate`, where a shell can keep functions."""
+    venv = posix.folder / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
+    on = posix.driver.source(venv / "bin" / "activate")
+    first, other = posix.env("first"), posix.env("second")
+    enter = posix.enter(first if second == "first" else other)
+    steps = [posix.enter(first), on, enter, posix.driver.leave()]
+    if posix.driver.name in ("dash", "ksh"):  # our message says so
+        steps.append(on)
+    steps += [posix.driver.leave(), posix.hook(), posix.driver.call("rocenv", "deactivate")]
+    outcome = posix.run(posix.dump("before"), *steps, posix.dump("after"))
+    after = {name: value for name, value in outcome.dumps["after"].items() if name != "PS1"}  # of venv
+    assert after == outcome.dumps["before"], outcome
