@@ -153,10 +153,49 @@ def test_words_are_completed(fish: Work) -> None:
     (fish.folder / "a file").touch()
     outcome = fish.run(
         *["source hook.fish"] * 2,
+        "set -g IFS ''",
         "complete -C 'rocenv run \\'a  b\\' $HOME '",
         *(f"complete -C 'rocenv {word} a'" for word in ("folder", "file")),
+        "complete -C 'rocenv folder \"a'",
     )
     assert outcome.stderr == ""
     assert [text.split("\t")[0] for text in outcome.stdout.splitlines()] == [
-        "['complete', 'run', 'a  b', '$HOME', '']", "a folder/", "a file", "a folder/",
+        "['complete', 'run', 'a  b', '$HOME', '']", "a folder/", "a file", "a folder/", "a folder/",
     ]  # fmt: skip
+
+
+def test_a_word_is_completed_whatever_its_quotes_and_what_stands_in_front(configured: Work) -> None:
+    program = configured.folder / "program"
+    program.write_text(
+        f"#!{sys.executable}\nimport sys\nprint(sys.argv[2:], file=open('asked', 'a'))\nsys.exit('x')\n"
+    )
+    program.chmod(0o755)
+    (configured.folder / "hook.fish").write_text(HOOKS["fish"](Place(program=str(program), envs="/nowhere")))
+    words = ("rocenv activate 'x", 'rocenv activate "x', "rocenv activate x\\ ")
+    lines = (*words, "command rocenv act", "env A=1 rocenv act")
+    asked = (f"complete -C {configured.driver.quote(line)}" for line in lines)
+    outcome = configured.run("source hook.fish", *asked)
+    assert outcome.stderr == ""
+    assert (configured.folder / "asked").read_text().splitlines() == [
+        "['activate', 'x']", "['activate', 'x']", "['activate', 'x ']", "['act']", "['act']",
+    ]  # fmt: skip
+
+
+def test_a_program_that_is_missing_is_named_once(fish: Work) -> None:
+    (fish.folder / ".rocenv").write_text("demo\n")
+    (fish.folder / "hook.fish").write_text(HOOKS["fish"](Place(program="/no such", envs="/nowhere")))
+    outcome = fish.run("source hook.fish", "_rocenv_hook_look", "_rocenv_hook_look")
+    assert outcome.stderr == "rocenv: /no such cannot be run\n"
+
+
+def test_the_hook_leaves_an_env_that_is_active_already_as_it_is(fish: Work) -> None:
+    demo, other = fish.env(), fish.env("other")
+    there = fish.folder / "there"
+    there.mkdir()
+    (there / ".rocenv").write_text("demo\n")
+    outcome = fish.run(
+        fish.hook(), f"rocenv trust {there}", "rocenv activate demo; rocenv activate other",
+        f"cd {there}; _rocenv_hook_look", fish.dump("there"), "cd ..; _rocenv_hook_look", fish.dump("back"),
+    )  # fmt: skip
+    for dump in outcome.dumps.values():
+        assert dump["PATH"].startswith(f"{other}/bin:{demo}/bin:")

@@ -117,6 +117,36 @@ def test_words_are_completed(nushell: Work) -> None:
     assert "no env is active" in shown[0]
 
 
+def test_the_hook_leaves_an_env_that_is_active_already_as_it_is(nushell: Work) -> None:
+    driver = nushell.driver
+    nushell.env()
+    nushell.env("other")
+    there, below = nushell.folder / "there", nushell.folder / "there" / "below"
+    below.mkdir(parents=True)
+    (there / ".rocenv").write_text("demo\n")
+    lines = [
+        "rocenv trust there", "rocenv activate demo", "rocenv activate other",
+        driver.change_folder(there), driver.change_folder(nushell.folder),
+        "deactivate", "deactivate", driver.change_folder(below), f"^/bin/rm -r {below}",
+    ]  # fmt: skip
+    shown = driver.talk(nushell, lines, first=nushell.hook())
+    ends = [text.rsplit("\n", 1)[-1].strip() for text in shown]
+    both = "(other) (demo) #>"
+    # Where the folder was deleted it cannot look, and changes nothing.
+    assert ends == ["#>", "(demo) #>", *[both] * 3, "(demo) #>", "#>", "(demo) #>", "(demo) #>"]
+
+
+def test_a_program_that_is_missing_is_named_once(nushell: Work) -> None:
+    there = nushell.folder / "there"
+    there.mkdir()
+    (there / ".rocenv").write_text("demo\n")
+    file = nushell.folder / "hook.nu"
+    file.write_text(nu.hook(Place(program="/no such", envs="/envs")))
+    lines = [nushell.driver.change_folder(there), ""]
+    shown = nushell.driver.talk(nushell, lines, first=nushell.driver.load_hook(file))
+    assert "rocenv: /no such cannot be run" in shown[0] and "cannot be run" not in shown[1]
+
+
 def test_a_nushell_without_the_sigil_gets_a_hook_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
     place = Place(program="/100%/rocenv", envs="/envs")
     texts = {}

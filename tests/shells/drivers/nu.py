@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 # All that the scripts call, what they call themselves, and what people like to redefine.
 _NAMES = (
     "cd hash printf echo ls open default describe do each exit first get hide-env length lines load-env "
-    "merge print skip rocenv text entries field now with active left say look enter leave deactivate which zip"
+    "merge print skip rocenv text entries field now with active left say look enter leave deactivate "
+    "which zip"
 ).split()
 _LONG_NAMES = (
     "error make|from nuon|path dirname|path exists|path expand|path type|split row|str join|str trim|to json"

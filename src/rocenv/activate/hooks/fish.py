@@ -99,7 +99,8 @@ function _rocenv_hook_complete
     end
     set -l _rocenv_word (builtin string unescape -- $_rocenv_now)
     or set _rocenv_word $_rocenv_now
-    for _rocenv_line in (command <PROGRAM> complete $_rocenv_words[2..-1] "$_rocenv_word" 2>/dev/null | builtin string split \n)
+    set _rocenv_words $_rocenv_words[2..-1] "$_rocenv_word"
+    for _rocenv_line in (command <PROGRAM> complete $_rocenv_words 2>/dev/null | builtin string split \n)
         switch $_rocenv_line
             case :files
                 # For a command that there is not fish completes names of files.
