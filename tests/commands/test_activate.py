@@ -70,7 +70,8 @@ class TestActivate:
 
     @pytest.mark.parametrize("name", [name for name in SHELLS if "linux" in SHELLS[name].platforms])
     def test_create_ends_with_the_same(self, mini: Mini, name: str) -> None:
-        code = f"mkdir proc/$$; echo {name} >proc/$$/comm; {PROGRAM} create demo --rocm 5.7 --no-verify; echo"
+        command = shlex.join([str(PROGRAM), "create", "demo", "--rocm", "5.7", "--no-verify"])
+        code = f"mkdir proc/$$; echo {name} >proc/$$/comm; {command}; echo"
         done = subprocess.run(
             ["sh", "-c", code], env=mini.env, cwd=mini.sysroot, capture_output=True, text=True, timeout=60
         )

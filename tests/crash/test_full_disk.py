@@ -114,7 +114,7 @@ def test_space_that_runs_out_while_unpacking(mini: Mini) -> None:
 @pytest.mark.parametrize("share", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_disk_that_can_hold_no_more_files(mini: Mini, share: int) -> None:
     """Whatever cannot be made first: an index, a lock, a package, a folder, a link, a script, the record."""
-    for count in range(3 + 6 * share, 90, 12):
+    for count in range(3 + 6 * share, 150, 12):
         script = """
             rocenv create demo --rocm 5.7 --no-verify
             echo "== $?"
@@ -133,7 +133,7 @@ def test_a_disk_that_can_hold_no_more_files(mini: Mini, share: int) -> None:
         assert '"complete"' not in done.stdout, told
         assert done.returncode == 0, told
     else:
-        pytest.fail("even 90 files were not enough, so the end was never reached")
+        pytest.fail("even 150 files were not enough, so the end was never reached")
 
 
 def test_the_namespaces_leave_nothing_behind(mini: Mini) -> None:

@@ -11,11 +11,11 @@ import signal
 import struct
 import termios
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
 PROMPT = "#> "  # every prompt ends so
 _QUIET_S = 0.25  # longer than any shell takes between two pieces of one prompt
@@ -48,7 +48,9 @@ class Terminal:
         until = time.monotonic() + 5
         while os.waitpid(self._pid, os.WNOHANG)[0] == 0:
             if time.monotonic() > until:
-                os.kill(self._pid, signal.SIGKILL)
+                # What strace looks at goes on without it.
+                for pid in (*_children(self._pid), self._pid):
+                    os.kill(pid, signal.SIGKILL)
                 os.waitpid(self._pid, 0)
                 return
             time.sleep(0.01)
@@ -86,3 +88,7 @@ class Terminal:
 def plain(shown: bytes) -> str:
     """Return what was shown without escape sequences."""
     return _ESCAPES.sub("", os.fsdecode(shown))
+
+
+def _children(pid: int) -> list[int]:
+    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]

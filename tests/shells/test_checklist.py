@@ -432,7 +432,7 @@ def test_a_child_shell_can_tell_what_it_inherited(work: Work) -> None:
     child = work.folder / f"child{work.driver.suffix}"
     ask = [work.hook(), work.driver.call("rocenv", "deactivate"), work.driver.say_status()]
     child.write_text("\n".join([*ask, ""]))
-    outcome = work.run(work.enter(prefix), work.driver.call(*work.driver.argv(child)))
+    outcome = work.run(work.enter(prefix), work.driver.call("/usr/bin/env", *work.driver.argv(child)))
     assert "status 1" in outcome.stdout
     assert "inherited" in outcome.stderr and "exit" in outcome.stderr
     # What a person without the hook types.

@@ -16,6 +16,11 @@ from tests.shells.drivers.fish import Fish
 if TYPE_CHECKING:
     from pathlib import Path
 
+# The first lines of a program in Python, wherever that lies: a path with a space cannot stand after `#!`.
+PYTHON = f"""#!/bin/sh
+'''exec' '{sys.executable}' "$0" "$@"
+' '''
+"""
 SHOW = "set --show PATH LD_LIBRARY_PATH HIP_PATH HIP_PATH_57 EMPTY LIST"
 
 
@@ -144,7 +149,7 @@ def test_a_prompt_set_or_wrapped_meanwhile_stays_and_nothing_of_ours_does(fish: 
 def test_words_are_completed(fish: Work) -> None:
     program = fish.folder / "the program"
     program.write_text(
-        f"#!{sys.executable}\nimport sys\n"
+        f"{PYTHON}import sys\n"
         "print({'folder': ':folders', 'file': ':files'}.get(sys.argv[2], f'{sys.argv[1:]}\\tsaid'))\n"
     )
     program.chmod(0o755)
@@ -166,9 +171,7 @@ def test_words_are_completed(fish: Work) -> None:
 
 def test_a_word_is_completed_whatever_its_quotes_and_what_stands_in_front(configured: Work) -> None:
     program = configured.folder / "program"
-    program.write_text(
-        f"#!{sys.executable}\nimport sys\nprint(sys.argv[2:], file=open('asked', 'a'))\nsys.exit('x')\n"
-    )
+    program.write_text(f"{PYTHON}import sys\nprint(sys.argv[2:], file=open('asked', 'a'))\nsys.exit('x')\n")
     program.chmod(0o755)
     (configured.folder / "hook.fish").write_text(HOOKS["fish"](Place(program=str(program), envs="/nowhere")))
     words = ("rocenv activate 'x", 'rocenv activate "x', "rocenv activate x\\ ")
