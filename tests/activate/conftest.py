@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -12,8 +11,8 @@ import pytest
 
 from rocenv.activate.scripts import write_activation
 from rocenv.activate.shells.posix import quote
-from rocenv.matrix.load import load
 from rocenv.model import EnvChange
+from tests.shells.driver import CHANGES, WATCHED, program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -25,18 +24,7 @@ SHELLS: dict[str, tuple[str, ...]] = {
     "zsh": ("zsh", "-f"),
     "dash": ("dash",),
 }
-WATCHED = tuple(row.name for row in load().watched)
 HOSTILE = """it's a "$HOME" $(touch canary)`touch canary`;touch canary&|<>*?[a]{b}\\n!!%~ 漢字 {prefix}"""
-
-
-def program(name: str) -> str:
-    """Return the path of a program that tests need; without it they are skipped, but not in CI."""
-    found = shutil.which(name)
-    if found is None:
-        if os.environ.get("CI"):
-            pytest.fail(f"{name} is not installed")
-        pytest.skip(f"{name} is not installed")
-    return found
 
 
 def set_(name: str, value: str) -> EnvChange:
@@ -49,17 +37,6 @@ def prepend(name: str, value: str) -> EnvChange:
 
 def unset(name: str) -> EnvChange:
     return EnvChange(action="unset", name=name)
-
-
-CHANGES = (
-    prepend("PATH", "{prefix}/bin"),
-    prepend("LD_LIBRARY_PATH", "{prefix}/lib"),
-    prepend("LD_LIBRARY_PATH", "{prefix}/lib64"),
-    set_("ROCM_PATH", "{prefix}/rocm"),
-    set_("HIP_PATH", "{prefix}/rocm"),
-    set_("EMPTY", ""),
-    unset("HIP_PATH_57"),
-)
 
 
 @dataclass(frozen=True)

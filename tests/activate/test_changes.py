@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from rocenv.activate.changes import apply, conflicts, expand, require_valid
 from rocenv.errors import DataError
-from tests.activate.conftest import WATCHED, prepend, set_, unset
+from tests.activate.conftest import prepend, set_, unset
+from tests.shells.driver import WATCHED
 
 if TYPE_CHECKING:
     from rocenv.model import EnvChange

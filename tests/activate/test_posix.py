@@ -18,18 +18,8 @@ from rocenv.activate.changes import apply, conflicts, expand
 from rocenv.activate.scripts import activation_script, write_activation
 from rocenv.activate.shells.posix import quote
 from rocenv.errors import PrefixError
-from tests.activate.conftest import (
-    CHANGES,
-    HOSTILE,
-    SHELLS,
-    WATCHED,
-    make_shell,
-    prepend,
-    program,
-    set_,
-    source,
-    unset,
-)
+from tests.activate.conftest import HOSTILE, SHELLS, make_shell, prepend, set_, source, unset
+from tests.shells.driver import CHANGES, WATCHED, program
 
 if TYPE_CHECKING:
     from collections.abc import Callable

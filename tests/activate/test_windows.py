@@ -19,7 +19,8 @@ from rocenv.activate.changes import apply, conflicts, entries, require_valid
 from rocenv.activate.scripts import activation_script, require_listable, write_activation
 from rocenv.activate.shells import SHELLS, powershell
 from rocenv.errors import DataError, PrefixError
-from tests.activate.conftest import WATCHED, prepend, set_, unset
+from tests.activate.conftest import prepend, set_, unset
+from tests.shells.driver import WATCHED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -30,7 +30,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         shell = shell_of(item)
         apart = DRIVERS[shell].not_applicable if shell in DRIVERS else {}
         lines = lines_of(item)
-        (left_out if lines and all(n in apart for n in lines) else kept).append(item)
+        needs = item.get_closest_marker("own_variables") and not DRIVERS[shell].has_own_variables
+        (left_out if needs or (lines and all(n in apart for n in lines)) else kept).append(item)
     items[:] = kept
     config.hook.pytest_deselected(items=left_out)
 

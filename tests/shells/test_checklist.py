@@ -362,9 +362,8 @@ def test_nothing_of_ours_is_exported_while_active(work: Work) -> None:
 
 
 @line(25)
+@pytest.mark.own_variables
 def test_a_variable_of_the_shell_alone_stays_its_own(work: Work) -> None:
-    if not work.driver.has_own_variables:
-        return
     outcome = work.run(
         work.driver.put_own("HIP_PATH", "mine"),
         work.enter(work.env()),

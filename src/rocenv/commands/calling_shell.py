@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rocenv.activate.hooks import START_UPS
 from rocenv.activate.shells import SHELLS
 from rocenv.system.parent import parent_name
 
@@ -23,6 +22,8 @@ def calling_shell(platform: str) -> str:
 
 def hook_advice(command: str) -> str:
     """Return how a command of rocenv works by itself in the shell that called."""
+    from rocenv.activate.hooks import START_UPS
+
     name = _known(START_UPS)
     if not name:
         return f"to have `rocenv {command}` work by itself, see `rocenv hook --help`"
