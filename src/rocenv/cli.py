@@ -45,6 +45,8 @@ COMMANDS = {
     "lock": ("lock", "Print the lock of an env."),
     "matrix": ("matrix", "Show what goes with what: the rows of the compatibility matrix."),
     "explain": ("explain", "Explain a target, a version, a variable or a code, with sources."),
+    "diagnose": ("diagnose", "Find known causes in a log."),
+    "doctor": ("doctor", "Check this machine, or an env, for known troubles."),
     "gpus": ("gpus", "Show the GPUs of this machine and which one is used."),
     "config": ("config", "Read and change the settings."),
     "gc": ("gc", "Show what no env needs, and free it."),

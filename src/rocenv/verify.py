@@ -124,7 +124,7 @@ def verify(
             probe,
             wanted,
             files=lambda: _files_rung(prefix, record, progress),
-            judge=lambda result: _knowing(result, known),
+            judge=lambda result: _knowing(result, known, matrix),
             report=report,
         )
     advice = tuple(_advice(prefix, record, matrix, known[0], driver)) if known else ()
@@ -209,11 +209,15 @@ def _shown(prefix: Prefix, each: Difference) -> str:
     return f"{text} (it says that it is version {version})" if version else text
 
 
-def _knowing(result: RungResult, known: Sequence[Known]) -> RungResult:
-    """Return the result of a rung that went wrong, with what the matrix says of such a set."""
+def _knowing(result: RungResult, known: Sequence[Known], matrix: Matrix) -> RungResult:
+    """Return the result of a rung that went wrong, with what is known of such a set and of what it said."""
     if result.rung == "files" or result.status not in ("failed", "crashed", "timeout"):
         return result
-    return replace(result, findings=tuple(row.code for row in known if row.code))
+    from rocenv.diagnose import diagnose_bytes
+
+    said = diagnose_bytes(f"{result.detail}\n{result.stderr_tail}\n".encode(), matrix)
+    codes = (*(row.code for row in known if row.code), *(finding.code for finding in said.findings))
+    return replace(result, findings=tuple(dict.fromkeys(codes)))
 
 
 def _advice(prefix: Prefix, record: Record, matrix: Matrix, row: Known, driver: str) -> Iterator[str]:

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import unicodedata
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# Punctuation of Chinese: no line begins with one of the former, and none ends with one of the latter.
+_NOT_FIRST = (
+    "\uff0c\u3002\uff1b\uff1a\u3001\uff1f\uff01\uff09\u300b\u300d\u300f\u3011\u2026\u201d\u2019%,.;:?!)]}"
+)
+_NOT_LAST = "\uff08\u300a\u300c\u300e\u3010\u201c\u2018([{"
+
 
 def wrapped(text: str, width: int, first: str = "", then: str = "") -> list[str]:
     """Return a text in lines; what could be pasted, an address or a version, is never broken.
 
     Args:
         text: One paragraph.
-        width: Of the lines, in characters; a longer word stands alone.
+        width: Of the lines, in columns; a longer word stands alone.
         first: Before the first line.
         then: Before the others.
     """
+    if not text.isascii():
+        return list(_wrapped(text, width, first, then))
     import textwrap
 
     return textwrap.wrap(
@@ -24,8 +38,42 @@ def wrapped(text: str, width: int, first: str = "", then: str = "") -> list[str]
     )
 
 
+def columns_of(text: str) -> int:
+    """Return how many columns of a terminal a text takes: characters of Chinese take two."""
+    return sum(2 if _is_wide(char) else 1 for char in text)
+
+
 def reading_width() -> int:
     """Return how wide text for people should be here."""
     import shutil
 
     return max(60, min(120, shutil.get_terminal_size((110, 24)).columns - 1))
+
+
+def _is_wide(char: str) -> bool:
+    return unicodedata.east_asian_width(char) in "WF"
+
+
+def _wrapped(text: str, width: int, first: str, then: str) -> Iterator[str]:
+    line, indent = first, first
+    for piece in _pieces(text):
+        if line != indent and columns_of(line) + columns_of(piece.rstrip()) > width:
+            yield line.rstrip()
+            line = indent = then
+        line += piece
+    if line != indent:
+        yield line.rstrip()
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Yield what a line may be broken behind: a word with its blank, or a character of Chinese."""
+    piece = ""
+    text = " ".join(text.split())
+    for char, following in zip(text, [*text[1:], " "], strict=True):
+        piece += char
+        between = _is_wide(char) or _is_wide(following)
+        if char == " " or (between and char not in _NOT_LAST and following not in f"{_NOT_FIRST} "):
+            yield piece
+            piece = ""
+    if piece:
+        yield piece

@@ -37,6 +37,12 @@ _FITTING: dict[str, Row] = {
     "zluda": {"version": "9.9"},
     "override": {"target": "gfx1030", "runs_as": "*"},
     "good_set": {"rocm": "==9.9.*"},
+    "rule": {
+        "sign": [{"text": ["some text"], "weight": 0.5}],
+        "why": [{"text": {"en": "x", "zh": "x"}}],
+    },
+    "clue": {"text": ["some text"]},
+    "first_kernel": {"target": "gfx1030", "linux": "5.9"},
 }
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 # Every field that names targets, of every table.
 TARGET_FIELDS = [
+    ("first_kernel", "target"),
     ("generic_target", "members"),
     ("gpu_name", "target"),
     ("good_set", "targets"),

@@ -67,6 +67,16 @@ class Done:
         return self.out + self.err
 
 
+# Windows has had this library since 8, Wine only since 9; programs in Rust take chance from it.
+_PRNG = """
+#include <windows.h>
+BOOLEAN NTAPI SystemFunction036(void *buffer, ULONG length);
+__declspec(dllexport) BOOL WINAPI ProcessPrng(BYTE *buffer, SIZE_T length) {
+    return SystemFunction036(buffer, (ULONG)length);
+}
+"""
+
+
 @dataclass(frozen=True)
 class Step:
     """A program to start in the lab."""
@@ -105,7 +115,9 @@ class Lab:
     def make(self) -> None:
         """Make what is not there yet; seconds when it is, two minutes when not."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        stamp = hashlib.sha256((ROOT / "pyproject.toml").read_bytes() + _DRIVER.encode()).hexdigest()
+        stamp = hashlib.sha256(
+            (ROOT / "pyproject.toml").read_bytes() + (_DRIVER + _PRNG).encode()
+        ).hexdigest()
         made = self.folder / "made"
         if not made.exists() or made.read_text() != stamp:
             made.unlink(missing_ok=True)
@@ -204,6 +216,16 @@ class Lab:
             check=False,
         )
         assert (self.wine / "system.reg").exists(), "Wine could not make its folder"
+        self._make_prng()
+
+    def _make_prng(self) -> None:
+        path = self.wine / "drive_c" / "windows" / "system32" / "bcryptprimitives.dll"
+        if path.exists():
+            return
+        source = self.folder / "prng.c"
+        source.write_text(_PRNG)
+        command = ["x86_64-w64-mingw32-gcc", "-shared", "-s", "-o", str(path), str(source), "-ladvapi32"]
+        subprocess.run(command, check=True, capture_output=True, timeout=_STEP_S)
 
     def _fetch(self) -> None:
         shutil.rmtree(self.wheels, ignore_errors=True)

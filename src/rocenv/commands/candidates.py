@@ -109,6 +109,13 @@ def setting_keys(_context: click.Context, _parameter: click.Parameter, incomplet
     return _starting(keys, incomplete)
 
 
+def checks(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Return the checks of `doctor` for this system."""
+    from rocenv.doctor.checks import CHECKS
+
+    return _starting((each.name for each in CHECKS if each.platform in (_HERE, "any")), incomplete)
+
+
 def _platform(context: click.Context) -> str:
     """Return the platform that is asked for, else this machine's; "" where rows of both are shown."""
     asked = context.params.get("platform") or ""

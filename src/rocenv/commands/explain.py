@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rocenv.commands import candidates
+from rocenv.commands.told import LANGUAGE_OPTION
 from rocenv.commands.world import World, colour, json_option, print_json
 from rocenv.matrix.known import STATUS_RANK
 from rocenv.wrap import wrapped
@@ -28,17 +29,23 @@ _SOURCE = 36  # characters of a source in the text
 
 @click.command()
 @click.argument("thing", nargs=-1, required=True, shell_complete=candidates.things)
+@LANGUAGE_OPTION
 @json_option
-def command(thing: tuple[str, ...], as_json: bool) -> None:
+def command(thing: tuple[str, ...], lang: str | None, as_json: bool) -> None:
     """Explain THING in words, with sources.
 
     THING is a target (gfx1031), a product ("RX 6750 XT"), a version (rocm-6.1, hip-sdk-6.4, zluda-3.9.5,
     torch-2.9, or 6.1 alone), library packs (gfx1031-pack), a variable (HSA_OVERRIDE_GFX_VERSION), a subject
-    (zluda, torch, pack) or a code (sdnext-3414).
+    (zluda, torch, pack), a code (sdnext-3414) or a cause of `rocenv diagnose` and `rocenv doctor`
+    (vram-oom); causes are explained in English or Chinese.
     """
-    from rocenv.explain import explain
+    from rocenv.explain import cause, explain
+    from rocenv.language import chosen
 
-    explanation = explain(" ".join(thing), World().matrix)
+    matrix = World().matrix
+    explanation = explain(" ".join(thing), matrix)
+    if explanation.kind == "cause":
+        explanation = cause.explain_in(chosen(lang), explanation.thing, matrix)
     if as_json:
         print_json(explanation_json(explanation))
         return
@@ -84,10 +91,12 @@ def explanation_text(explanation: Explanation, *, width: int) -> list[str]:
         *rest,
         *_block(explanation.answer, numbers, width, indent="", most=_SHOWN),
     ]
-    if explanation.steps:
-        lines += [explanation.steps_title, *_step_lines(explanation.steps, width)]
+    steps = [explanation.steps_title, *_step_lines(explanation.steps, width)] if explanation.steps else []
+    told: list[str] = []
     for section in explanation.sections:
-        lines += [section.title, *_block(section.lines, numbers, width, indent="  ", most=1)]
+        told += [section.title, *_block(section.lines, numbers, width, indent="  ", most=1)]
+    # The commands of a cause are no answer: they follow from what is told about it.
+    lines += [*told, *steps] if explanation.kind == "cause" else [*steps, *told]
     return lines + _source_lines(numbers, width)
 
 

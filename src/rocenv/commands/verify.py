@@ -33,6 +33,8 @@ def print_ladder(result: RungResult, *, err: bool = False) -> None:
         said = [line for line in result.stderr_tail.splitlines() if not line.startswith(CALLING)]
         for line in said:
             click.echo(f"    | {line}", err=err)
+        for code in result.findings:
+            click.echo(f"    known: `rocenv explain {code}`", err=err)
 
 
 def verdict_text(verdict: Verdict) -> str:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from rocenv.errors import RocenvError
-from rocenv.explain import code, pack, product, release, target, topic, torch, variable, zluda
+from rocenv.explain import cause, code, pack, product, release, target, topic, torch, variable, zluda
 from rocenv.explain.answer import Explanation, Step
 from rocenv.explain.names import plain
 from rocenv.explain.words import either
@@ -47,6 +47,7 @@ EXACT: Mapping[str, Kind] = {
     "target": target,
     "pack": pack,
     "code": code,
+    "cause": cause,
     "topic": topic,  # before variables: one is called ZLUDA, and `$ZLUDA` means that
     "variable": variable,
 }

@@ -7,8 +7,6 @@ target.
 
 from __future__ import annotations
 
-import os
-import sys
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -19,7 +17,7 @@ from rocenv.host.linux import linux_gpus
 from rocenv.host.override import override_notes
 from rocenv.host.ranking import choose, supported_today
 from rocenv.model import OVERRIDE
-from rocenv.system.machine import examined_elsewhere, machine_path, sysroot
+from rocenv.system.machine import environment, examined_windows, missing_sysroot
 
 if TYPE_CHECKING:
     from rocenv.matrix.rows import Matrix
@@ -77,8 +75,10 @@ def detect(matrix: Matrix) -> Host:
         RocenvError: `ROCENV_TARGET` names what is no target.
     """
     platform = examined_platform()
-    if _NAMED in os.environ:
-        found = Found(gpus=_named_gpus(os.environ[_NAMED], matrix), in_hip_order=False)
+    variables = environment()
+    named = _NAMED in variables
+    if named:
+        found = Found(gpus=_named_gpus(variables[_NAMED], matrix), in_hip_order=False)
     elif platform == "windows":
         from rocenv.host.windows import windows_gpus
 
@@ -91,13 +91,12 @@ def detect(matrix: Matrix) -> Host:
     support = supported_today(matrix)
     selected, why = choose(gpus, found.others, support)
     notes = found.notes
-    if platform == "linux" and os.environ.get(OVERRIDE):
-        notes += override_notes(os.environ[OVERRIDE], gpus, support, matrix.override)
-    named = _NAMED in os.environ
+    if platform == "linux" and (override := variables.get(OVERRIDE)):
+        notes += override_notes(override, gpus, support, matrix.override)
     if named:
         why = f"named by {_NAMED}: {why}" if gpus else f"{_NAMED} is set to nothing, which stands for no GPU"
-    elif examined_elsewhere() and not os.path.isdir(sysroot()):
-        why = f"ROCENV_SYSROOT names `{printable(str(sysroot()))}`, which is no folder"
+    elif missing := missing_sysroot():
+        why = f"ROCENV_SYSROOT names `{printable(missing)}`, which is no folder"
     elif not gpus and found.unread:
         why = f"whether there is an AMD GPU here is not known: `{found.unread}` cannot be read"
     elif driver.wsl and not gpus:
@@ -117,9 +116,7 @@ def detect(matrix: Matrix) -> Host:
 
 def examined_platform() -> Literal["linux", "windows"]:
     """Return the system of the examined machine; a `windows` folder in the sysroot stands for Windows."""
-    if examined_elsewhere():
-        return "windows" if os.path.isdir(machine_path("/windows")) else "linux"
-    return "windows" if sys.platform == "win32" else "linux"
+    return "windows" if examined_windows() else "linux"
 
 
 def _named_gpus(text: str, matrix: Matrix) -> tuple[Gpu, ...]:

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from xml.etree import ElementTree
 
-from rocenv.system.machine import examined_elsewhere, read_attribute
+from rocenv.system.machine import words
 
 _TIMEOUT_S = 20
 _MOST_BYTES = 4 << 20
@@ -25,9 +25,11 @@ def events(channel: str, ids: tuple[int, ...], copy: str, *, most: int = 100) ->
         copy: The file below `windows/` that holds the same of an examined machine.
         most: How many.
     """
-    text = _copy(copy) if examined_elsewhere() else _asked(channel, ids, most)
+    text = words(f"/windows/{copy}", lambda: _asked(channel, ids, most), _MOST_BYTES)
     if text is None:
         return None
+    # What the Event Viewer saves has a declaration.
+    text = re.sub(r"^\s*<\?xml[^>]*\?>", "", text.removeprefix("\ufeff"))
     try:
         # What wevtutil prints has no root. Entities are never declared in it, so none are expanded.
         declares = "<!" in text.replace("<![CDATA[", "")
@@ -35,12 +37,6 @@ def events(channel: str, ids: tuple[int, ...], copy: str, *, most: int = 100) ->
     except ElementTree.ParseError:
         return None
     return None if root is None else [_plain(event) for event in root.iter() if _tag(event) == "Event"][:most]
-
-
-def _copy(name: str) -> str | None:
-    text, error = read_attribute(f"/windows/{name}", _MOST_BYTES)
-    # What the Event Viewer saves has a declaration too.
-    return None if error else re.sub(r"^\s*<\?xml[^>]*\?>", "", text.removeprefix("\ufeff"))
 
 
 def _asked(channel: str, ids: tuple[int, ...], most: int) -> str | None:

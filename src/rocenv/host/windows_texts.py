@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from rocenv.system.machine import examined_elsewhere, read_attribute
+from rocenv.system.machine import words
 
 _TIMEOUT_S = 20
 _MARK = "\ufeff"  # PowerShell begins files with it
@@ -34,8 +34,10 @@ def hip_text(libraries: tuple[str, ...]) -> str:
     Args:
         libraries: Names under which HIP's runtime may be there.
     """
-    if examined_elsewhere():
-        return read_attribute("/windows/hipinfo.txt", 1 << 20)[0].removeprefix(_MARK)
+    return (words("/windows/hipinfo.txt", lambda: _of_hip(libraries)) or "").removeprefix(_MARK)
+
+
+def _of_hip(libraries: tuple[str, ...]) -> str:
     program = _program()
     if program:
         return _said_by([program])
@@ -46,9 +48,8 @@ def hip_text(libraries: tuple[str, ...]) -> str:
 
 def controllers_text() -> str:
     """Return the display adapters as JSON, with the keys of `Win32_VideoController` and AMD's release."""
-    if examined_elsewhere():
-        return read_attribute("/windows/video_controllers.json", 1 << 20)[0].removeprefix(_MARK)
-    return json.dumps(_adapters())
+    said = words("/windows/video_controllers.json", lambda: json.dumps(_adapters(), indent=1))
+    return (said or "").removeprefix(_MARK)
 
 
 def _program() -> str | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from rocenv.launch.stack import last_stack
 from rocenv.resolve.known import known_broken
+from rocenv.system.command_lines import as_typed
 from rocenv.system.exit_codes import describe_exit, is_crash, meaning_of_exit
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class Outcome:
     trace: Trace
     fault: Fault | None = None
     log: Path | None = None
+    causes: tuple[str, ...] = ()  # what its output is known to come from, in words
 
     @property
     def died_inside(self) -> bool:
@@ -85,6 +87,7 @@ def explain(outcome: Outcome) -> Explanation | None:
     if not _concerns_set(outcome):
         known = ()
     why += [_why(row) for row in known[:1]]
+    why += outcome.causes
     todo = list(_todo(outcome, known))
     return Explanation(happened=tuple(happened), why=tuple(why), todo=tuple(todo))
 
@@ -146,5 +149,7 @@ def _todo(outcome: Outcome, known: Sequence[Verdict]) -> Iterator[str]:
     yield from dict.fromkeys(filter(None, todo))
     own = [view.start.folder / name for name in view.start.launcher.logs]
     logs = [str(path) for path in (outcome.log, *own) if path is not None and os.path.exists(path)]
+    if outcome.causes and logs:
+        yield f"rocenv diagnose {as_typed(logs[0])}"
     if logs:
         yield f"read the log: {', '.join(f'`{path}`' for path in logs)}"

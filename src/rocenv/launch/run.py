@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rocenv.activate.loader import CommandNotExecutable
+from rocenv.errors import RocenvError
 from rocenv.host.faults import fault_of
 from rocenv.launch.capture import NotStarted, run_captured
 from rocenv.launch.diagnosis import Explanation, Outcome, explain
@@ -85,7 +86,7 @@ def run(view: View, concerns: tuple[Concern, ...], level: str, tell: Callable[[s
             view=view, ended=ended, watch=watch, trace=read_trace(trace), log=log.path if log else None
         )
         outcome = replace(outcome, fault=_fault(outcome, took_s))
-        explanation = explain(outcome)
+        explanation = _explained(outcome)
         _close(log, outcome, took_s, explanation)
     except NotStarted as error:
         raise CommandNotExecutable(f"`{start.words[0]}` cannot be started: {error}") from error
@@ -96,6 +97,28 @@ def run(view: View, concerns: tuple[Concern, ...], level: str, tell: Callable[[s
             with contextlib.suppress(OSError):  # a program that was left behind has it open
                 trace.unlink()
     return Run(code=ended.code, explanation=explanation, log=log.path if log else None)
+
+
+def _explained(outcome: Outcome) -> Explanation | None:
+    """Return why an app ended badly, its output looked through only where it did."""
+    explanation = explain(outcome)
+    return explain(replace(outcome, causes=_causes(outcome))) if explanation else None
+
+
+def _causes(outcome: Outcome) -> tuple[str, ...]:
+    """Return in words what the app's output is known to come from."""
+    from rocenv.diagnose import diagnose, diagnose_bytes
+    from rocenv.diagnose.reading import read_path
+    from rocenv.diagnose.report import told
+    from rocenv.language import chosen
+
+    matrix = outcome.view.matrix
+    said = diagnose_bytes("\n".join(outcome.watch.tail).encode(), matrix)
+    if outcome.log is not None:
+        with contextlib.suppress(RocenvError):  # it has been taken away
+            said = diagnose(read_path(outcome.log), matrix)
+    language = chosen()
+    return tuple(f"{told(each, matrix, language).title} [{each.code}]" for each in said.findings)
 
 
 def _launchers(view: View) -> tuple[Launcher, ...]:

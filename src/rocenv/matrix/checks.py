@@ -10,6 +10,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from rocenv.errors import DataError
+from rocenv.matrix.checks_of_rules import check_rules
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -53,6 +54,11 @@ IDENTITY: Mapping[str, tuple[str, ...]] = {
     "torch_switch": ("name",),
     "app": ("name",),
     "launcher": ("key",),
+    "rule": ("code",),
+    "clue": ("fact", "value", "text", "pattern"),
+    "advice": ("name",),
+    "gauge": ("key",),
+    "first_kernel": ("target",),
 }
 
 # The conditions of a verdict: rows that share them must not say opposite things.
@@ -86,6 +92,7 @@ _VERSIONS: Mapping[str, tuple[str, ...]] = {
     "driver_pair": ("drivers", "rocm"),
     "driver_train": ("amdgpu", "rocm"),
     "display_driver": ("version", "file_version"),
+    "first_kernel": ("linux",),
 }
 _SPECIFIERS: Mapping[str, tuple[str, ...]] = {
     "torch": ("zluda",),
@@ -180,6 +187,7 @@ def check(rows: Rows) -> None:
     _check_sets(rows)
     _check_windows(rows)
     _check_contradictions(rows)
+    check_rules(rows)
 
 
 def _check_targets(placed: Placed, targets: set[str]) -> None:

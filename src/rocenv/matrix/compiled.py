@@ -36,6 +36,11 @@ _LATER = (
         "app",
         "launcher",
         "library",
+        "rule",
+        "clue",
+        "advice",
+        "gauge",
+        "first_kernel",
     ),
 )
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rocenv.codec import from_plain
 from rocenv.errors import DataError
-from rocenv.matrix import apps, checks, hardware, knowledge, reference, releases, zluda
+from rocenv.matrix import apps, checks, hardware, knowledge, reference, releases, rules, zluda
 from rocenv.matrix.folder import data_files, profiles_folder
 from rocenv.matrix.rows import (
     Channel,
@@ -53,6 +53,7 @@ TABLES: Mapping[str, type[Known]] = {
     **knowledge.TABLES,
     **reference.TABLES,
     **apps.TABLES,
+    **rules.TABLES,
 }
 
 # Tables that the matrix has by the name of their rows, and what it calls them.

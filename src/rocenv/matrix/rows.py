@@ -11,7 +11,7 @@ from rocenv.model import EnvChange  # noqa: TC001 - the reader needs the type at
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from rocenv.matrix import apps, hardware, knowledge, reference, releases
+    from rocenv.matrix import apps, hardware, knowledge, reference, releases, rules
     from rocenv.matrix import zluda as zluda_rows
 
 T = TypeVar("T")
@@ -122,6 +122,11 @@ class Matrix:
     pin: Sequence[reference.Pin] = ()
     app: Sequence[reference.App] = ()
     launcher: Sequence[apps.Launcher] = ()
+    rule: Sequence[rules.Rule] = ()
+    clue: Sequence[rules.Clue] = ()
+    advice: Sequence[rules.Advice] = ()
+    gauge: Sequence[rules.Gauge] = ()
+    first_kernel: Sequence[rules.FirstKernel] = ()
     library: Sequence[reference.Library] = ()
     keep_out: tuple[KeepOut, ...] = ()
     c_libraries: tuple[CLibrary, ...] = ()

@@ -1,0 +1,91 @@
+"""Ways to bury a log in noise, as logs come: long, of several threads, of a terminal, in other encodings."""
+
+from __future__ import annotations
+
+import gzip
+import random
+from typing import TYPE_CHECKING
+
+from noise import BAR, CHINESE, PLAIN, lines, spoken
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_GAP = 5  # lines of other threads between two lines of one
+TIMES = 10_000
+_MOST_BYTES = 8_000_000  # of a log that is repeated
+
+
+class Ground:
+    """Noise that logs are buried in; made once."""
+
+    def __init__(self, count: int, seed: int) -> None:
+        self.lines = lines(count, seed)
+        self.seed = seed
+
+    def block(self, log: str) -> bytes:
+        """Return a log in the middle of all the noise."""
+        return self._joined(self.lines, _lines(log)).encode()
+
+    def scattered(self, log: str) -> bytes:
+        """Return a log whose lines stand among those of other threads, with a little noise around."""
+        chance = random.Random(self.seed)
+        rest = iter(self.lines)
+        mixed = [next(rest, "") for _ in range(200)]
+        for line in _lines(log):
+            mixed += [line, *(next(rest, "") for _ in range(chance.randint(0, _GAP)))]
+        return "\n".join([*mixed, *(next(rest, "") for _ in range(200)), ""]).encode()
+
+    def coloured(self, log: str) -> bytes:
+        """Return a log as a terminal is sent it: with colours, and progress bars in the same lines."""
+        chance = random.Random(self.seed)
+        shown = [_in_colours(line, chance) for line in _lines(log)]
+        return self._joined(self.lines[:400], shown).encode()
+
+    def repeated(self, log: str) -> bytes:
+        """Return a log that comes again and again."""
+        data = log.encode() + b"\n"
+        return data * min(TIMES, _MOST_BYTES // len(data) + 1)
+
+    def powershell(self, log: str) -> bytes:
+        """Return a log as PowerShell's `>` writes it."""
+        return ("\ufeff" + self._joined(self.lines, _lines(log)).replace("\n", "\r\n")).encode("utf-16-le")
+
+    def packed(self, log: str) -> bytes:
+        """Return a log in a file packed with gzip."""
+        return gzip.compress(self.block(log), compresslevel=1, mtime=0)
+
+    def chinese(self, log: str) -> bytes:
+        """Return a log from a Chinese Windows."""
+        noise = spoken([CHINESE, *PLAIN.values()], 2000, random.Random(self.seed))
+        return self._joined(noise, _lines(log)).replace("\n", "\r\n").encode("cp936", "replace")
+
+    def _joined(self, noise: list[str], log: list[str]) -> str:
+        half = len(noise) // 2
+        return "\n".join([*noise[:half], *log, *noise[half:], ""])
+
+
+# What it is called in a table -> how; the first ones need the least time.
+WAYS: dict[str, Callable[[Ground, str], bytes]] = {
+    "a block in the noise": Ground.block,
+    "scattered in it": Ground.scattered,
+    "with colours and bars": Ground.coloured,
+    f"{TIMES:,} times, or {_MOST_BYTES // 1_000_000} MB": Ground.repeated,
+    "in UTF-16": Ground.powershell,
+    "packed with gzip": Ground.packed,
+    "in code page 936": Ground.chinese,
+}
+USUAL = 3  # of them
+
+
+def _lines(log: str) -> list[str]:
+    return log.rstrip("\n").split("\n")
+
+
+def _in_colours(line: str, chance: random.Random) -> str:
+    words = line.split(" ")
+    at = chance.randrange(len(words))
+    words[at] = f"\x1b[1;31m{words[at]}\x1b[0m"
+    bars = "".join(f"\r{part:3d}%|{BAR[: part // 5]}| {part}/100" for part in range(0, 100, 20))
+    start = f"{bars}\x1b[K\r" if chance.random() < 0.5 else "\x1b[32m"
+    return f"{start}{' '.join(words)}\x1b[0m"

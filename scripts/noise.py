@@ -1,0 +1,220 @@
+"""Output of healthy programs: the same for the same seed.
+
+The lines are of our own making, in the forms in which these programs print. None of them shows a failure:
+what is found in them is found wrongly. The plain ones say nothing of the machine either, so that they
+change no answer; the telling ones name the system and the programs, but no GPU and no version of ROCm.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_STRETCH = (20, 200)  # lines of one program before another one speaks
+BAR = "█" * 20
+_WORDS = (
+    *("error_handling.py", "test_errors.json", "failed_runs.csv", "out_of_memory_guide.md", "crash.mp4"),
+    *("landscape", "portrait-03", "model-00002-of-00004.safetensors", "vae-ft", "upscaler_4x", "final"),
+    *("encoder.layers.11.mlp", "decoder.block.3.attn", "batch-0017", "warning_signs.png", "no_gpu.txt"),
+)
+
+# Program -> its lines. {n} 0-9999, {s} 00-59, {p} 0-99, {h} eight hexadecimal digits, {f} a fraction,
+# {w} a name, {bar} a part of a progress bar.
+PLAIN: dict[str, tuple[str, ...]] = {
+    "images": (
+        '12:04:{s}-{n:06d} INFO     Load model: select="{w}" time={f}',
+        "12:04:{s}-{n:06d} DEBUG    Cache: key={h} hits={n} errors=0 failed=0",
+        "12:04:{s}-{n:06d} INFO     Processed: images=1 time={f} timers={{'encode': {f}, 'decode': {f}}}",
+        '12:04:{s}-{n:06d} INFO     Save: image="outputs/{n:05d}-{w}.png" type=PNG size={n}',
+        "12:04:{s}-{n:06d} WARNING  Sampler: unsupported option ignored: name={w}",
+        "{p:3d}%|{bar}| {p}/100 [00:{s}<00:{s},  {f}it/s]",
+        "Total progress: {p}%|{bar}| {n}/10000 [12:{s}<08:{s},  {f}it/s]",
+        "Loading weights [{h}] from models/{w}",
+        "Model loaded in {f}s (load weights: {f}s, create model: {f}s, move to device: {f}s).",
+        "FutureWarning: `resume_download` is deprecated and will be removed; downloads always resume.",
+        "Textual inversion embeddings loaded({n}): {w}",
+        "Startup time: {f}s (prepare environment: {f}s, import errors checked: {f}s, create ui: {f}s).",
+    ),
+    "graph": (
+        "got prompt {h}",
+        "Requested to load {w}",
+        "loaded completely {f} {f} True",
+        "Prompt executed in {f} seconds",
+        "model weight dtype float16, manual cast: None",
+        "   {f} seconds: custom_nodes/{w}",
+        "[INFO] node {n} of {n}: cached output reused, error count 0",
+        "Using split optimization for cross attention",
+        "lora key not loaded: {w}.alpha",
+        "Import times for custom nodes: {f} seconds",
+    ),
+    "render": (
+        "Fra:{n} Mem:{n}.{p}M (Peak {n}.{p}M) | Time:00:{s}.{p} | Remaining:01:{s}.{p} | Sample {n}/4096",
+        "Fra:{n} Mem:{n}.{p}M (Peak {n}.{p}M) | Time:00:{s}.{p} | Syncing {w}",
+        "Saved: 'render/{w}_{n:04d}.png'",
+        "Time: 00:{s}.{p} (Saving: 00:00.{p})",
+        "Updating Geometry BVH {w} {p}/100",
+        'Read prefs: "{w}/userpref.blend"',
+        "Warning: property '{w}' is animated twice, the last one counts",
+    ),
+    "chat": (
+        "slot update_slots: id {p} | task {n} | prompt processing progress, n_past = {n}, progress = {f}",
+        "prompt eval time = {f} ms / {n} tokens ({f} ms per token, {f} tokens per second)",
+        "load_tensors: layer {p} assigned, is_swa = 0",
+        "print_info: n_embd           = {n}",
+        ".........................................................",
+        '[GIN] 2026/11/22 - 12:04:{s} | 200 | {f}ms | 127.0.0.1 | POST "/api/generate"',
+        'time=12:04:{s} level=INFO source=server.go:{n} msg="runner started in {f} seconds" error=<nil>',
+    ),
+    "training": (
+        "epoch {p} step {n} loss {f} lr 1.0e-04 grad_norm {f} skipped 0 error_rate {f}",
+        "{{'loss': {f}, 'grad_norm': {f}, 'learning_rate': 1e-05, 'epoch': {f}}}",
+        "saving torch checkpoint to runs/{w}/step-{n}",
+        "validation: accuracy {f}, errors {n} of 9999, failed samples 0",
+        "UserWarning: the number of workers exceeds the suggested {p}; loading may be slower.",
+        "dataloader: worker {p} exited normally after {n} batches",
+        "  warnings.warn(",
+    ),
+    "packages": (
+        "Collecting {w} (from -r requirements.txt (line {p}))",
+        "  Downloading {w}-{p}.{p}.{p}-py3-none-any.whl ({f} MB)",
+        "     {bar} {f}/{f} MB {f} MB/s eta 0:00:{s}",
+        "Requirement already satisfied: {w}>={p}.{p} in site-packages ({p}.{p}.{p})",
+        "Installing collected packages: {w}, mpmath, sympy, networkx",
+        "Successfully installed {w}-{p}.{p}.{p}",
+        "  Preparing metadata (pyproject.toml): finished with status 'done'",
+    ),
+    "service": (
+        "2026-11-22T12:04:{s}.{n:04d}Z [worker-{p}] GET /static/{w} 304 {n} bytes",
+        "2026-11-22T12:04:{s}.{n:04d}Z [worker-{p}] heartbeat ok, queue {p}, errors 0, retries 0",
+        "2026-11-22T12:04:{s}.{n:04d}Z [gc] collected {n} objects, freed {f} MiB of host memory",
+        "  {h} {h} {h} {h}",
+        "",
+    ),
+}
+TELLING: dict[str, tuple[str, ...]] = {
+    "images": (
+        "Python 3.11.9 (main, Apr  6 2024, 17:59:24) [GCC 11.4.0]",
+        "Starting SD.Next, host memory {n} MB",
+        "Launching stable-diffusion-webui with arguments: --autolaunch --theme dark",
+        "12:04:{s}-{n:06d} INFO     Device: backend=rocm dtype=torch.float16 fallback errors=0",
+        "12:04:{s}-{n:06d} INFO     Engine: compute=rocm torch device=cuda:0 time={f}",
+        "/home/user/stable-diffusion-webui/venv/lib/python3.11/site-packages/timm/layers.py:{n}: "
+        "FutureWarning: importing from timm.models.layers is deprecated",
+    ),
+    "graph": (
+        "** Python version: 3.11.9 (main, Apr  6 2024, 17:59:24) [GCC 11.4.0]",
+        "** ComfyUI Path: /home/user/ComfyUI",
+        "pytorch version: 2.8.0",
+        "Device: cuda:0 native, torch allocator, VRAM state NORMAL_VRAM",
+        "/home/user/ComfyUI/comfy/ops.py:{n}: UserWarning: Memory Efficient attention on this GPU is still "
+        "experimental.",
+    ),
+    "render": (
+        "Blender starts, built for x86_64, compiled with HIP and CUDA and OptiX devices",
+        "found bundled python: /opt/blender/python",
+        "Cycles: device HIP selected, kernels loaded from /home/user/.cache/cycles/kernels/{h}",
+    ),
+    "chat": (
+        "ggml_cuda_init: GGML_CUDA_FORCE_MMQ:    no",
+        "load_backend: loaded ROCm backend from /opt/llama.cpp/libggml-hip.so",
+        "llama_kv_cache: size = {f} MiB ({n} cells, {p} layers)",
+        'time=12:04:{s} level=DEBUG source=gpu.go:{n} msg="looking for libraries" globs="/opt/rocm/lib" '
+        "app=ollama",
+    ),
+    "training": (
+        "/home/user/venv/lib/python3.11/site-packages/torch/nn/modules/module.py:{n}: UserWarning: full "
+        "backward hooks are called once.",
+        "torch.cuda device 0 ready, {n} MiB free, torch compile off",
+        "MIOpen(HIP): Warning [IsEnoughWorkspace] [GetSolutionsFallback WTI] Solver <GemmFwdRest>, workspace "
+        "required: {n}, provided ptr: 0 size: 0",
+    ),
+    "packages": (
+        "Looking in indexes: a mirror of this site",
+        "Downloading {w}-{p}.{p}.{p}-cp311-cp311-manylinux_2_28_x86_64.whl ({f} MB)",
+        "Get:{p} main amd64 librocm-data all {p}.{p}-{p} [{n} kB]",
+        "Unpacking libdrm-amdgpu-radeonsi ({p}.{p}-{p}) ...",
+        "Setting up mesa-va-drivers ({p}.{p}-{p}) ...",
+        "Processing triggers for man-db ({p}.{p}-{p}) ...",
+        "The following NEW packages will be installed: python3-{w} libhipcub-doc",
+    ),
+    "windows": (
+        "C:\\app\\venv\\lib\\site-packages\\torch\\cuda\\__init__.py:{n}: UserWarning: expandable segments "
+        "are not supported on this platform",
+        "Creating venv in directory C:\\app\\venv using python, error log at C:\\app\\tmp\\stderr-{n}.txt",
+        "loaded C:\\Windows\\System32\\vulkan-1.dll, layers {p}, errors 0",
+    ),
+    "kernel": (
+        "[    {p}.{n:06d}] [drm] amdgpu kernel modesetting enabled.",
+        "[    {p}.{n:06d}] amdgpu: Virtual CRAT table created for CPU",
+        "[    {p}.{n:06d}] amdgpu: Topology: Add CPU node",
+        "[    {p}.{n:06d}] amdgpu 0000:03:00.0: amdgpu: Fetched VBIOS from VFCT",
+        "[    {p}.{n:06d}] amdgpu 0000:03:00.0: amdgpu: Trusted Memory Zone (TMZ) feature not supported",
+        "[    {p}.{n:06d}] amdgpu 0000:03:00.0: amdgpu: RAS: optional ras ta ucode is not available",
+        "[    {p}.{n:06d}] amdgpu 0000:03:00.0: amdgpu: smu driver if version = 0x{h}, fw = 0x{h}",
+        "[    {p}.{n:06d}] amdgpu 0000:03:00.0: amdgpu: SMU driver if version not matched",
+        "[    {p}.{n:06d}] amdgpu 0000:03:00.0: amdgpu: SMU is initialized successfully!",
+        "[    {p}.{n:06d}] amdgpu 0000:03:00.0: amdgpu: ring comp_1.{p}.0 uses VM inv eng {p} on hub 0",
+        "[    {p}.{n:06d}] amdgpu 0000:03:00.0: amdgpu: Secure display: Generic Failure.",
+        "[    {p}.{n:06d}] kfd kfd: amdgpu: added device 1002:{n:04d}",
+        "[    {p}.{n:06d}] [drm] Initialized amdgpu for 0000:03:00.0 on minor 1",
+        "[    {p}.{n:06d}] [drm] Display Core initialized",
+        "[    {p}.{n:06d}] EXT4-fs (nvme0n1p2): re-mounted. Opts: errors=remount-ro. Quota mode: none.",
+        "[    {p}.{n:06d}] usb 1-{p}: new high-speed USB device number {p} using xhci_hcd",
+        "[    {p}.{n:06d}] systemd[1]: Started {w}.service.",
+    ),
+}
+CHINESE = (
+    "正在加载模型 {w}，请稍候……",
+    "第 {n} 步，损失 {f}，没有错误",
+    "图片已保存：{w}（用时 {f} 秒）",
+    "提示：{n} 个节点已从缓存读取",
+)
+
+
+def lines(count: int, seed: int, *, telling: bool = False) -> list[str]:
+    """Return so many lines of noise.
+
+    Args:
+        count: How many.
+        seed: The same one gives the same lines.
+        telling: With lines that name the system and the programs on it.
+    """
+    chance = random.Random(seed)
+    programs = [(*PLAIN.get(name, ()), *(TELLING.get(name, ()) * telling)) for name in {**PLAIN, **TELLING}]
+    return spoken([templates for templates in programs if templates], count, chance)
+
+
+def spoken(programs: Sequence[Sequence[str]], count: int, chance: random.Random) -> list[str]:
+    """Return lines of programs that speak in turns, each for a while."""
+    told: list[str] = []
+    while len(told) < count:
+        templates = chance.choice(programs)
+        stretch = min(chance.randint(*_STRETCH), count - len(told))
+        told += [_line(templates[int(chance.random() * len(templates))], chance) for _ in range(stretch)]
+    return told
+
+
+def _line(template: str, chance: random.Random) -> str:
+    number = chance.getrandbits(32)
+    percent = number % 100
+    return template.format(
+        n=number % 9973,
+        s=f"{number % 60:02d}",
+        p=percent,
+        h=f"{number:08x}",
+        f=f"{number % 9967 / 101:.2f}",
+        w=_WORDS[number % len(_WORDS)],
+        bar=BAR[: percent // 5],
+    )
+
+
+def blocks(size: int, seed: int) -> Iterator[bytes]:
+    """Yield telling noise of about so many bytes, none of it twice."""
+    while size > 0:
+        data = "\n".join([*lines(10_000, seed, telling=True), ""]).encode()
+        yield data
+        size -= len(data)
+        seed += 1

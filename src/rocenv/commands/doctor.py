@@ -1,0 +1,211 @@
+"""`rocenv doctor`: checks of this machine, and of an env, for known troubles."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rocenv.commands import candidates
+from rocenv.commands.told import LANGUAGE_OPTION, label, paragraphs
+from rocenv.commands.world import World, colour, columns, harmless, json_option, note, print_json
+from rocenv.language import LANGUAGES, chosen
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from rocenv.doctor.run import Finding
+    from rocenv.doctor.scene import Scene
+    from rocenv.language import Language
+
+_COLOURS = {"error": "red", "warning": "yellow", "info": "blue"}
+_SAID: Mapping[str, tuple[str, str]] = {
+    "seen": ("seen", "依据"),
+    "well": ("no trouble found by {count} checks", "{count} 项检查均未发现问题"),
+    "count": ("{count} checks: {found}", "{count} 项检查：{found}"),
+    "fix": (
+        "`rocenv doctor --fix` does this for you, once you say yes",
+        "`rocenv doctor --fix` 可以代劳，执行前会先询问",
+    ),
+    "packed": (
+        "what was read is in `{file}`: look into it, then attach it to a report",
+        "读取的内容已写入 `{file}`：请先查看，再附到问题报告中",
+    ),
+    "alone": ("{one} and {other} do not go together", "{one} 和 {other} 不能同时使用"),
+}
+
+
+@click.command()
+@click.argument("name", metavar="[NAME]", required=False, shell_complete=candidates.env_names)
+@click.option(
+    "--check",
+    "names",
+    metavar="NAME",
+    multiple=True,
+    shell_complete=candidates.checks,
+    help="Only this check; may be repeated.",
+)
+@click.option("--list", "as_list", is_flag=True, help="Name the checks that there are for this machine.")
+@click.option("--fix", is_flag=True, help="Do what can be done without harm, each after a yes.")
+@click.option(
+    "--collect",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Pack what the checks read, without names and serial numbers, for a report.",
+)
+@click.option(
+    "--from",
+    "pack",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Examine such a pack instead of this machine.",
+)
+@LANGUAGE_OPTION
+@json_option
+def command(
+    name: str | None,
+    names: tuple[str, ...],
+    as_list: bool,
+    fix: bool,
+    collect: Path | None,
+    pack: Path | None,
+    lang: str | None,
+    as_json: bool,
+) -> int:
+    """Check this machine for known troubles, and an env too where NAME names one.
+
+    The exit code is 1 if there is an error among them, 0 if not.
+    """
+    language = chosen(lang)
+    given = {"--list": as_list, "--fix": fix, "--collect": collect, "--from": pack}
+    _require_one([option for option, value in given.items() if value], name, language)
+    world = World()
+    if as_list:
+        _print_checks(world, name, as_json=as_json)
+        return 0
+    if pack is not None or collect is not None:
+        findings, count = _packed(world, pack, collect, names, language)
+    else:
+        scene = _scene(world, name)
+        findings, count = _looked(scene, names, language)
+        if fix:
+            if not as_json:
+                _print(findings, count, language)
+            if _fixed(findings, scene, world, language):
+                findings, count = _looked(_scene(world, name), names, language)
+    if as_json:
+        print_json({"findings": [finding_json(each) for each in findings], "checks_run": count})
+    elif not fix:
+        _print(findings, count, language)
+    return 1 if any(each.severity == "error" for each in findings) else 0
+
+
+def finding_json(finding: Finding) -> dict[str, Any]:
+    """Return a finding as `doctor --json` prints it."""
+    return {
+        "check": finding.check,
+        "code": finding.code,
+        "severity": finding.severity,
+        "title": finding.title,
+        "detail": finding.detail,
+        "evidence": list(finding.evidence),
+        "remedy": {"text": " ".join(finding.todo), "commands": list(finding.commands)},
+        "links": list(finding.links),
+        "fix": finding.fix or None,
+    }
+
+
+def _require_one(options: Sequence[str], name: str | None, language: Language) -> None:
+    """Raise UsageError where two things are wanted of which only one can be done."""
+    if name is not None:
+        options = [*(each for each in options if each in ("--collect", "--from")), "NAME"]
+    if len(options) > 1:
+        raise click.UsageError(_said("alone", language).format(one=options[0], other=options[1]))
+
+
+def _scene(world: World, name: str | None) -> Scene:
+    from rocenv.doctor.scene import scene_of
+
+    return scene_of(world.home, world.matrix, name=name or "")
+
+
+def _looked(scene: Scene, names: tuple[str, ...], language: Language) -> tuple[list[Finding], int]:
+    from rocenv.doctor.run import applying, look
+
+    checks = applying(scene, names)
+    return look(scene, checks, language), len(checks)
+
+
+def _packed(
+    world: World, pack: Path | None, file: Path | None, names: tuple[str, ...], language: Language
+) -> tuple[list[Finding], int]:
+    """Examine a pack, or pack what is examined."""
+    from rocenv.doctor.pack import collect, examine
+
+    if pack is not None:
+        examined = examine(pack, world.matrix, language, names)
+    else:
+        assert file is not None
+        examined = collect(file, world.home, world.matrix, language)
+        note(_said("packed", language).format(file=file))
+    return list(examined.findings), examined.checks
+
+
+def _fixed(findings: Sequence[Finding], scene: Scene, world: World, language: Language) -> bool:
+    """Do what findings allow; tell whether anything was done."""
+    from rocenv.doctor.fixes import Asking, apply
+
+    asking = Asking(
+        ask=(lambda text: click.confirm(harmless(text), err=True)) if sys.stdin.isatty() else None,
+        tell=note,
+        language=language,
+    )
+    return apply(findings, scene, world.building(), asking).done > 0
+
+
+def _print_checks(world: World, name: str | None, *, as_json: bool) -> None:
+    from rocenv.doctor.run import applying
+
+    checks = applying(_scene(world, name))
+    rows = [(each.name, _about(each.look.__doc__), each.slow) for each in checks]
+    if as_json:
+        print_json({"checks": [{"name": check, "about": about, "slow": slow} for check, about, slow in rows]})
+        return
+    click.echo(columns([(check, f"{about} (slow)" if slow else about) for check, about, slow in rows]))
+
+
+def _about(text: str | None) -> str:
+    return (text or "").partition("\n")[0].rstrip(".")
+
+
+def _print(findings: Sequence[Finding], count: int, language: Language) -> None:
+    for number, finding in enumerate(findings, 1):
+        click.echo(harmless("\n".join(_lines(number, finding, language))) + "\n")
+    if not findings:
+        click.echo(_said("well", language).format(count=count))
+        return
+    found = {each: sum(finding.severity == each for finding in findings) for each in _COLOURS}
+    told = ", ".join(f"{label(each, language)} {number}" for each, number in found.items() if number)
+    click.echo(_said("count", language).format(count=count, found=told))
+
+
+def _lines(number: int, finding: Finding, language: Language) -> Iterator[str]:
+    severity = colour(label(finding.severity, language), _COLOURS[finding.severity])
+    yield f"{number}. {severity}: {finding.title}  [{finding.code}]"
+    for place, line in enumerate(finding.evidence):
+        yield from paragraphs(_said("seen", language) if not place else "", (line,))
+    if finding.detail:
+        yield from paragraphs(label("why", language), (finding.detail,))
+    for place, step in enumerate(finding.steps):
+        yield from paragraphs(label("do", language) if not place else "", (step.text,))
+        yield from (f"            {command}" for command in step.commands)
+    if finding.fix:
+        yield from paragraphs("", (_said("fix", language),))
+    if finding.links:
+        yield from paragraphs(label("more", language), finding.links)
+
+
+def _said(name: str, language: Language) -> str:
+    return _SAID[name][LANGUAGES.index(language)]

@@ -1,0 +1,89 @@
+"""What a log says about the machine and the programs, and conditions on that."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING
+
+from packaging.specifiers import SpecifierSet
+from packaging.version import InvalidVersion, Version
+
+from rocenv.diagnose.decode import decoded
+from rocenv.matrix.checks_of_rules import OPERATORS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from rocenv.diagnose.sieve import Sightings
+    from rocenv.matrix.rows import Matrix
+    from rocenv.matrix.rules import Clue
+
+Facts = dict[str, tuple[str, ...]]
+_THERE = "yes"
+_LIST = 4  # a line that names more is a list of what there can be, not of what is there
+_LONGEST = 80  # characters of a value
+_TARGET = re.compile(r"gfx[0-9a-f]{3,5}")
+
+
+def drawn(clues: Iterable[Clue], sightings: Sightings, encoding: str) -> Facts:
+    """Return the facts that the lines of a log show: of each its values, in the order of the log."""
+    found: dict[str, dict[str, int]] = {}
+    for clue in clues:
+        for sighting in sightings.of(clue.text):
+            for value in _values(clue, decoded(sighting.line, encoding)):
+                values = found.setdefault(clue.fact, {})
+                values[value] = min(values.get(value, sighting.number), sighting.number)
+    return {name: _in_order(values) for name, values in found.items()}
+
+
+def _values(clue: Clue, line: str) -> set[str]:
+    """Return what a line says of a fact."""
+    pattern = compiled(clue.pattern)
+    if clue.fact not in pattern.groupindex:
+        return {clue.value} if pattern.search(line) else set()
+    said = {match[clue.fact].strip()[:_LONGEST] for match in pattern.finditer(line) if match[clue.fact]}
+    return said if len(said) <= _LIST else set()
+
+
+def _in_order(values: Mapping[str, int]) -> tuple[str, ...]:
+    """Return the values of a fact in the order of their lines; that it is there at all is then no value."""
+    known = [value for value in values if value != _THERE] or [_THERE]
+    return tuple(sorted(known, key=lambda each: values[each]))
+
+
+def with_targets(facts: Facts, matrix: Matrix) -> Facts:
+    """Return facts with the targets of the GPUs that a log only calls by their names."""
+    if facts.get("gfx") or not facts.get("gpu"):
+        return facts
+    from rocenv.host.windows import target_by_name
+
+    targets = tuple(dict.fromkeys(filter(None, (target_by_name(name, matrix) for name in facts["gpu"]))))
+    return {**facts, "gfx": targets} if targets else facts
+
+
+def hold(when: Mapping[str, str], facts: Mapping[str, tuple[str, ...]]) -> bool:
+    """Tell whether conditions hold; what a log does not say holds only where it must not be known."""
+    return all(_holds(condition, facts.get(name, ())) for name, condition in when.items())
+
+
+def _holds(condition: str, values: tuple[str, ...]) -> bool:
+    if condition in ("", "*"):
+        return bool(values) == bool(condition)
+    if condition.startswith(OPERATORS):
+        return any(_allows(condition, value) for value in values)
+    return any(compiled(condition).fullmatch(value) for value in values)
+
+
+@cache
+def compiled(pattern: str) -> re.Pattern[str]:
+    """Return a pattern of a rule or a clue."""
+    return re.compile(pattern, re.IGNORECASE)
+
+
+def _allows(condition: str, value: str) -> bool:
+    number = re.match(r"[0-9]+(?:\.[0-9]+)*", value)
+    try:
+        return number is not None and SpecifierSet(condition).contains(Version(number[0]), prereleases=True)
+    except InvalidVersion:
+        return False

@@ -1,0 +1,70 @@
+"""A finding in words: its cause and its cure, for this log and its machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rocenv.diagnose.better import create_command
+from rocenv.diagnose.facts import hold
+from rocenv.diagnose.telling import Step, filled, steps
+
+if TYPE_CHECKING:
+    from rocenv.diagnose import Finding
+    from rocenv.diagnose.facts import Facts
+    from rocenv.host import Host
+    from rocenv.language import Language
+    from rocenv.matrix.rows import Matrix
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """A finding in a language."""
+
+    title: str
+    cause: str
+    steps: tuple[Step, ...]
+    links: tuple[str, ...]
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """What can be pasted, in the order of the steps."""
+        return tuple(command for step in self.steps for command in step.commands)
+
+
+def facts_of(host: Host, of_log: Facts) -> Facts:
+    """Return what is known of this machine and not said by a log; nothing where the log is of another one."""
+    if of_log.get("platform", (host.platform,))[0] != host.platform or of_log.get("gfx") or of_log.get("gpu"):
+        return {}
+    gpu, driver = host.gpu, host.driver
+    known = {
+        "platform": host.platform,
+        "gfx": gpu.target if gpu else "",
+        "gpu": gpu.name if gpu else "",
+        "driver": driver.release,
+        "amdgpu": driver.amdgpu,
+        "kernel": driver.kernel,
+    }
+    return {name: (value,) for name, value in known.items() if value and name not in of_log}
+
+
+def told(finding: Finding, matrix: Matrix, language: Language, machine: Facts | None = None) -> Told:
+    """Return a finding in words, with commands for the GPU and the versions that the log names.
+
+    Args:
+        finding: What was found.
+        matrix: Which sets there are.
+        language: Of the texts.
+        machine: Facts of the machine that the log is of, for what the log does not say.
+    """
+    rule, facts = finding.rule, {**(machine or {}), **finding.facts}
+    values = {name: known[0] for name, known in facts.items()}
+    if command := create_command({**facts, "gfx": finding.own.get("gfx", facts.get("gfx", ()))}, matrix):
+        values["create"] = command
+    causes = (filled(why.text, values, language) for why in rule.why if hold(why.when, facts))
+    return Told(
+        title=filled(rule.title, values, language) or getattr(rule.title, language),
+        cause=next(filter(None, causes), ""),
+        steps=steps(rule.remedy, facts, values, language),
+        links=rule.links,
+    )

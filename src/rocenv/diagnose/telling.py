@@ -1,0 +1,79 @@
+"""The texts of rules and advice, filled with what is known."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rocenv.diagnose.facts import hold
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rocenv.language import Language
+    from rocenv.matrix.rules import Remedy, Text
+
+_PLACE = re.compile(r"\{(\w+)(?:\|([^{}]*))?\}")
+_WORD = re.compile(r"[\w.:+,/\\@=-]{1,80}")  # what may stand in a command: it comes from anybody's log
+_CREATE = "create"  # whole commands, made by rocenv
+_REMEDIES = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One thing to do."""
+
+    text: str
+    commands: tuple[str, ...]
+
+
+def filled(text: Text, values: Mapping[str, str], language: Language) -> str | None:
+    """Return a text with values in its places; None where one is not known and has no words instead."""
+    return _filled(getattr(text, language), values)
+
+
+def remedies(
+    rows: Sequence[Remedy],
+    facts: Mapping[str, tuple[str, ...]],
+    values: Mapping[str, str],
+    language: Language,
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return what to do, the best first: sentences, and commands that can be pasted, each once."""
+    found = steps(rows, facts, values, language)
+    commands = dict.fromkeys(command for step in found for command in step.commands)
+    return tuple(step.text for step in found), tuple(commands)
+
+
+def steps(
+    rows: Sequence[Remedy],
+    facts: Mapping[str, tuple[str, ...]],
+    values: Mapping[str, str],
+    language: Language,
+) -> tuple[Step, ...]:
+    """Return what to do, the best first, with the commands for it; no command twice."""
+    found: list[Step] = []
+    told: set[str] = set()
+    plain = {name: value for name, value in values.items() if name == _CREATE or _WORD.fullmatch(value)}
+    for row in rows:
+        if len(found) == _REMEDIES:
+            break
+        if not hold(row.when, facts) or (text := filled(row.text, values, language)) is None:
+            continue
+        commands = [each for each in (_filled(command, plain) for command in row.commands) if each]
+        found.append(Step(text=text, commands=tuple(each for each in commands if each not in told)))
+        told.update(commands)
+    return tuple(found)
+
+
+def _filled(text: str, values: Mapping[str, str]) -> str | None:
+    missing = False
+
+    def value(place: re.Match[str]) -> str:
+        nonlocal missing
+        known = values.get(place[1]) or place[2]
+        missing = missing or known is None
+        return known or ""
+
+    told = _PLACE.sub(value, text)
+    return None if missing else told

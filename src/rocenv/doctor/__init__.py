@@ -1,0 +1,1 @@
+"""Checks of a machine, and of an env, for known troubles: before they bite."""

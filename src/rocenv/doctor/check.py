@@ -1,0 +1,23 @@
+"""What a check is, to those who run it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rocenv.doctor.scene import Scene
+    from rocenv.doctor.seen import Seen
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A check, and where it applies; it is named after the fault that it sees."""
+
+    name: str
+    look: Callable[[Scene], Seen | None]
+    platform: Literal["linux", "windows", "any"]
+    slow: bool = False
+    of_env: bool = False  # looks at the env that was named, and is left out where none was

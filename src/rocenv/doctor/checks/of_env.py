@@ -1,0 +1,276 @@
+"""Checks of the env that was named, and of folders that should be envs and are not whole.
+
+`CHECKS` are rows of the table. Files are compared by presence, size and kind; those
+that stand for CUDA's also by hash. All others are hashed by the slow check alone, as `verify` does.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+from rocenv.activate.shells import SHELLS
+from rocenv.doctor.check import Check
+from rocenv.doctor.env_files import damaged, files_of, shims
+from rocenv.doctor.seen import Seen
+from rocenv.errors import DataError, PrefixError, RocenvError
+from rocenv.install import store
+from rocenv.install.change import differences
+from rocenv.install.prefix import all_prefixes
+from rocenv.model import VISIBLE, Machine
+from rocenv.preload import shims_of
+from rocenv.resolve.known import known_broken, remedy_command
+from rocenv.system.command_lines import as_typed
+from rocenv.system.machine import list_folder, machine_path
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from rocenv.doctor.scene import Env, Scene
+    from rocenv.install.prefix import Prefix
+
+_SHOWN = 10
+_WRONG = ("failed", "crashed", "timeout")
+_MODULES = ("updates/dkms", "extra", "kernel/drivers/gpu/drm/amd/amdgpu")  # where the kernel has amdgpu
+
+
+def env_unusable(scene: Scene) -> Seen | None:
+    """A folder of an env that was never finished, was moved to another name, or has a damaged record."""
+    prefixes = [scene.asked.prefix] if scene.asked else all_prefixes(scene.home)
+    found = [(prefix, tells) for prefix in prefixes if (tells := _state(prefix))]
+    if not found:
+        return None
+    prefix, tells = found[0]
+    return Seen(tells, {"env": as_typed(prefix.name)}, tuple(str(each.path) for each, _tells in found))
+
+
+def _state(prefix: Prefix) -> str:
+    """Return the row that tells of what is wrong with an env's folder as a whole, "" where nothing is."""
+    if prefix.state == "incomplete":
+        return "env_incomplete"
+    try:
+        prefix.files(prefix.record())
+    except PrefixError:
+        return "env_moved"
+    except (RocenvError, ValueError):
+        return "env_record_damaged"
+    return ""
+
+
+def env_moved_home(scene: Scene) -> Seen | None:
+    """The scripts of the env name another place than where it lies, as after ROCENV_HOME was moved."""
+    env = _asked(scene)
+    path = str(env.prefix.path)
+    shells = [shell for shell in SHELLS.values() if env.record.lock.platform in shell.platforms]
+    texts = [text for shell in shells if (text := _read(env.prefix.path.joinpath(shell.file_name)))]
+    # Each shell quotes odd characters in its own way.
+    plain = all(char.isascii() and (char.isalnum() or char in r"/\:._- ") for char in path)
+    if not plain or not texts or any(path in text for text in texts):
+        return None
+    return Seen("env_moved_home", {"env": as_typed(env.name)}, (path,))
+
+
+def env_shims_missing(scene: Scene) -> Seen | None:
+    """Files that ZLUDA is loaded from are missing or were changed."""
+    env = _asked(scene)
+    files = files_of(env)
+    wanted = shims(env, files)
+    wrong = damaged(env.prefix.path, {path: files[path] for path in wanted if path in files})
+    hashed = {shim.path for shim in shims_of(env.record.lock, in_torch=env.record.shims_in_torch)}
+    whole = {path: files[path] for path in hashed if path in files and path not in wrong}
+    wrong |= {each.path: each.what for each in differences(env.prefix, whole)}
+    return _files_seen("env_shims_missing", wrong, env)
+
+
+def env_files_missing(scene: Scene) -> Seen | None:
+    """Other files of the env are missing, of another size, or links that lead elsewhere."""
+    env = _asked(scene)
+    files = files_of(env)
+    own = shims(env, files)
+    rest = {path: entry for path, entry in files.items() if path not in own}
+    return _files_seen("env_files_missing", damaged(env.prefix.path, rest), env)
+
+
+def env_files_changed(scene: Scene) -> Seen | None:
+    """Files of the env that have their size and not their content."""
+    env = _asked(scene)
+    files = files_of(env)
+    seen_before = damaged(env.prefix.path, files)
+    rest = {path: entry for path, entry in files.items() if path not in seen_before}
+    return _files_seen(
+        "env_files_changed", {each.path: each.what for each in differences(env.prefix, rest)}, env
+    )
+
+
+def env_store_damaged(scene: Scene) -> Seen | None:
+    """What the store keeps of the env's parts is not whole, so that new envs would not be either."""
+    home, lock = scene.home, _asked(scene).record.lock
+    for part in lock.components:
+        for artifact in part.artifacts:
+            if not store.holds(home, artifact):
+                continue
+            folder = store.tree_of(home, artifact)
+            try:
+                wrong = damaged(folder, store.manifest_of(home, artifact))
+            except DataError as error:
+                wrong = {"manifest.json": error.message}
+            if wrong:
+                evidence = tuple(f"{path}: {what}" for path, what in list(wrong.items())[:_SHOWN])
+                found = {"env": as_typed(_asked(scene).name), "folder": str(folder.parent)}
+                return Seen("env_store_damaged", found, evidence)
+    return None
+
+
+def env_python_missing(scene: Scene) -> Seen | None:
+    """The env's Python is gone, or the one that it was made from."""
+    env = _asked(scene)
+    if (
+        not any(part.kind == "torch" for part in env.record.lock.components)
+        or env.prefix.venv_python.exists()
+    ):
+        return None
+    python, lock = env.prefix.venv_python, str(env.prefix.lock_file)
+    create = as_typed("rocenv", "create", env.prefix.free_name(), "--from", lock)
+    base = os.readlink(python) if python.is_symlink() else ""
+    evidence = (f"{python} -> {base}" if base else str(python),)
+    return Seen("env_python_missing", {"env": as_typed(env.name), "create": create}, evidence)
+
+
+def env_known_broken(scene: Scene) -> Seen | None:
+    """What is known today calls the env's set broken, whatever the driver."""
+    env = _asked(scene)
+    rows = [row for row in known_broken(env.record.lock, scene.matrix) if not row.driver]
+    if not rows:
+        return None
+    machine = Machine(platform=scene.platform, driver=scene.host.driver.release)
+    create = remedy_command(env.record.lock, scene.matrix, machine, name=env.prefix.free_name())
+    told = tuple(f"{row.what} (source: {row.source.partition(';')[0]})" for row in rows)
+    return Seen("env_known_broken", {"env": as_typed(env.name), "create": create}, told)
+
+
+def env_gpu_absent(scene: Scene) -> Seen | None:
+    """The machine has no GPU of the target that the env was made for."""
+    env, host = _asked(scene), scene.host
+    target = env.record.lock.target
+    if any(gpu.target == target for gpu in host.gpus):
+        return None
+    there = ", ".join(gpu.target or gpu.name for gpu in host.gpus)
+    found = {"env": as_typed(env.name), "target": target, "there": there}
+    return Seen("env_gpu_absent", found, tuple(f"{gpu.name} {gpu.target}".strip() for gpu in host.gpus))
+
+
+def env_gpu_hidden(scene: Scene) -> Seen | None:
+    """Programs in the env get another GPU first than the one that it was made for."""
+    env = _asked(scene)
+    target = env.record.lock.target
+    own = next((each.value for each in env.record.lock.environment if each.name == VISIBLE), "")
+    is_set = own or scene.environ.get(VISIBLE, "")
+    wanted = scene.host.visible_devices(target)
+    if not wanted or is_set.split(",")[0] == wanted.split(",")[0]:
+        return None
+    lock = str(env.prefix.lock_file)
+    found = {"env": as_typed(env.name), "target": target, "visible": wanted, "set": is_set}
+    if own:
+        found["create"] = as_typed("rocenv", "create", env.prefix.free_name(), "--from", lock)
+    return Seen("env_gpu_hidden", found, (f"{VISIBLE}={is_set}",) if is_set else ())
+
+
+def env_never_verified(scene: Scene) -> Seen | None:
+    """Nothing has shown that the env works."""
+    env = _asked(scene)
+    return None if _proof(env) else Seen("env_never_verified", {"env": as_typed(env.name)})
+
+
+def env_verify_failed(scene: Scene) -> Seen | None:
+    """The last verification did not pass."""
+    env = _asked(scene)
+    for rung in _proof(env).get("rungs", ()):
+        if rung["status"] in _WRONG:
+            found = {
+                "env": as_typed(env.name),
+                "rung": str(rung["rung"]),
+                "code": str(rung["exit_code"] or ""),
+            }
+            return Seen("env_verify_failed", found, (f"{rung['rung']}: {rung['detail']}",))
+    return None
+
+
+def env_verified_without_gpu(scene: Scene) -> Seen | None:
+    """The last verification found no GPU, and there is one now."""
+    env = _asked(scene)
+    usable = any(gpu.usable and gpu.target == env.record.lock.target for gpu in scene.host.gpus)
+    if not usable or not any(rung.get("no_device") for rung in _proof(env).get("rungs", ())):
+        return None
+    return Seen("env_verified_without_gpu", {"env": as_typed(env.name)})
+
+
+def env_verified_before_driver(scene: Scene) -> Seen | None:
+    """The kernel's GPU driver was installed after the last verification."""
+    env = _asked(scene)
+    driver_s = None if scene.elsewhere else _driver_installed_s(scene.host.driver.kernel)
+    proof = _proof(env)
+    if driver_s is None or not proof or proof["when_s"] >= driver_s:
+        return None
+    installed = datetime.datetime.fromtimestamp(driver_s, datetime.timezone.utc)
+    evidence = (f"verified {proof['when']}", f"amdgpu {installed.isoformat(timespec='seconds')}")
+    return Seen("env_verified_before_driver", {"env": as_typed(env.name)}, evidence)
+
+
+def _driver_installed_s(kernel: str) -> float | None:
+    """Return when amdgpu of the running kernel was put where it lies: packages keep the time of the build."""
+    for folder in (f"/lib/modules/{kernel}/{each}" for each in _MODULES if kernel):
+        for name in list_folder(folder):
+            if name.startswith("amdgpu.ko"):
+                return machine_path(f"{folder}/{name}").stat().st_ctime
+    return None
+
+
+def _asked(scene: Scene) -> Env:
+    assert scene.asked is not None, "a check of an env is left out where none was named"
+    return scene.asked
+
+
+def _proof(env: Env) -> dict[str, Any]:
+    """Return what `verify` kept, {} where that is nothing that can be read; `when_s` is its time."""
+    try:
+        found: dict[str, Any] = json.loads((env.prefix.own / "verified.json").read_bytes())
+        when = datetime.datetime.fromisoformat(found["when"])
+        rungs = [(rung["status"], rung["rung"], rung["detail"], rung["exit_code"]) for rung in found["rungs"]]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
+    return found | {"when_s": when.timestamp()} if rungs else {}
+
+
+def _files_seen(tells: str, wrong: Mapping[str, str], env: Env) -> Seen | None:
+    if not wrong:
+        return None
+    found = {"env": as_typed(env.name), "file": next(iter(wrong)), "count": str(len(wrong))}
+    return Seen(tells, found, tuple(f"{path}: {what}" for path, what in list(wrong.items())[:_SHOWN]))
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+CHECKS: tuple[Check, ...] = (
+    Check("env_unusable", env_unusable, "any"),
+    Check("env_moved_home", env_moved_home, "any", of_env=True),
+    Check("env_shims_missing", env_shims_missing, "any", of_env=True),
+    Check("env_files_missing", env_files_missing, "any", of_env=True),
+    Check("env_python_missing", env_python_missing, "any", of_env=True),
+    Check("env_known_broken", env_known_broken, "any", of_env=True),
+    Check("env_gpu_absent", env_gpu_absent, "any", of_env=True),
+    Check("env_gpu_hidden", env_gpu_hidden, "any", of_env=True),
+    Check("env_never_verified", env_never_verified, "any", of_env=True),
+    Check("env_verify_failed", env_verify_failed, "any", of_env=True),
+    Check("env_verified_without_gpu", env_verified_without_gpu, "any", of_env=True),
+    Check("env_verified_before_driver", env_verified_before_driver, "linux", of_env=True),
+    Check("env_store_damaged", env_store_damaged, "any", slow=True, of_env=True),
+    Check("env_files_changed", env_files_changed, "any", slow=True, of_env=True),
+)

@@ -1,0 +1,150 @@
+"""Runs the checks that apply, and puts what they saw into words; a check that crashes hides no other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rocenv.diagnose.telling import Step, filled, steps
+from rocenv.doctor.checks import CHECKS
+from rocenv.doctor.seen import Seen
+from rocenv.errors import DataError, RocenvError
+from rocenv.host.gpu import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rocenv.doctor.checks import Check
+    from rocenv.doctor.scene import Scene
+    from rocenv.language import Language
+    from rocenv.matrix.rules import Advice
+
+CRASHED = "check_failed"  # the row that tells of a check that crashed
+SEVERITIES = ("error", "warning", "info")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A trouble in words."""
+
+    check: str  # that found it
+    code: str
+    severity: str
+    title: str
+    detail: str
+    evidence: tuple[str, ...] = ()
+    steps: tuple[Step, ...] = ()  # what to do, best first
+    links: tuple[str, ...] = ()
+    fix: str = ""  # what may be done about it without harm; "" = nothing
+
+    @property
+    def todo(self) -> tuple[str, ...]:
+        """What to do, in sentences."""
+        return tuple(step.text for step in self.steps)
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """What can be pasted, in the order of the steps."""
+        return tuple(command for step in self.steps for command in step.commands)
+
+
+def applying(scene: Scene, names: Sequence[str] = ()) -> tuple[Check, ...]:
+    """Return the checks that there are for a scene, those that take long last.
+
+    Args:
+        scene: What is looked at.
+        names: Of the checks that are wanted; () = all.
+
+    Raises:
+        RocenvError: There is no check of such a name, or it is not for this machine.
+    """
+    fits = [check for check in CHECKS if _fits(check, scene)]
+    for name in names:
+        _require(name, fits, scene)
+    wanted = [check for check in fits if not names or check.name in names]
+    return tuple(sorted(wanted, key=lambda check: check.slow))
+
+
+def _fits(check: Check, scene: Scene) -> bool:
+    return check.platform in (scene.platform, "any") and (not check.of_env or scene.asked is not None)
+
+
+def _require(name: str, fits: Sequence[Check], scene: Scene) -> None:
+    if any(check.name == name for check in fits):
+        return
+    known = next((check for check in CHECKS if check.name == name), None)
+    if known is None:
+        raise RocenvError(
+            f"there is no check `{name}`", hints=("rocenv doctor --list",), code="check-unknown"
+        )
+    if known.of_env and scene.asked is None:
+        hint = f"rocenv doctor NAME --check {name}"
+        raise RocenvError(f"the check `{name}` is for an env: name one", hints=(hint,), code="check-unknown")
+    raise RocenvError(
+        f"the check `{name}` is for {known.platform.capitalize()}",
+        hints=("rocenv doctor --list",),
+        code="check-unknown",
+    )
+
+
+def look(
+    scene: Scene,
+    checks: Sequence[Check],
+    language: Language,
+    begin: Callable[[Check], None] = lambda check: None,
+) -> list[Finding]:
+    """Return what the checks find, errors first.
+
+    Args:
+        scene: What is looked at.
+        checks: From `applying`.
+        language: Of the texts.
+        begin: Is told of each check before it is run.
+    """
+    found = []
+    for check in checks:
+        begin(check)
+        finding = _looked(check, scene, language)
+        if finding is not None:
+            found.append(finding)
+    return sorted(found, key=lambda finding: SEVERITIES.index(finding.severity))
+
+
+def _looked(check: Check, scene: Scene, language: Language) -> Finding | None:
+    try:
+        seen = check.look(scene)
+        return None if seen is None else told(check.name, seen, scene, language)
+    except Exception as error:
+        said = printable(f"{type(error).__name__}: {error}")
+        crash = Seen(CRASHED, {"check": check.name, "error": said})
+        return told(check.name, crash, scene, language)
+
+
+def told(check: str, seen: Seen, scene: Scene, language: Language) -> Finding:
+    """Return what a check saw in words."""
+    row = _row(seen.tells, scene)
+    values = {"platform": scene.platform, **seen.values}
+    facts = {name: (value,) for name, value in values.items() if value}
+    return Finding(
+        check=check,
+        code=row.code,
+        severity=row.severity,
+        title=filled(row.title, values, language) or row.code,
+        detail=filled(row.detail, values, language) or "",
+        evidence=tuple(_one_line(line) for line in seen.evidence),
+        steps=steps(row.remedy, facts, values, language),
+        links=row.links,
+        fix=row.fix,
+    )
+
+
+def _row(name: str, scene: Scene) -> Advice:
+    found = next((row for row in scene.matrix.advice if row.name == name), None)
+    if found is None:
+        raise DataError(f"no row of the table `advice` is called `{name}`")
+    return found
+
+
+def _one_line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= 300 else line[:299] + "…"

@@ -1,0 +1,56 @@
+r"""What the registry of a Windows machine says, and what else is kept of an examined one.
+
+Of an examined machine `windows/registry.json` holds keys with their values, names as the registry has them:
+`{"SYSTEM\\CurrentControlSet\\Control\\FileSystem": {"LongPathsEnabled": 1}}`, all below
+HKEY_LOCAL_MACHINE. A key that is not in it is not known.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from rocenv.system.machine import examined_elsewhere, keep_row, read_attribute
+
+_COPY = "/windows/registry.json"
+_MOST_BYTES = 4 << 20
+
+
+def values(key: str) -> dict[str, Any] | None:
+    """Return the values of a key below HKEY_LOCAL_MACHINE; None where it cannot be read."""
+    if examined_elsewhere():
+        found = (copied(_COPY) or {}).get(key)
+        return found if isinstance(found, dict) else None
+    row = _registered(key)
+    if row is not None:
+        keep_row(_COPY, key, {name: value for name, value in row.items() if isinstance(value, str | int)})
+    return row
+
+
+def copied(path: str) -> dict[str, Any] | None:
+    """Return the JSON object in a file of an examined machine, None where there is none."""
+    text = read_attribute(path, _MOST_BYTES)[0].removeprefix("\ufeff")
+    try:
+        plain = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return plain if isinstance(plain, dict) else None
+
+
+if sys.platform == "win32":
+    import winreg
+
+    def _registered(key: str) -> dict[str, Any] | None:
+        try:
+            access = winreg.KEY_READ | winreg.KEY_WOW64_64KEY
+            with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, key, 0, access) as opened:
+                rows = [winreg.EnumValue(opened, number) for number in range(winreg.QueryInfoKey(opened)[1])]
+        except OSError:
+            return None
+        return {name: value for name, value, _kind in rows}
+
+else:
+
+    def _registered(_key: str) -> dict[str, Any] | None:
+        return None

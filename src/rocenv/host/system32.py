@@ -1,0 +1,84 @@
+r"""The libraries that Windows finds by name: those of System32 first, then those of folders on PATH.
+
+Of an examined machine `windows/system32.json` maps the names in System32 that matter here to file versions,
+"" where a file does not say its own (`{"amdhip64.dll": "5.7.32000.0"}`), and `windows/folders.json` maps
+other folders to the names in them (`{"C:\\tools": ["nvcuda.dll"]}`), none where there is no such folder.
+"""
+
+from __future__ import annotations
+
+import ntpath
+import os
+import re
+import sys
+from functools import cache
+
+from rocenv.errors import RocenvError
+from rocenv.host.registry import copied
+from rocenv.system import pe
+from rocenv.system.machine import examined_elsewhere, keep_row
+
+_LIBRARIES = "/windows/system32.json"
+_FOLDERS = "/windows/folders.json"
+# Of the display driver, of CUDA or what stands for it, and of the Visual C++ runtime.
+_MATTERS = re.compile(r"(amdhip64|amd_comgr|hiprtc|nvcuda|nvml|msvcp140|vcruntime140)\w*\.dll", re.IGNORECASE)
+
+
+def system_libraries() -> dict[str, str] | None:
+    """Return the libraries in System32 that matter here, in lower case, and their file versions.
+
+    None where they are not known.
+    """
+    if examined_elsewhere():
+        found = copied(_LIBRARIES)
+        return None if found is None else {name.lower(): str(found[name] or "") for name in found}
+    if sys.platform == "win32":
+        libraries = _libraries(ntpath.join(_windows(), "System32"))
+        for name, version in libraries.items():
+            keep_row(_LIBRARIES, name, version)
+        return libraries
+    else:
+        return None
+
+
+def names_in(folder: str) -> frozenset[str] | None:
+    """Return the names in a folder, in lower case, none where there is no such one; None = not known."""
+    if examined_elsewhere():
+        rows = {_plain(each): names for each, names in (copied(_FOLDERS) or {}).items()}
+        key = _plain(folder)
+        return frozenset(str(name).lower() for name in rows[key] or ()) if key in rows else None
+    try:
+        found = frozenset(name.lower() for name in os.listdir(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        found = frozenset()
+    except OSError:
+        return None
+    keep_row(_FOLDERS, folder, sorted(name for name in found if name.endswith(".dll")))
+    return found
+
+
+def is_system_folder(folder: str) -> bool:
+    """Tell whether a folder on PATH is one of Windows' own."""
+    own = _plain(_windows())
+    return _plain(folder) == own or _plain(folder).startswith(own + "\\")
+
+
+@cache
+def _libraries(folder: str) -> dict[str, str]:
+    names = filter(_MATTERS.fullmatch, sorted(os.listdir(folder)))
+    return {name.lower(): _version(os.path.join(folder, name)) for name in names}
+
+
+def _version(path: str) -> str:
+    try:
+        return pe.read(path).file_version
+    except (OSError, RocenvError):
+        return ""
+
+
+def _plain(folder: str) -> str:
+    return ntpath.normcase(ntpath.normpath(folder))
+
+
+def _windows() -> str:
+    return os.environ.get("SYSTEMROOT", "") or r"C:\Windows"

@@ -1,0 +1,50 @@
+"""Which causes are told: the best one, and others only where they are independent."""
+
+from __future__ import annotations
+
+from rocenv.diagnose.ranking import ranked
+from rocenv.diagnose.sieve import Sighting
+from rocenv.diagnose.signs import Candidate, Shown
+from rocenv.matrix.rules import Rule, Sign, Text, Why
+
+TEXT = Text(en="x", zh="x")
+
+
+def cause(code: str, weight: float, line: int, *explains: str) -> Candidate:
+    sign = Sign(text=("some text",), weight=weight)
+    rule = Rule(
+        code=code, title=TEXT, sign=(sign,), why=(Why(text=TEXT),), remedy=(), explains=explains,
+        status="tested", source="x", checked="2026-11-22",
+    )  # fmt: skip
+    seen = Sighting(literal="some text", number=line, line=b"some text", before=b"", after=b"", file="")
+    return Candidate(rule=rule, shown=(Shown(sign=sign, sighting=seen, text="some text", groups={}),))
+
+
+def codes(*candidates: Candidate) -> list[str]:
+    return [each.rule.code for each in ranked(candidates)]
+
+
+def test_the_surer_one_comes_first_wherever_it_stands() -> None:
+    assert codes(cause("last", 0.7, 900), cause("first", 0.95, 10)) == ["first", "last"]
+
+
+def test_a_consequence_is_not_told_even_where_it_is_surer() -> None:
+    assert codes(cause("nfs", 0.7, 5, "fault"), cause("fault", 0.9, 9)) == ["nfs"]
+
+
+def test_a_weak_cause_explains_nothing_away() -> None:
+    assert codes(cause("nfs", 0.4, 5, "fault"), cause("fault", 0.9, 9)) == ["fault"]
+
+
+def test_two_that_explain_each_other_leave_the_surer_one() -> None:
+    assert codes(cause("a", 0.8, 1, "b"), cause("b", 0.9, 2, "a")) == ["b"]
+    assert codes(cause("a", 0.9, 1, "b"), cause("b", 0.9, 2, "a")) == ["a"]
+
+
+def test_a_second_one_has_lines_of_its_own() -> None:
+    assert codes(cause("a", 0.9, 4), cause("b", 0.8, 4), cause("c", 0.8, 7)) == ["a", "c"]
+
+
+def test_what_is_hardly_a_hint_is_not_told() -> None:
+    assert codes(cause("a", 0.2, 4)) == []
+    assert codes(cause("a", 0.35, 4)) == ["a"]

@@ -1,0 +1,53 @@
+"""Texts and commands filled with what a log says, which anybody may have written."""
+
+from __future__ import annotations
+
+import pytest
+
+from rocenv.diagnose.telling import filled, remedies
+from rocenv.matrix.rules import Remedy, Text
+
+
+def both(text: str) -> Text:
+    return Text(en=text, zh=text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("for {gfx}", "for gfx1031"),
+        ("for {gpu|your GPU}", "for your GPU"),
+        ("for {gpu}", None),
+        ('json {"a": 1}', 'json {"a": 1}'),
+        ("{gfx} and {gpu|that}", "gfx1031 and that"),
+    ],
+)
+def test_places(text: str, expected: str | None) -> None:
+    assert filled(both(text), {"gfx": "gfx1031"}, "en") == expected
+
+
+def test_each_language_has_its_own_text() -> None:
+    text = Text(en="memory", zh="显存")
+    assert (filled(text, {}, "en"), filled(text, {}, "zh")) == ("memory", "显存")
+
+
+@pytest.mark.parametrize(
+    "value", ["x; rm -rf ~", "$(id)", "`id`", "a b", "x' y", 'x"y', "a\nb", "%PATH%", "x&y", "a|b"]
+)
+def test_no_words_of_a_log_get_into_a_command(value: str) -> None:
+    rows = [Remedy(text=both("do it with {thing}"), commands=("run {thing}", "run plainly"))]
+    texts, commands = remedies(rows, {}, {"thing": value}, "en")
+    assert texts == (f"do it with {value}",)
+    assert commands == ("run plainly",)
+
+
+def test_only_what_holds_is_told_and_each_command_once() -> None:
+    rows = [
+        Remedy(text=both("a"), commands=("x", "y"), when={"gfx": "gfx900"}),
+        Remedy(text=both("b"), commands=("y", "z")),
+        Remedy(text=both("c"), commands=("z",), when={"gfx": ""}),
+        Remedy(text=both("d {create}"), commands=("{create}",)),
+    ]
+    assert remedies(rows, {"gfx": ("gfx900",)}, {}, "en") == (("a", "b"), ("x", "y", "z"))
+    told = remedies(rows, {}, {"create": "rocenv create demo --rocm 6.4"}, "en")
+    assert told[1] == ("y", "z", "rocenv create demo --rocm 6.4")

@@ -1,0 +1,102 @@
+"""A machine as files, its variables and its envs, and what a check says of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING
+
+from rocenv.doctor.run import Finding, applying, look
+from rocenv.doctor.scene import Env, Scene
+from rocenv.home import Home
+from rocenv.host import detect
+from rocenv.install.prefix import Prefix, files_sha256
+from rocenv.matrix.load import load
+from rocenv.model import Component, Lock, Record, Request
+from tests.host.roots import GIB, Root
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rocenv.matrix.rows import Matrix
+
+RX_7900, RX_6800, RX_9070, PHOENIX, RAPHAEL = 0x744C, 0x73BF, 0x7550, 0x15BF, 0x164E
+
+
+@cache
+def matrix() -> Matrix:
+    """Return rocenv's own rows, texts included."""
+    return load()
+
+
+@dataclass
+class Scenery:
+    """One machine; `root` adds parts to it."""
+
+    root: Root
+    folder: Path
+    environ: dict[str, str] = field(default_factory=dict)
+    envs: list[Env] = field(default_factory=list)
+    elsewhere: bool = True
+
+    def healthy(self) -> Scenery:
+        """A machine with one card, on which nothing is wrong."""
+        self.root.kernel("6.14.0-27-generic").cpu().gpu(1, RX_7900, 110000, units=96, memory=24 * GIB)
+        self.root.put("proc/meminfo", "MemTotal:       65000000 kB\n")
+        self.root.put("proc/cmdline", "BOOT_IMAGE=/vmlinuz ro quiet\n")
+        self.root.put(
+            "var/log/kern.log", "[    0.0] Linux version 6.14.0\n[    1.0] amdgpu: Topology: Add CPU node\n"
+        )
+        self.environ.update(HOME="/home/user", USER="user")
+        return self
+
+    def env(self, name: str, rocm: str = "", torch: str = "") -> Env:
+        """Add a complete env of these versions; nothing of it lies on a disk."""
+        parts = {"rocm": rocm, "torch": torch}
+        components = tuple(
+            Component(kind=kind, name=kind, version=version, channel="amd", why="")  # type: ignore[arg-type]
+            for kind, version in parts.items()
+            if version
+        )
+        lock = Lock(
+            request=Request(), platform="linux", target="gfx1100", components=components, environment=()
+        )
+        record = Record(
+            name=name,
+            created="2026-11-20T00:00:00+00:00",
+            rocenv_version="1",
+            lock=lock,
+            files_sha256=files_sha256({}),
+        )
+        env = Env(prefix=Prefix(self.folder / "home" / "envs" / name), record=record)
+        self.envs.append(env)
+        return env
+
+    def scene(self, asked: Env | None = None) -> Scene:
+        return Scene(
+            host=detect(matrix()),
+            matrix=matrix(),
+            environ=self.environ,
+            home=Home(self.folder / "home"),
+            envs=tuple(self.envs),
+            asked=asked,
+            elsewhere=self.elsewhere,
+        )
+
+    def sees(self, check: str) -> Finding | None:
+        """Return what a check finds, which is told in both languages without a gap."""
+        scene = self.scene()
+        checks = applying(scene, (check,))
+        english, chinese = look(scene, checks, "en"), look(scene, checks, "zh")
+        assert len(english) == len(chinese) <= 1
+        for finding in (*english, *chinese):
+            assert finding.code != "check-failed", finding.detail
+            assert finding.title != finding.code and finding.detail and "{" not in finding.title
+            assert finding.steps, "nobody is told what to do"
+        if english:
+            assert len(english[0].steps) == len(chinese[0].steps)
+        return english[0] if english else None
+
+    def all(self) -> list[Finding]:
+        scene = self.scene()
+        return look(scene, applying(scene), "en")

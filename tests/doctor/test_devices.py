@@ -1,0 +1,252 @@
+"""Checks of the GPUs of a Linux machine, their drivers, and who may open them."""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rocenv.doctor import rights
+from rocenv.doctor.checks import devices
+from tests.doctor.scenery import PHOENIX, RAPHAEL, RX_6800, RX_7900, RX_9070, Scenery
+from tests.host.roots import GIB, NODES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def test_nothing_is_said_of_a_healthy_machine(scenery: Scenery) -> None:
+    scenery.healthy()
+    assert scenery.all() == []
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """What opening /dev/kfd gives; the tests may run as root, who may open anything."""
+
+    def set_(error: int) -> None:
+        monkeypatch.setattr(devices, "open_errno", lambda _path: error)
+
+    return set_
+
+
+@pytest.fixture
+def owned(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Whose the devices are, and which groups this process is in."""
+
+    def set_(owner: str, groups: str = "1000 27") -> None:
+        known = {"owner": owner, "groups": groups}
+        monkeypatch.setattr(rights, "tried", lambda what, _about, _attempt, _unknown: known[what])
+
+    return set_
+
+
+def test_the_groups_that_are_lacking_are_named(
+    scenery: Scenery, answers: Callable[[int], None], owned: Callable[..., None]
+) -> None:
+    scenery.healthy().root.put("etc/group", "root:x:0:\nrender:x:993:other\n")
+    answers(errno.EACCES)
+    owned("crw-rw---- 993")
+    finding = scenery.sees("kfd_closed")
+    assert finding is not None and finding.code == "kfd-permission-denied" and finding.severity == "error"
+    assert finding.commands == ("sudo usermod -aG render $USER",)
+    assert finding.evidence[0] == "crw-rw---- render /dev/kfd"
+
+
+def test_a_user_who_only_has_to_log_in_again_is_told_so(
+    scenery: Scenery, answers: Callable[[int], None], owned: Callable[..., None]
+) -> None:
+    scenery.healthy().root.put("etc/group", "render:x:993:other,user\n")
+    answers(errno.EACCES)
+    owned("crw-rw---- 993")
+    finding = scenery.sees("kfd_closed")
+    assert finding is not None and not finding.commands
+    assert "log out" in finding.todo[0]
+
+
+def test_in_a_container_the_group_is_passed_in_and_not_joined(
+    scenery: Scenery, answers: Callable[[int], None], owned: Callable[..., None]
+) -> None:
+    scenery.healthy().root.put(".dockerenv", "")
+    answers(errno.EACCES)
+    owned("crw-rw---- 993")
+    finding = scenery.sees("kfd_closed")
+    assert finding is not None and "--group-add" in finding.todo[0]
+    assert not any("usermod" in command for command in finding.commands)
+
+
+def test_a_device_of_root_alone_wants_a_rule(
+    scenery: Scenery, answers: Callable[[int], None], owned: Callable[..., None]
+) -> None:
+    scenery.healthy().root.put("etc/group", "root:x:0:\n")
+    answers(errno.EACCES)
+    owned("crw------- 0")
+    finding = scenery.sees("kfd_closed")
+    assert finding is not None and any("udev" in command for command in finding.commands)
+
+
+def test_of_a_copy_the_usual_groups_are_named(scenery: Scenery, answers: Callable[[int], None]) -> None:
+    scenery.healthy()
+    answers(errno.EACCES)
+    finding = scenery.sees("kfd_closed")
+    assert finding is not None and finding.commands == ("sudo usermod -aG render,video $USER",)
+
+
+def test_a_closed_render_node_beside_an_open_kfd(
+    scenery: Scenery, monkeypatch: pytest.MonkeyPatch, owned: Callable[..., None]
+) -> None:
+    scenery.healthy().root.put("etc/group", "video:x:44:\n")
+    monkeypatch.setattr(devices, "access_errno", lambda path: errno.EACCES if "render" in path else 0)
+    owned("crw-rw---- 44")
+    finding = scenery.sees("render_node_closed")
+    assert finding is not None and "/dev/dri/renderD128" in finding.detail
+    assert finding.commands == ("sudo usermod -aG video $USER",)
+
+
+@pytest.mark.parametrize("error", [errno.EINVAL, errno.ENOMEM, errno.ENODEV])
+def test_what_is_no_matter_of_permissions(
+    scenery: Scenery, answers: Callable[[int], None], error: int
+) -> None:
+    scenery.healthy()
+    answers(error)
+    finding = scenery.sees("kfd_refuses")
+    assert finding is not None and finding.code == "kernel-userspace-mismatch"
+    assert errno.errorcode[error] in finding.title
+    assert scenery.sees("kfd_closed") is None
+
+
+def test_a_container_without_the_devices(scenery: Scenery) -> None:
+    scenery.healthy()
+    (scenery.root.path / "dev/kfd").unlink()
+    finding = scenery.sees("container_without_devices")
+    assert finding is not None and finding.code == "container-device-not-passed"
+    assert any("modprobe" in command for command in finding.commands), "it may be no container at all"
+    scenery.root.put(".dockerenv", "")
+    finding = scenery.sees("container_without_devices")
+    assert finding is not None and len(finding.commands) == 1
+
+
+def test_a_container_that_was_given_kfd_and_no_render_nodes(scenery: Scenery) -> None:
+    scenery.healthy()
+    (scenery.root.path / "dev/dri/renderD128").unlink()
+    finding = scenery.sees("container_without_devices")
+    assert finding is not None and "renderD128" in finding.evidence[0]
+
+
+def test_a_container_with_one_of_several_gpus_is_meant_so(scenery: Scenery) -> None:
+    scenery.healthy().root.gpu(2, RX_7900, 110000)
+    (scenery.root.path / "dev/dri/renderD129").unlink()
+    assert scenery.sees("container_without_devices") is None
+
+
+def test_no_gpu_at_all(scenery: Scenery, monkeypatch: pytest.MonkeyPatch) -> None:
+    scenery.root.kernel().card("0000:01:00.0", 0x2684, vendor=0x10DE, driver="nvidia")
+    finding = scenery.sees("no_gpu")
+    assert finding is not None and finding.severity == "warning" and "NVIDIA" in finding.evidence[0]
+    monkeypatch.setenv("ROCENV_TARGET", "gfx1100")
+    assert scenery.sees("no_gpu") is None
+
+
+def test_wsl_with_and_without_a_gpu(scenery: Scenery) -> None:
+    scenery.root.wsl()
+    assert scenery.sees("wsl_without_gpu") is None and scenery.sees("no_gpu") is None
+    finding = scenery.sees("wsl_without_runtime")
+    assert finding is not None and finding.code == "wsl-gpu-unavailable"
+    scenery.root.put("opt/rocm-7.2.0/lib/librocdxg.so.1", "")
+    assert scenery.sees("wsl_without_runtime") is None
+    (scenery.root.path / "dev/dxg").unlink()
+    finding = scenery.sees("wsl_without_gpu")
+    assert finding is not None and finding.severity == "error" and "wsl.exe --update" in finding.commands
+
+
+def test_a_new_card_on_an_old_kernel(scenery: Scenery) -> None:
+    scenery.root.kernel("6.8.0-45-generic").cpu().card("0000:03:00.0", RX_9070, driver="")
+    finding = scenery.sees("gpu_without_driver")
+    assert finding is not None and finding.code == "kernel-too-old"
+    assert "6.12" in finding.detail and "6.8.0-45-generic" in finding.detail
+
+
+def test_a_card_without_a_driver_on_a_kernel_that_is_new_enough(scenery: Scenery) -> None:
+    scenery.root.kernel("6.14.0").cpu().card("0000:03:00.0", RX_9070, driver="")
+    finding = scenery.sees("gpu_without_driver")
+    assert finding is not None and finding.code == "driver-not-bound"
+    assert not any("modprobe" in command for command in finding.commands), "it is loaded"
+
+
+def test_a_card_for_a_virtual_machine_is_no_matter_beside_another(scenery: Scenery) -> None:
+    scenery.root.kernel().cpu().card("0000:08:00.0", RX_6800, driver="vfio-pci")
+    finding = scenery.sees("gpu_without_driver")
+    assert finding is not None and finding.severity == "warning" and "virtual machine" in finding.title
+    scenery.healthy()
+    assert scenery.sees("gpu_without_driver") is None
+
+
+def test_a_kernel_without_kfd(scenery: Scenery) -> None:
+    scenery.root.kernel().card("0000:03:00.0", RX_7900)
+    finding = scenery.sees("kfd_missing")
+    assert finding is not None and finding.code == "kfd-missing"
+    scenery.root.put("run/.containerenv", "")
+    finding = scenery.sees("kfd_missing")
+    assert finding is not None and finding.code == "container-device-not-passed"
+
+
+def test_a_node_that_the_driver_gave_up_on(scenery: Scenery) -> None:
+    scenery.healthy()
+    scenery.root.put(f"{NODES}/1/gpu_id", "0\n")
+    finding = scenery.sees("gpu_not_set_up")
+    assert finding is not None and finding.severity == "error"
+
+
+def igpu_and_card(scenery: Scenery) -> None:
+    scenery.root.kernel("6.14.0").cpu()
+    scenery.root.gpu(1, RAPHAEL, 100306, units=2, memory=GIB // 2, gtt=16 * GIB, bus=0x10)
+    scenery.root.gpu(2, RX_7900, 110000, units=96, memory=24 * GIB, bus=3)
+
+
+def test_an_igpu_before_the_card(scenery: Scenery) -> None:
+    igpu_and_card(scenery)
+    finding = scenery.sees("igpu_first")
+    assert finding is not None and finding.code == "igpu-selected-instead-of-dgpu"
+    assert finding.commands == ("export HIP_VISIBLE_DEVICES=1",)
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {"HIP_VISIBLE_DEVICES": "1"},
+        {"HIP_VISIBLE_DEVICES": "1,0"},
+        {"ROCR_VISIBLE_DEVICES": "1"},
+        {"ROCR_VISIBLE_DEVICES": "1,0", "HIP_VISIBLE_DEVICES": "0"},
+        {"CUDA_VISIBLE_DEVICES": "1"},
+        {"ROCR_VISIBLE_DEVICES": "GPU-5a1b2c3d4e5f6071"},
+    ],
+)
+def test_a_variable_that_puts_the_card_first(scenery: Scenery, environ: dict[str, str]) -> None:
+    igpu_and_card(scenery)
+    scenery.environ.update(environ)
+    assert scenery.sees("igpu_first") is None
+
+
+@pytest.mark.parametrize("environ", [{"HIP_VISIBLE_DEVICES": "0,1"}, {"HIP_VISIBLE_DEVICES": ""}])
+def test_a_variable_that_leaves_the_igpu_first(scenery: Scenery, environ: dict[str, str]) -> None:
+    igpu_and_card(scenery)
+    scenery.environ.update(environ)
+    assert scenery.sees("igpu_first") is not None
+
+
+def test_an_igpu_alone_or_behind_the_card_is_fine(scenery: Scenery) -> None:
+    scenery.root.kernel("6.14.0").cpu().gpu(1, PHOENIX, 110003, memory=8 * GIB)
+    assert scenery.sees("igpu_first") is None
+    scenery.healthy().root.gpu(2, RAPHAEL, 100306, units=2, bus=0x10)
+    assert scenery.sees("igpu_first") is None
+
+
+@pytest.mark.parametrize("value", ["-1", "4", "7,0"])
+def test_a_variable_that_hides_every_gpu(scenery: Scenery, value: str) -> None:
+    scenery.healthy()
+    scenery.environ["HIP_VISIBLE_DEVICES"] = value
+    finding = scenery.sees("gpus_hidden")
+    assert finding is not None and finding.commands[0] == "unset HIP_VISIBLE_DEVICES"
+    scenery.environ["HIP_VISIBLE_DEVICES"] = "0,4"
+    assert scenery.sees("gpus_hidden") is None

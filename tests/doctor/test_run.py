@@ -1,0 +1,111 @@
+"""Running checks: which of them, in which order, and what becomes of one that crashes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rocenv.doctor import run
+from rocenv.doctor.check import Check
+from rocenv.doctor.checks import CHECKS
+from rocenv.doctor.seen import Seen
+from rocenv.errors import DataError, RocenvError
+from tests.doctor.scenery import Scenery, matrix
+
+if TYPE_CHECKING:
+    from rocenv.doctor.scene import Scene
+
+
+def crashes(_scene: Scene) -> Seen | None:
+    raise ZeroDivisionError("by\x1b[31m zero")
+
+
+def is_cold(_scene: Scene) -> Seen | None:
+    return Seen("disk_nearly_full", {"free": "1 GiB", "least": "20 GiB", "folder": "/x"}, ("a\nb",) * 2)
+
+
+def tells_nobody(_scene: Scene) -> Seen | None:
+    return Seen("no_such_row")
+
+
+def closes(_scene: Scene) -> Seen | None:
+    return Seen("kfd_closed", {"groups": "render"})
+
+
+def test_each_check_has_a_name_of_its_own_and_a_line_about_it() -> None:
+    names = [check.name for check in CHECKS]
+    assert len(names) == len(set(names))
+    assert all(check.look.__doc__ and check.name == check.look.__name__ for check in CHECKS)
+
+
+def test_every_text_there_is_can_be_told_by_some_check() -> None:
+    """A row that no check names is one that somebody has forgotten to call."""
+    from pathlib import Path
+
+    import rocenv.doctor
+
+    folder = Path(rocenv.doctor.__file__).parent
+    code = "".join(path.read_text(encoding="utf-8") for path in folder.rglob("*.py"))
+    assert [row.name for row in matrix().advice if f'"{row.name}"' not in code] == []
+
+
+def test_a_check_that_crashes_is_a_finding_and_hides_no_other(scenery: Scenery) -> None:
+    checks = [Check("crashes", crashes, "any"), Check("is_cold", is_cold, "any")]
+    found = {finding.check: finding for finding in run.look(scenery.healthy().scene(), checks, "en")}
+    assert found["crashes"].code == "check-failed" and found["crashes"].severity == "warning"
+    assert "ZeroDivisionError: by?[31m zero" in found["crashes"].detail
+    assert found["crashes"].commands == ("rocenv doctor --check crashes --json",)
+    assert found["is_cold"].code == "disk-nearly-full"
+    assert found["is_cold"].evidence == ("a b", "a b")
+
+
+def test_a_check_that_tells_what_has_no_text_is_a_finding_too(scenery: Scenery) -> None:
+    found = run.look(scenery.healthy().scene(), [Check("tells_nobody", tells_nobody, "any")], "zh")
+    assert found[0].code == "check-failed" and "no_such_row" in found[0].detail
+
+
+def test_without_any_texts_it_is_the_data_that_is_to_blame(scenery: Scenery) -> None:
+    from dataclasses import replace
+
+    scene = replace(scenery.healthy().scene(), matrix=replace(matrix(), advice=()))
+    with pytest.raises(DataError, match="check_failed"):
+        run.look(scene, [Check("crashes", crashes, "any")], "en")
+
+
+def test_errors_come_first_and_slow_checks_are_run_last(scenery: Scenery) -> None:
+    begun: list[str] = []
+    scene = scenery.healthy().scene()
+    checks = [Check("is_cold", is_cold, "any"), Check("closes", closes, "any")]
+    found = run.look(scene, checks, "en", lambda check: begun.append(check.name))
+    assert begun == ["is_cold", "closes"]
+    assert [finding.severity for finding in found] == ["error", "warning"]
+    slow = [check.slow for check in run.applying(scene)]
+    assert slow == sorted(slow) and any(slow)
+
+
+def test_only_checks_of_this_system_are_run_and_those_of_an_env_where_it_is_named(scenery: Scenery) -> None:
+    scene = scenery.healthy().scene()
+    names = {check.name for check in run.applying(scene)}
+    assert names == {check.name for check in CHECKS if check.platform != "windows" and not check.of_env}
+    asked = scenery.scene(asked=scenery.env("sd", rocm="6.4.3"))
+    assert {check.name for check in run.applying(asked)} - names == {
+        check.name for check in CHECKS if check.platform != "windows" and check.of_env
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [("nonsense", "no check"), ("hip_path_stale", "for Windows"), ("env_never_verified", "name one")],
+)
+def test_a_check_that_cannot_be_run_is_told_from_one_that_is_not_there(
+    scenery: Scenery, name: str, says: str
+) -> None:
+    with pytest.raises(RocenvError, match=says) as error:
+        run.applying(scenery.healthy().scene(), (name,))
+    assert error.value.code == "check-unknown" and error.value.hints
+
+
+def test_checks_by_name(scenery: Scenery) -> None:
+    checks = run.applying(scenery.healthy().scene(), ("gpu_resets", "no_gpu"))
+    assert [check.name for check in checks] == ["no_gpu", "gpu_resets"]

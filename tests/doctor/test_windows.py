@@ -1,0 +1,272 @@
+"""Checks of a Windows machine's driver, HIP SDKs and variables, on copies of such machines."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rocenv.doctor.checks import windows
+from rocenv.doctor.run import look, told
+from rocenv.doctor.scene import Env, Scene
+from rocenv.home import Home
+from rocenv.host import detect
+from rocenv.matrix.load import load
+from tests.host.roots import Root
+from tests.launch.lab import Lab, component, zluda_parts
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rocenv.doctor.seen import Seen
+    from rocenv.install.prefix import Prefix
+    from rocenv.matrix.rows import Matrix
+
+CARD = {"Name": "AMD Radeon RX 6750 XT", "gcnArchName": "gfx1031", "isIntegrated": 0}
+IGPU = {"Name": "AMD Radeon(TM) Graphics", "gcnArchName": "gfx1036", "isIntegrated": 1}
+ADAPTER = {
+    "Name": "AMD Radeon RX 6750 XT",
+    "PNPDeviceID": r"PCI\VEN_1002&DEV_73DF&SUBSYS_1&REV_C0\6",
+    "DriverVersion": "32.0.12033.1030",
+    "RadeonSoftwareVersion": "24.12.1",
+}
+SYSTEM32 = {
+    "amdhip64.dll": "5.7.32000.0",
+    "amdhip64_6.dll": "6.1.40252.0",
+    "msvcp140.dll": "14.44.35211.0",
+    "vcruntime140.dll": "14.44.35211.0",
+    "vcruntime140_1.dll": "14.44.35211.0",
+}
+SDK = r"C:\Program Files\AMD\ROCm\6.1"
+SDK_FILES = ["amdhip64_6.dll", "hiprtc0601.dll", "rocblas.dll"]
+ENVIRONMENT_KEY = r"SYSTEM\CurrentControlSet\Control\Session Manager\Environment"
+
+
+@dataclass
+class Machine:
+    """A Windows machine on which nothing is wrong, until something is put into it."""
+
+    root: Root
+    home: Home
+    matrix: Matrix
+    devices: list[dict[str, Any]] = field(default_factory=lambda: [CARD])
+    adapters: list[dict[str, Any]] = field(default_factory=lambda: [ADAPTER])
+    files: dict[str, Any] = field(default_factory=dict)
+    environ: dict[str, str] = field(default_factory=dict)
+    envs: list[Env] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.files = {
+            "system32.json": dict(SYSTEM32),
+            "folders.json": {SDK + r"\bin": SDK_FILES, r"C:\Windows\System32": list(SYSTEM32)},
+            "registry.json": {ENVIRONMENT_KEY: {"HIP_PATH": SDK + "\\"}},
+        }
+        self.environ = {"HIP_PATH": SDK + "\\", "Path": rf"C:\Windows\System32;{SDK}\bin"}
+
+    def env(self, prefix: Prefix) -> Env:
+        """Add an env to it."""
+        self.envs.append(Env(prefix=prefix, record=prefix.record()))
+        return self.envs[-1]
+
+    def scene(self, **more: Any) -> Scene:
+        """Write it down, and return it as checks look at it."""
+        self.root.windows(*self.devices, controllers=self.adapters)
+        for name, content in self.files.items():
+            text = content if isinstance(content, str) else json.dumps(content)
+            self.root.put(f"windows/{name}", text)
+        scene = Scene(
+            host=detect(self.matrix),
+            matrix=self.matrix,
+            environ=self.environ,
+            home=self.home,
+            envs=tuple(self.envs),
+            elsewhere=True,
+        )
+        return replace(scene, **more)
+
+
+@pytest.fixture(scope="module")
+def matrix() -> Matrix:
+    return load()
+
+
+@pytest.fixture
+def machine(tmp_path: Path, matrix: Matrix, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    monkeypatch.setenv("ROCENV_SYSROOT", str(tmp_path / "machine"))
+    monkeypatch.delenv("ROCENV_TARGET", raising=False)
+    (tmp_path / "machine").mkdir()
+    return Machine(root=Root(tmp_path / "machine"), home=Home(tmp_path / "home"), matrix=matrix)
+
+
+def in_words(seen: Seen | None, scene: Scene, tells: str) -> str:
+    """Return a finding in words, in both languages: the one that is meant, with nothing left out."""
+    assert seen is not None
+    assert seen.tells == tells
+    texts = ""
+    for language in ("en", "zh"):
+        finding = told("x", seen, scene, language)
+        assert finding.title != finding.code
+        assert finding.detail
+        assert finding.todo
+        texts += "\n".join(
+            (finding.title, finding.detail, *finding.todo, *finding.commands, *finding.evidence, "")
+        )
+    assert "{" not in texts
+    return texts
+
+
+def test_nothing_is_said_of_a_machine_without_faults(machine: Machine, tmp_path: Path) -> None:
+    env = machine.env(Lab(tmp_path).make_zluda())
+    machine.environ["PATH"] = machine.environ.pop("Path") + rf";{env.prefix.path}\zluda"
+    assert look(machine.scene(), windows.CHECKS, "en") == []
+
+
+def test_a_bare_copy_says_nothing(machine: Machine) -> None:
+    """What was not copied is not known, which is no fault."""
+    machine.files, machine.environ = {}, {}
+    assert look(machine.scene(), windows.CHECKS, "en") == []
+
+
+@pytest.mark.parametrize(("release", "is_broken"), [("25.5.1", True), ("26.1.1", True), ("25.4.1", False)])
+def test_the_driver_gate_of_zluda(machine: Machine, tmp_path: Path, release: str, is_broken: bool) -> None:
+    """Builds before 3.9.5 see no device with drivers from 25.5.1 on."""
+    machine.env(Lab(tmp_path).make_zluda("old one", parts=zluda_parts("6.2.4", "3.9.4")))
+    machine.adapters = [{**ADAPTER, "RadeonSoftwareVersion": release}]
+    scene = machine.scene()
+    seen = windows.driver_breaks_env(scene)
+    if not is_broken:
+        assert seen is None
+        return
+    text = in_words(seen, scene, "driver_breaks_env")
+    assert release in text
+    assert "rocenv create" in text, "a set that works with that driver"
+
+
+def test_a_driver_that_is_not_known_breaks_nothing(machine: Machine, tmp_path: Path) -> None:
+    machine.env(Lab(tmp_path).make_zluda(parts=zluda_parts("6.2.4", "3.9.4")))
+    machine.adapters = [{**ADAPTER, "RadeonSoftwareVersion": "", "DriverVersion": "1.2.3.4"}]
+    assert windows.driver_breaks_env(machine.scene()) is None
+
+
+@pytest.mark.parametrize(("release", "is_old"), [("25.12.1", True), ("26.1.1", False)])
+def test_wheels_that_ask_for_a_driver(machine: Machine, tmp_path: Path, release: str, is_old: bool) -> None:
+    parts = (component("rocm", "7.2.0", "radeon-windows"),)
+    machine.env(Lab(tmp_path).make("new", parts, target="gfx1100"))
+    machine.adapters = [{**ADAPTER, "RadeonSoftwareVersion": release}]
+    scene = machine.scene()
+    seen = windows.driver_breaks_env(scene)
+    assert (seen is not None) == is_old
+    if is_old:
+        assert ">=26.1.1" in in_words(seen, scene, "driver_too_old")
+
+
+def test_a_release_with_reports_about_such_a_gpu(machine: Machine) -> None:
+    machine.devices = [{**CARD, "gcnArchName": "gfx1100"}]
+    machine.adapters = [{**ADAPTER, "RadeonSoftwareVersion": "25.3.1"}]
+    scene = machine.scene()
+    assert "garbled" in in_words(windows.driver_reported(scene), scene, "driver_reported")
+    machine.devices = [CARD]
+    assert windows.driver_reported(machine.scene()) is None, "the reports are about gfx11"
+
+
+def test_windows_own_driver(machine: Machine) -> None:
+    name = "Microsoft Basic Display Adapter"
+    machine.devices, machine.adapters = [], [{**ADAPTER, "Name": name, "RadeonSoftwareVersion": ""}]
+    scene = machine.scene()
+    assert name in in_words(windows.display_driver_missing(scene), scene, "display_driver_missing")
+
+
+def test_a_driver_without_hip(machine: Machine) -> None:
+    machine.files["system32.json"] = {name: "14.44" for name in SYSTEM32 if not name.startswith("amdhip")}
+    scene = machine.scene()
+    assert "24.12.1" in in_words(windows.hip_runtime_absent(scene), scene, "hip_runtime_absent")
+
+
+@pytest.mark.parametrize(
+    ("version", "tells"),
+    [
+        ("5.7.1.0", "hip_runtime_old"),
+        ("6.4.43482.0", "hip_runtime_shadowed"),
+        ("6.1.40000.0", ""),
+        ("", ""),
+    ],
+)
+def test_system32_comes_before_the_sdk(machine: Machine, version: str, tells: str) -> None:
+    machine.files["system32.json"]["amdhip64_6.dll"] = version
+    scene = machine.scene()
+    seen = windows.hip_runtime_shadowed(scene)
+    if tells:
+        assert f"amdhip64_6.dll: {version}" in in_words(seen, scene, tells)
+    else:
+        assert seen is None
+
+
+def test_an_env_without_a_venv_is_shadowed_too(machine: Machine, tmp_path: Path) -> None:
+    """With torch the env's own runtime is loaded first; nothing does that for other programs."""
+    prefix = Lab(tmp_path).make_zluda(parts=zluda_parts()[:2])
+    machine.env(prefix)
+    machine.environ = {}
+    machine.files["system32.json"]["amdhip64_6.dll"] = "6.4.43482.0"
+    assert windows.hip_runtime_shadowed(machine.scene()) is None, "it has a venv"
+    (prefix.venv / "bin/python").unlink()
+    (prefix.venv / "bin").rmdir()
+    prefix.venv.rmdir()
+    scene = machine.scene()
+    assert "env sd" in in_words(windows.hip_runtime_shadowed(scene), scene, "hip_runtime_shadowed")
+
+
+def test_a_hip_path_that_leads_nowhere(machine: Machine) -> None:
+    machine.environ["HIP_PATH_57"] = r"C:\Program Files\AMD\ROCm\5.7"
+    machine.files["folders.json"][r"c:\program files\amd\rocm\5.7\bin"] = []
+    scene = machine.scene()
+    assert r"ROCm\5.7" in in_words(windows.hip_path_stale(scene), scene, "hip_path_stale")
+
+
+def test_a_window_from_before_the_installation(machine: Machine) -> None:
+    del machine.environ["HIP_PATH"]
+    scene = machine.scene()
+    assert SDK in in_words(windows.hip_path_unset(scene), scene, "hip_path_unseen")
+
+
+def test_an_sdk_that_only_its_own_variable_names(machine: Machine) -> None:
+    machine.files["registry.json"] = {}
+    machine.environ["HIP_PATH_61"] = machine.environ.pop("HIP_PATH")
+    scene = machine.scene()
+    assert SDK in in_words(windows.hip_path_unset(scene), scene, "hip_path_unset")
+
+
+def test_two_releases_in_the_variables(machine: Machine) -> None:
+    other = r"C:\Program Files\AMD\ROCm\5.7\bin"
+    machine.files["folders.json"][other] = ["amdhip64.dll", "hiprtc0507.dll"]
+    machine.environ["Path"] = rf"{other}\;{SDK}\bin"
+    scene = machine.scene()
+    assert "5.7" in in_words(windows.hip_path_differs(scene), scene, "hip_path_differs")
+    machine.environ["Path"] = rf"{SDK}\bin;{other}"
+    assert windows.hip_path_differs(machine.scene()) is None, "the right one comes first"
+
+
+def test_an_sdk_that_is_not_whole(machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of this very machine its folders are looked into."""
+    folder = tmp_path / "sdk"
+    (folder / "bin").mkdir(parents=True)
+    for name in ("amdhip64_6.dll", "hiprtc0601.dll"):
+        (folder / "bin" / name).touch()
+    scene = machine.scene(elsewhere=False)
+    monkeypatch.setenv("HIP_PATH", str(folder))
+    assert "6.1" in in_words(windows.hip_sdk_damaged(scene), scene, "hip_sdk_damaged")
+    (folder / "bin" / "hiprtc0507.dll").touch()
+    assert "5.7.1 and 6.1.2" in in_words(windows.hip_sdk_damaged(scene), scene, "hip_sdk_mixed")
+
+
+def test_the_igpu_first(machine: Machine) -> None:
+    machine.devices = [IGPU, CARD]
+    scene = machine.scene()
+    text = in_words(windows.igpu_first_on_windows(scene), scene, "igpu_first_on_windows")
+    assert "setx HIP_VISIBLE_DEVICES 1" in text
+    machine.devices = [CARD, IGPU]
+    assert windows.igpu_first_on_windows(machine.scene()) is None
+    machine.devices = [IGPU]
+    machine.adapters = []
+    assert windows.igpu_first_on_windows(machine.scene()) is None, "it is all there is"

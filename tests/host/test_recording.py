@@ -1,0 +1,180 @@
+"""A machine is recorded while it is looked at, and the recording stands in for it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rocenv.system import machine
+from rocenv.system.answers import Answers
+from tests.host.roots import GIB
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rocenv.host import Host
+    from tests.host.roots import Root
+
+    Look = Callable[[], Host]
+
+
+def everything(_name: str) -> bool:
+    return True
+
+
+def replayed(look: Look, monkeypatch: pytest.MonkeyPatch) -> tuple[Host, Host]:
+    """Look at the machine and record it; look again with the recording alone."""
+    with machine.recording(everything) as answers:
+        first = look()
+    monkeypatch.delenv("ROCENV_SYSROOT")
+    with machine.answering(answers):
+        return first, look()
+
+
+def test_a_recording_is_as_good_as_the_machine(
+    root: Root, look: Look, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root.kernel(dkms="6.10.5").cpu().gpu(1, 0x73BF, 100300).gpu(2, 0x164E, 100306, units=2)
+    root.card("0000:09:00.0", 0x2204, vendor=0x10DE, driver="nvidia")
+    monkeypatch.setenv("HSA_OVERRIDE_GFX_VERSION", "11.0.0")
+    first, second = replayed(look, monkeypatch)
+    assert len(first.gpus) == 2
+    assert first.notes
+    assert second == first
+
+
+def test_windows_is_known_by_the_recording(root: Root, look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
+    device = {"Name": "AMD Radeon RX 6800", "gcnArchName": "gfx1030", "totalGlobalMem": "15.98 GB"}
+    root.windows(device, controllers=[{"Name": "AMD Radeon RX 6800", "AdapterRAM": 8 * GIB}])
+    first, second = replayed(look, monkeypatch)
+    assert second == first
+    assert (second.platform, [gpu.target for gpu in second.gpus]) == ("windows", ["gfx1030"])
+
+
+def test_what_no_file_could_say_survives(root: Root, look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A device that opens with ENXIO, a folder in the place of a file: the errors themselves are kept."""
+    root.kernel().gpu(1, 0x73BF, 100300).gpu(2, 0x744C, 110000)
+    (root.path / "dev/kfd").unlink()
+    properties = root.path / "sys/class/kfd/kfd/topology/nodes/2/properties"
+    properties.unlink()
+    properties.mkdir()
+    monkeypatch.chdir(root.path / "dev")
+    with socket.socket(socket.AF_UNIX) as device:
+        device.bind("kfd")
+        with machine.recording(everything) as answers:
+            first = look()
+    monkeypatch.delenv("ROCENV_SYSROOT")
+    with machine.answering(answers):
+        assert machine.open_errno("/dev/kfd") == errno.ENXIO
+        assert look() == first
+    assert "ENXIO" in first.gpus[0].why_not
+
+
+def test_what_was_not_asked_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Above all it is not this machine's."""
+    monkeypatch.setenv("HSA_OVERRIDE_GFX_VERSION", "10.3.0")
+    with machine.answering(Answers()):
+        assert machine.examined_elsewhere()
+        assert machine.read_text("/proc/version") is None
+        assert machine.read_attribute("/proc/version") == ("", errno.ENOENT)
+        assert machine.list_folder("/") == []
+        assert not machine.unreadable("/")
+        assert not machine.is_folder("/")
+        assert machine.open_errno("/dev/null") == errno.ENOENT
+        assert machine.access_errno("/dev/null") == errno.ENOENT
+        assert not machine.is_there("/dev/null")
+        assert machine.mount_of(Path("/")) is None
+        assert "HSA_OVERRIDE_GFX_VERSION" not in machine.environment()
+        assert not machine.machine_path("/proc").exists()
+        assert machine.tried("free bytes", "/", lambda: 7, 0) == 0
+        assert machine.words("/windows/hipinfo.txt", lambda: "this machine's") is None
+    assert machine.is_folder("/")
+    assert machine.environment() is os.environ
+
+
+def test_the_machine_is_back_after_an_error() -> None:
+    with pytest.raises(ZeroDivisionError), machine.answering(Answers()):
+        _ = 1 / 0
+    assert not machine.examined_elsewhere()
+    with pytest.raises(ZeroDivisionError), machine.recording(everything):
+        _ = 1 / 0
+    with machine.recording(everything) as answers:
+        assert not answers.files
+
+
+def test_a_limit_holds_for_what_was_recorded_without_one() -> None:
+    answers = Answers()
+    answers.keep_file("//proc/version", "Linux", 0)
+    answers.keep_file("/proc/version", "Linux version 6.8", 0)
+    answers.keep_file("/proc/version", "Lin", 0)
+    with machine.answering(answers):
+        assert machine.read_attribute("/proc/version", 5) == ("Linux", 0)
+        assert machine.read_text("/proc/version") == "Linux version 6.8"
+
+
+def test_programs_and_tries_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ROCENV_SYSROOT", raising=False)
+    with machine.recording(everything) as answers:
+        assert machine.words("/windows/hipinfo.txt", lambda: "device# 0") == "device# 0"
+        assert machine.words("/windows/defender.xml", lambda: None) is None
+        assert machine.tried("locks", "/home/user/.cache", lambda: "No locks available", "") != ""
+        machine.keep_row("/windows/registry.json", "SOFTWARE", {"A": 1})
+    assert answers.rows == {"/windows/registry.json": {"SOFTWARE": {"A": 1}}}
+    with machine.answering(answers):
+        assert machine.words("/windows/hipinfo.txt", lambda: None) == "device# 0"
+        assert machine.words("/windows/defender.xml", lambda: "mine") is None
+        assert machine.tried("locks", "/home/user/.cache", lambda: "mine", "") == "No locks available"
+        assert machine.tried("locks", "/home/user/.cache", lambda: 1, 0) == 0, (
+            "an answer of another kind is none"
+        )
+
+
+def test_an_examined_machine_is_not_tried(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ROCENV_SYSROOT", str(tmp_path))
+    assert machine.tried("free bytes", "/", lambda: 7, -1) == -1
+
+
+def test_links_on_the_way_to_a_mount_are_those_of_the_machine(root: Root, tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    there = tmp_path / "real"
+    root.put(
+        "proc/self/mountinfo",
+        f"1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 0:50 / {there} rw - nfs4 server:/x rw\n",
+    )
+    with machine.recording(everything) as answers:
+        assert machine.mount_of(tmp_path / "link" / "cache") is not None
+    (tmp_path / "link").unlink()
+    with machine.answering(answers):
+        mount = machine.mount_of(PurePosixPath(tmp_path / "link" / "cache"))
+        assert mount is not None
+        assert mount.kind == "nfs4"
+
+
+class TestEnvironment:
+    def test_going_through_all_shows_what_is_about_gpus(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("HIP_PATH_57", "C:\\hip")
+        monkeypatch.setenv("DIARY", "dear diary")
+        with machine.recording(lambda name: name.startswith("HIP")) as answers:
+            assert "DIARY" not in dict(machine.environment())
+        assert answers.variables["HIP_PATH_57"] == "C:\\hip"
+        assert "DIARY" not in answers.variables
+
+    def test_what_is_asked_for_by_name_is_always_there(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("EDITOR", "ed")
+        with machine.recording(lambda _name: False) as answers:
+            assert machine.environment().get("EDITOR") == "ed"
+            assert machine.environment().get("NOT_THERE") is None
+        assert answers.variables == {"EDITOR": "ed"}
+
+    def test_windows_counts_no_case(self) -> None:
+        with machine.answering(Answers(windows=True, variables={"SystemRoot": "C:\\Windows"})):
+            assert machine.environment()["SYSTEMROOT"] == machine.environment()["systemroot"]
+            assert list(machine.environment()) == ["SYSTEMROOT"]
+        with machine.answering(Answers(variables={"Path": "x"})):
+            assert "PATH" not in machine.environment()

@@ -1,0 +1,79 @@
+"""The libraries that Windows finds by name, and the registry, of copies of machines and of folders here."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rocenv.host import system32
+from rocenv.host.registry import values
+from rocenv.system.machine import recording
+from tests.dlls import dll
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.host.roots import Root
+
+
+def test_case_and_spelling_do_not_count(root: Root) -> None:
+    root.put("windows/system32.json", '\ufeff{"AMDHIP64.DLL": "5.7.0.0", "msvcp140.dll": null}')
+    root.put("windows/folders.json", r'{"C:\\Tools": ["NVCUDA.dll"], "D:\\gone": null}')
+    assert system32.system_libraries() == {"amdhip64.dll": "5.7.0.0", "msvcp140.dll": ""}
+    assert system32.names_in("c:/tools/") == frozenset({"nvcuda.dll"})
+    assert system32.names_in("D:\\gone") == frozenset()
+    assert system32.names_in("C:\\elsewhere") is None
+
+
+@pytest.mark.parametrize("text", ["", "no JSON", "[1]", "[" * 100_000, "null"])
+def test_a_copy_that_is_none_says_nothing(root: Root, text: str) -> None:
+    for name in ("system32.json", "folders.json", "registry.json"):
+        root.put(f"windows/{name}", text)
+    assert system32.system_libraries() is None
+    assert system32.names_in("C:\\tools") is None
+    assert values("SYSTEM") is None
+
+
+def test_keys_that_are_none_are_not_known(root: Root) -> None:
+    root.put("windows/registry.json", r'{"SYSTEM\\A": {"Value": 1}, "SYSTEM\\B": 3}')
+    assert values(r"SYSTEM\A") == {"Value": 1}
+    assert values(r"SYSTEM\B") is None
+
+
+@pytest.mark.parametrize(
+    ("folder", "is_own"),
+    [
+        (r"C:\Windows\system32", True),
+        ("c:\\windows\\", True),
+        (r"C:\Windows\System32\WindowsPowerShell\v1.0", True),
+        (r"C:\Windows.old", False),
+        (r"D:\tools", False),
+    ],
+)
+def test_windows_own_folders(folder: str, is_own: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SYSTEMROOT", raising=False)
+    assert system32.is_system_folder(folder) == is_own
+
+
+@pytest.mark.skipif(shutil.which("x86_64-w64-mingw32-gcc") is None, reason="there is no mingw here")
+def test_versions_are_those_of_the_files(tmp_path: Path) -> None:
+    dll(tmp_path / "amdhip64_6.dll", numbers="6,1,40252,0")
+    (tmp_path / "MSVCP140.dll").write_text("no library")
+    (tmp_path / "kernel32.dll").write_text("matters not")
+    assert system32._libraries(str(tmp_path)) == {"amdhip64_6.dll": "6.1.40252.0", "msvcp140.dll": ""}
+
+
+def test_a_look_into_a_folder_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a pack: its libraries, and no other names."""
+    monkeypatch.delenv("ROCENV_SYSROOT", raising=False)
+    for name in ("nvcuda.dll", "letter.txt"):
+        (tmp_path / name).touch()
+    with recording(lambda _name: True) as answers:
+        assert system32.names_in(str(tmp_path)) == frozenset({"nvcuda.dll", "letter.txt"})
+        assert system32.names_in(str(tmp_path / "gone")) == frozenset()
+    assert answers.rows["/windows/folders.json"] == {
+        str(tmp_path): ["nvcuda.dll"],
+        str(tmp_path / "gone"): [],
+    }

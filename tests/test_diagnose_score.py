@@ -1,0 +1,262 @@
+"""`scripts/diagnose-score` counts right and wrong answers as they are, and its noise shows no failure."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+import subprocess
+import sys
+from functools import cache
+from importlib.machinery import SourceFileLoader
+from itertools import pairwise
+from pathlib import Path
+from string import Formatter
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rocenv.diagnose import Diagnosis, diagnose_bytes
+from rocenv.matrix.load import load
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rocenv.matrix.rows import Matrix
+
+ROOT = Path(__file__).parents[1]
+SCRIPT = ROOT / "scripts" / "diagnose-score"
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the script is for POSIX systems")
+
+sys.path.append(str(SCRIPT.parent))
+
+import burying  # noqa: E402
+import diagnose_figures  # noqa: E402
+import noise  # noqa: E402
+import scoring  # noqa: E402
+
+# Facts that rules ask for and that noise around a log must not bring in.
+MATTERS = {
+    "gfx",
+    "gpu",
+    "rocm",
+    "override",
+    "zluda",
+    "driver",
+    "amdgpu",
+    "nvidia",
+    "intel",
+    "igpu",
+    "nfs",
+    "wsl",
+}
+DENIED = (
+    "Unable to open /dev/kfd read-write: Permission denied\n"
+    "user is not a member of the render group, access to the compute device is refused\n"
+)
+
+
+@cache
+def matrix() -> Matrix:
+    return load(ROOT / "profiles")
+
+
+def found_in(data: bytes) -> Diagnosis:
+    return diagnose_bytes(data, matrix())
+
+
+class TestTheNoise:
+    @pytest.mark.parametrize("seed", [1, 2])
+    def test_none_of_it_is_taken_for_a_failure(self, seed: int) -> None:
+        text = "\n".join(noise.lines(30_000, seed, telling=True))
+        found = found_in(text.encode())
+        assert [(each.code, each.evidence[0].text) for each in found.findings] == []
+        assert not MATTERS & set(found.facts)
+
+    def test_the_plain_one_says_nothing_that_could_change_an_answer(self) -> None:
+        assert found_in("\n".join(noise.lines(30_000, 1)).encode()).facts == {}
+
+    def test_every_line_of_it_comes_and_is_the_same_for_the_same_seed(self) -> None:
+        lines = noise.lines(60_000, 5, telling=True)
+        assert lines == noise.lines(60_000, 5, telling=True)
+        assert lines[:1000] != noise.lines(1000, 6, telling=True)
+        templates = {
+            each for table in (noise.PLAIN, noise.TELLING) for rows in table.values() for each in rows
+        }
+        # Its longest part without a place stands for a template.
+        said = "\n".join(lines)
+        missing = [each for each in templates - {""} if max(parts_of(each), key=len) not in said]
+        assert missing == []
+
+    def test_it_puts_the_literals_of_clues_into_many_lines(self) -> None:
+        lines = noise.lines(10_000, 1, telling=True)
+        literals = {text for clue in matrix().clue for text in clue.text}
+        assert sum(any(text in line for text in literals) for line in lines) > len(lines) / 20
+
+
+def parts_of(template: str) -> list[str]:
+    return [part for part, *_ in Formatter().parse(template)]
+
+
+class TestBurying:
+    @pytest.mark.parametrize("way", burying.WAYS)
+    def test_what_a_log_shows_is_found_in_whatever_it_is_buried(self, way: str) -> None:
+        ground = burying.Ground(3000, seed=1)
+        found = found_in(burying.WAYS[way](ground, DENIED))
+        assert [each.code for each in found.findings][:1] == ["kfd-permission-denied"]
+
+    def test_the_lines_stay_whole_and_in_order(self) -> None:
+        ground = burying.Ground(3000, seed=1)
+        log = "\n".join(f"line {number} of a log" for number in range(40))
+        for way in ("block", "scattered"):
+            buried = getattr(ground, way)(log).decode().split("\n")
+            at = [buried.index(line) for line in log.split("\n")]
+            assert at == sorted(at)
+        gaps = [after - before for before, after in pairwise(at)]
+        assert set(gaps) == {1, 2, 3, 4, 5, 6}  # the scattered ones
+
+    def test_each_way_has_its_own_form(self) -> None:
+        ground = burying.Ground(100, seed=1)
+        assert gzip.decompress(ground.packed(DENIED)) == ground.block(DENIED)
+        assert ground.powershell(DENIED).decode("utf-16").split("\r\n")[50] == DENIED.split("\n")[0]
+        assert b"\x1b[1;31m" in ground.coloured(DENIED)
+        assert b"\r" in ground.coloured(DENIED)
+        assert "正在加载模型" in ground.chinese(DENIED).decode("cp936")
+        assert ground.repeated(DENIED).count(b"/dev/kfd") == burying.TIMES
+
+
+def answered(cause: str, *codes: str, also: tuple[str, ...] = (), wrong: str = "") -> scoring.Answer:
+    case = scoring.Case(name=f"{cause}-{codes}", cause=cause, also=frozenset(also), wrong=wrong, log=b"")
+    return scoring.Answer(case=case, codes=codes)
+
+
+class TestCounting:
+    def test_an_answer_in_also_is_accepted_and_not_right_by_itself(self) -> None:
+        rows = [answered("a", "a"), answered("a", "b", also=("b",)), answered("a", "c", "a"), answered("a")]
+        figures = {name: (each.part, each.of) for name, each in scoring.shares(rows).items()}
+        assert figures["first"] == (1, 4)
+        assert figures["first, accepted"] == (2, 4)
+        assert figures["among"] == (2, 4)
+        assert figures["among, accepted"] == (3, 4)
+        assert figures["precision"] == (3, 4)  # c is a finding that nobody asked for
+
+    def test_a_finding_where_there_is_nothing_to_find_is_counted_against_it(self) -> None:
+        rows = [answered("none"), answered("none", "a"), answered("none", "b", also=("b",))]
+        figures = {name: (each.part, each.of) for name, each in scoring.shares(rows).items()}
+        assert figures["silent"] == (1, 3)
+        assert figures["silent, accepted"] == (2, 3)
+        assert figures["precision"] == (1, 2)
+        assert figures["first"] == (0, 0)
+
+    def test_of_a_log_that_only_looks_so_just_that_one_cause_is_wrong(self) -> None:
+        rows = [answered("", "b", wrong="a"), answered("", "b", "a", wrong="a")]
+        assert str(scoring.shares(rows)["silent, accepted"]) == "1/2 50.0 % !"
+        assert scoring.confusion(rows) == []
+
+    def test_the_confusion_names_what_was_found_instead(self) -> None:
+        rows = [answered("a", "a"), answered("a", "b"), answered("a", "b", "a"), answered("c")]
+        taken = [(count, right, found) for count, right, found, _ in scoring.confusion(rows)]
+        assert taken == [(2, "a", "b"), (1, "c", "none")]
+
+
+class TestTheCommand:
+    @pytest.fixture
+    def score(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+        loader = SourceFileLoader("diagnose_score", str(SCRIPT))
+        script = ModuleType(loader.name)
+        script.__file__ = str(SCRIPT)
+        monkeypatch.setitem(sys.modules, loader.name, script)
+        loader.exec_module(script)
+        monkeypatch.setattr(script, "OWN", tmp_path / "none")  # the repo's own logs are many
+
+        def score(*argv: str | Path) -> int:
+            monkeypatch.setattr(sys, "argv", ["diagnose-score", "--noise", "500", *map(str, argv)])
+            code: int = script.main()
+            return code
+
+        return score
+
+    def write(self, path: Path, *rows: tuple[str, str, str]) -> Path:
+        cases = [{"id": name, "cause": cause, "also": [], "log": log} for name, cause, log in rows]
+        path.write_text("".join(f"{json.dumps(case)}\n" for case in cases))
+        return path
+
+    def test_it_tells_what_it_missed_and_fails_below_a_goal(
+        self, tmp_path: Path, score: Callable[..., int], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        cases = self.write(
+            tmp_path / "mine.jsonl",
+            ("right-1", "kfd-permission-denied", DENIED),
+            ("wrong-1", "vram-oom", DENIED),
+            ("calm-1", "none", "all is well\n"),
+        )
+        assert score(cases) == 1
+        said = capsys.readouterr().out
+        assert "vram-oom -> kfd-permission-denied  (wrong-1)" in said
+        assert "wrong-1: vram-oom; found: kfd-permission-denied" in said
+        assert "right-1" not in said
+
+    def test_the_document_has_each_way_with_its_figures(
+        self, tmp_path: Path, score: Callable[..., int], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        cases = self.write(tmp_path / "mine.jsonl", ("right-1", "kfd-permission-denied", DENIED))
+        assert score("--json", cases) == 0
+        (mine,) = json.loads(capsys.readouterr().out)["corpora"]
+        assert mine["corpus"] == "mine.jsonl"
+        assert [row["way"] for row in mine["rows"]] == ["as they are", *list(burying.WAYS)[: burying.USUAL]]
+        for row in mine["rows"]:
+            assert row["figures"]["first"] == {"part": 1, "of": 1, "goal": None, "met": True}
+            assert row["missed"] == []
+
+    def test_a_file_of_another_form_is_named(
+        self, tmp_path: Path, score: Callable[..., int], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        other = tmp_path / "other.jsonl"
+        other.write_text('{"id": "x"}\n')
+        assert score(other) == 2
+        assert f"`{other}` has another form" in capsys.readouterr().err
+
+
+class TestTheOwnCorpus:
+    def test_a_known_log_and_one_that_only_looks_so_are_told_apart(self, tmp_path: Path) -> None:
+        for name in ("known-app", "alike-app", "notes"):
+            (tmp_path / "vram-oom").mkdir(exist_ok=True)
+            (tmp_path / "vram-oom" / f"{name}.log").write_bytes(b"\xff\xfeo\0k\0")
+        alike, known = scoring.of_folder(tmp_path)
+        assert (known.name, known.cause, known.wrong) == ("vram-oom/known-app", "vram-oom", "")
+        assert (alike.name, alike.cause, alike.wrong) == ("vram-oom/alike-app", "", "vram-oom")
+        assert known.text == "ok"  # so that it can be buried
+
+
+class TestWhatTheFiguresAreMeasuredWith:
+    def test_four_times_the_rules_can_be_loaded_and_find_no_more(self, tmp_path: Path) -> None:
+        rules = diagnose_figures.copy_profiles(tmp_path / "profiles")
+        more = load(tmp_path / "profiles")
+        assert rules == len(matrix().rule) > 30
+        assert len(more.rule) == diagnose_figures.TIMES * rules
+        log = "\n".join([*noise.lines(2000, 1, telling=True), DENIED]).encode()
+        assert [each.code for each in diagnose_bytes(log, more).findings] == ["kfd-permission-denied"]
+
+    @pytest.mark.skipif(shutil.which("grep") is None, reason="needs grep")
+    def test_grep_looks_for_the_very_literals_of_the_rules(self, tmp_path: Path) -> None:
+        literals = diagnose_figures.literals_of(diagnose_figures.read_rules())
+        assert set(literals) == {text for rule in matrix().rule for sign in rule.sign for text in sign.text}
+        (tmp_path / "log").write_text("".join(f"> {text} <\n{text[:-1]}_\n" for text in literals))
+        (tmp_path / "fixed").write_text("\n".join(literals))
+        (tmp_path / "extended").write_text("|".join(map(diagnose_figures.escaped, literals)))
+        counts = {
+            subprocess.run(
+                ("grep", f"-c{flag}", file, "log"), cwd=tmp_path, capture_output=True, check=True
+            ).stdout
+            for flag, file in (("Ff", "fixed"), ("Ef", "extended"))
+        }
+        assert len(counts) == 1
+        assert int(counts.pop()) >= len(literals)
+
+    def test_the_log_has_one_line_that_a_rule_knows_in_its_middle(self, tmp_path: Path) -> None:
+        diagnose_figures.write_log(tmp_path / "log", 2_000_000)
+        found = found_in((tmp_path / "log").read_bytes())
+        (finding,) = found.findings
+        assert finding.evidence[0].text in diagnose_figures.LINE.decode()
+        assert 0.3 < finding.evidence[0].line / found.lines < 0.9
