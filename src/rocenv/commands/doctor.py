@@ -29,10 +29,6 @@ _SAID: Mapping[str, tuple[str, str]] = {
         "`rocenv doctor --fix` does this for you, once you say yes",
         "`rocenv doctor --fix` 可以代劳，执行前会先询问",
     ),
-    "packed": (
-        "what was read is in `{file}`: look into it, then attach it to a report",
-        "读取的内容已写入 `{file}`：请先查看，再附到问题报告中",
-    ),
     "alone": ("{one} and {other} do not go together", "{one} 和 {other} 不能同时使用"),
 }
 
@@ -49,6 +45,7 @@ _SAID: Mapping[str, tuple[str, str]] = {
 )
 @click.option("--list", "as_list", is_flag=True, help="Name the checks that there are for this machine.")
 @click.option("--fix", is_flag=True, help="Do what can be done without harm, each after a yes.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask before each fix.")
 @click.option(
     "--collect",
     metavar="FILE",
@@ -59,7 +56,7 @@ _SAID: Mapping[str, tuple[str, str]] = {
     "--from",
     "pack",
     metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=click.Path(dir_okay=False, path_type=Path),
     help="Examine such a pack instead of this machine.",
 )
 @LANGUAGE_OPTION
@@ -69,6 +66,7 @@ def command(
     names: tuple[str, ...],
     as_list: bool,
     fix: bool,
+    yes: bool,
     collect: Path | None,
     pack: Path | None,
     lang: str | None,
@@ -93,7 +91,7 @@ def command(
         if fix:
             if not as_json:
                 _print(findings, count, language)
-            if _fixed(findings, scene, world, language):
+            if _fixed(findings, scene, world, language, yes=yes):
                 findings, count = _looked(_scene(world, name), names, language)
     if as_json:
         print_json({"findings": [finding_json(each) for each in findings], "checks_run": count})
@@ -142,23 +140,25 @@ def _packed(
     world: World, pack: Path | None, file: Path | None, names: tuple[str, ...], language: Language
 ) -> tuple[list[Finding], int]:
     """Examine a pack, or pack what is examined."""
-    from rocenv.doctor.pack import collect, examine
+    from rocenv.doctor.pack import about, collect, examine
 
     if pack is not None:
         examined = examine(pack, world.matrix, language, names)
     else:
         assert file is not None
         examined = collect(file, world.home, world.matrix, language)
-        note(_said("packed", language).format(file=file))
+        for line in about(file, language):
+            note(line)
     return list(examined.findings), examined.checks
 
 
-def _fixed(findings: Sequence[Finding], scene: Scene, world: World, language: Language) -> bool:
+def _fixed(findings: Sequence[Finding], scene: Scene, world: World, language: Language, *, yes: bool) -> bool:
     """Do what findings allow; tell whether anything was done."""
     from rocenv.doctor.fixes import Asking, apply
 
+    asks = (lambda text: click.confirm(harmless(text), err=True)) if sys.stdin.isatty() else None
     asking = Asking(
-        ask=(lambda text: click.confirm(harmless(text), err=True)) if sys.stdin.isatty() else None,
+        ask=(lambda text: True) if yes else asks,
         tell=note,
         language=language,
     )

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rocenv.diagnose.decode import code_page
-from rocenv.diagnose.facts import Facts, drawn, with_targets
+from rocenv.diagnose.facts import Facts, drawn, sightings_needed, with_targets
 from rocenv.diagnose.ranking import ranked
 from rocenv.diagnose.reading import read_bytes
 from rocenv.diagnose.sieve import Sighting, sift
 from rocenv.diagnose.signs import candidate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from rocenv.diagnose.reading import Block
     from rocenv.diagnose.signs import Candidate
@@ -76,7 +76,8 @@ def diagnose(blocks: Iterable[Block], matrix: Matrix) -> Diagnosis:
 
     It raises only what reading the blocks does: there is no log that it cannot take.
     """
-    sightings = sift(blocks, _literals(matrix))
+    literals, enough = matrix.kept("literals", _literals)
+    sightings = sift(blocks, literals, enough)
     all_seen = [each for seen in sightings.by_literal.values() for each in seen]
     encoding = code_page(each.before[-_SAMPLE_BYTES:] + each.line for each in all_seen)
     facts = with_targets(drawn(matrix.clue, sightings, encoding), matrix)
@@ -85,9 +86,15 @@ def diagnose(blocks: Iterable[Block], matrix: Matrix) -> Diagnosis:
     return Diagnosis(findings=findings, facts=facts, lines=sightings.lines)
 
 
-def _literals(matrix: Matrix) -> Sequence[str]:
-    signs = (text for rule in matrix.rule for sign in rule.sign for text in sign.text)
-    return list(dict.fromkeys((*signs, *(text for clue in matrix.clue for text in clue.text))))
+def _literals(matrix: Matrix) -> tuple[Sequence[str], Mapping[str, int]]:
+    """Return what is looked for in a log, and how often what only draws facts has to be seen."""
+    signs = dict.fromkeys(text for rule in matrix.rule for sign in rule.sign for text in sign.text)
+    enough: dict[str, int] = {}
+    for clue in matrix.clue:
+        for text in clue.text:
+            if text not in signs:
+                enough[text] = max(enough.get(text, 0), sightings_needed(clue))
+    return [*signs, *enough], enough
 
 
 def _finding(found: Candidate, facts: Facts) -> Finding:

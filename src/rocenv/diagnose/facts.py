@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 Facts = dict[str, tuple[str, ...]]
 _THERE = "yes"
+_ANY = "."  # the literal says it all
+_SOME, _MANY = 500, 5000  # sightings
 _LIST = 4  # a line that names more is a list of what there can be, not of what is there
 _LONGEST = 80  # characters of a value
 _TARGET = re.compile(r"gfx[0-9a-f]{3,5}")
@@ -35,6 +37,13 @@ def drawn(clues: Iterable[Clue], sightings: Sightings, encoding: str) -> Facts:
                 values = found.setdefault(clue.fact, {})
                 values[value] = min(values.get(value, sighting.number), sighting.number)
     return {name: _in_order(values) for name, values in found.items()}
+
+
+def sightings_needed(clue: Clue) -> int:
+    """Return after how many lines with its literal a clue has told what there is to tell."""
+    if clue.fact in compiled(clue.pattern).groupindex:
+        return _MANY
+    return 1 if clue.pattern == _ANY else _SOME
 
 
 def _values(clue: Clue, line: str) -> set[str]:

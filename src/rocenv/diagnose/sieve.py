@@ -2,25 +2,26 @@
 
 All literals are looked for at once, by one automaton, so what it costs depends on the length of the log and
 not on how many rules there are. What is kept is bounded: of lines that only differ in their numbers the first
-few and the last one are, and how often they came.
+few and the last one are, and how often they came. Literals that only tell what a log is about are looked for
+until they have been seen often enough: they stand in every other line of some logs.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from rocenv.diagnose.reading import Block
 
 _ALIKE = 3  # sightings that are kept of lines that only differ in their numbers, besides the last one
-_KINDS = 80  # kinds of lines that are kept for a literal
-_AROUND_BYTES = 16_000  # that are kept before a line, and behind it
+_KINDS = 200  # kinds of lines that are kept for a literal
+_KEPT = 4000  # sightings in all
+_AROUND_BYTES = 8_000  # that are kept before a line, and behind it
 _LINE_BYTES = 4_000
-_WEARY = 50_000  # sightings of a literal after which the rest of them are only counted in samples
 _NUMBERS = re.compile(rb"0x[0-9a-fA-F]+|[0-9]+")
 _BREAK = re.compile(rb"[\r\n]")
 
@@ -66,77 +67,121 @@ class Sightings:
             yield from self.by_literal.get(literal, ())
 
 
-class _Keeper:
-    """Keeps sightings, but not all of those that are alike."""
+def sift(
+    blocks: Iterable[Block], literals: Sequence[str], enough: Mapping[str, int] | None = None
+) -> Sightings:
+    """Return the lines of a log in which one of the literals stands.
 
-    def __init__(self) -> None:
-        self.by_literal: dict[str, list[Sighting]] = {}
-        self._kinds: dict[str, dict[tuple[str, bytes], list[Sighting]]] = {}
-        self._seen: dict[str, int] = {}
+    Args:
+        blocks: Of the log.
+        literals: What is looked for, each once.
+        enough: Of some of them, how often they have to be seen.
+    """
+    sieve = _Sieve(literals, enough or {})
+    for block, before, after in _with_neighbours(blocks):
+        sieve.see(block, before, after)
+    return Sightings(by_literal=sieve.kept(), lines=sieve.lines)
 
-    def wants(self, literal: str) -> bool:
-        seen = self._seen[literal] = self._seen.get(literal, 0) + 1
-        return seen <= _WEARY or seen % 64 == 0
 
-    def room(self, literal: str, line: bytes, file: str) -> list[Sighting] | None:
-        """Return where a line of this kind is kept, None where it need not be."""
-        kinds = self._kinds.setdefault(literal, {})
-        kind = (file, _NUMBERS.sub(b"#", line))
+@dataclass(slots=True)
+class _Alike:
+    """The lines of a literal that only differ in their numbers."""
+
+    count: int = 0
+    kept: list[Sighting] = field(default_factory=list)
+    last: Sighting | None = None
+
+
+class _Sieve:
+    def __init__(self, literals: Sequence[str], enough: Mapping[str, int]) -> None:
+        self.lines = 0
+        self._enough = enough
+        self._seen: dict[str, int] = dict.fromkeys(literals, 0)
+        self._kinds: dict[str, dict[tuple[str, bytes], _Alike]] = {literal: {} for literal in literals}
+        self._total = 0
+        self._look_for(list(literals))
+
+    def _look_for(self, literals: list[str]) -> None:
+        import ahocorasick_rs
+
+        self._literals = literals
+        self._automaton = ahocorasick_rs.BytesAhoCorasick(
+            [literal.encode() for literal in literals], implementation=ahocorasick_rs.Implementation.DFA
+        )
+
+    def see(self, block: Block, before: bytes, after: bytes) -> None:
+        """Take a block, with what stands before and behind it."""
+        text = b"".join((before, block.data, after))
+        start, number, counted = len(before), block.first_line, len(before)
+        latest: dict[int, tuple[_Alike, str, int, int]] = {}  # of lines that are alike: where the last one is
+        for index, found, _end in self._automaton.find_matches_as_indexes(block.data, overlapping=True):
+            literal, at = self._literals[index], start + found
+            self._seen[literal] += 1
+            number += text.count(b"\n", counted, at)
+            counted = at
+            alike = self._alike(literal, text, at, block.file)
+            if alike is None:
+                continue
+            alike.count += 1
+            if alike.count <= _ALIKE and self._total < _KEPT:
+                self._total += 1
+                alike.kept.append(_sighting(literal, text, at, number, block.file))
+            else:
+                latest[id(alike)] = (alike, literal, at, number)
+        for alike, literal, at, number in latest.values():
+            alike.last = _sighting(literal, text, at, number, block.file)
+        self.lines += block.data.count(b"\n")
+        self._drop_what_is_known()
+
+    def _alike(self, literal: str, text: bytes, at: int, file: str) -> _Alike | None:
+        """Return where lines of this kind are kept, None where no more are."""
+        kinds = self._kinds[literal]
+        begin, end = _bounds(text, at)
+        kind = (file, _NUMBERS.sub(b"#", text[begin:end]))
         known = kinds.get(kind)
-        if known is None:
-            return kinds.setdefault(kind, []) if len(kinds) < _KINDS else None
-        known[0].count += 1
+        if known is None and len(kinds) < _KINDS:
+            known = kinds[kind] = _Alike()
         return known
 
-    def result(self) -> dict[str, list[Sighting]]:
-        return {
-            literal: sorted((each for kept in kinds.values() for each in kept), key=lambda each: each.number)
-            for literal, kinds in self._kinds.items()
-        }
+    def _drop_what_is_known(self) -> None:
+        left = [
+            each for each in self._literals if self._seen[each] < self._enough.get(each, self._seen[each] + 1)
+        ]
+        if len(left) < len(self._literals):
+            self._look_for(left)
+
+    def kept(self) -> dict[str, list[Sighting]]:
+        """Return what was kept, in the order of the log."""
+        found: dict[str, list[Sighting]] = {}
+        for literal, kinds in self._kinds.items():
+            for alike in kinds.values():
+                each = [*alike.kept, *([alike.last] if alike.last else [])]
+                if each:
+                    each[0].count = alike.count
+                    found.setdefault(literal, []).extend(each)
+        for sightings in found.values():
+            sightings.sort(key=lambda sighting: (sighting.file, sighting.number))
+        return found
 
 
-def sift(blocks: Iterable[Block], literals: Sequence[str]) -> Sightings:
-    """Return the lines of a log in which one of the literals stands."""
-    import ahocorasick_rs
-
-    automaton = ahocorasick_rs.BytesAhoCorasick(
-        [literal.encode() for literal in literals], implementation=ahocorasick_rs.Implementation.DFA
-    )
-    keeper = _Keeper()
-    lines = 0
-    for block, before, after in _with_neighbours(blocks):
-        lines += block.data.count(b"\n")
-        text = b"".join((before, block.data, after))
-        start, line, counted = len(before), block.first_line, len(before)
-        for index, found, _end in automaton.find_matches_as_indexes(block.data, overlapping=True):
-            if not keeper.wants(literals[index]):
-                continue
-            line += text.count(b"\n", counted, start + found)
-            counted = start + found
-            _keep(keeper, literals[index], text, start + found, line, block.file)
-    return Sightings(by_literal=keeper.result(), lines=lines)
+def _bounds(text: bytes, at: int) -> tuple[int, int]:
+    """Return where the line around a place begins and ends; a progress bar draws several in one."""
+    begin = max(text.rfind(b"\n", max(0, at - _LINE_BYTES), at) + 1, at - _LINE_BYTES, 0)
+    begin = max(begin, text.rfind(b"\r", begin, at) + 1)
+    found = _BREAK.search(text, at, at + _LINE_BYTES)
+    return begin, found.start() if found else min(len(text), at + _LINE_BYTES)
 
 
-def _keep(keeper: _Keeper, literal: str, text: bytes, at: int, number: int, file: str) -> None:
-    begin = max(text.rfind(b"\n", 0, at), text.rfind(b"\r", 0, at)) + 1
-    found = _BREAK.search(text, at)
-    end = found.start() if found else len(text)
-    line = text[max(begin, at - _LINE_BYTES // 2) : min(end, at + _LINE_BYTES // 2)]
-    kept = keeper.room(literal, line, file)
-    if kept is None:
-        return
-    sighting = Sighting(
+def _sighting(literal: str, text: bytes, at: int, number: int, file: str) -> Sighting:
+    begin, end = _bounds(text, at)
+    return Sighting(
         literal=literal,
         number=number,
-        line=line,
+        line=text[begin:end],
         before=text[max(0, begin - _AROUND_BYTES) : begin],
         after=text[end : end + _AROUND_BYTES],
         file=file,
     )
-    if len(kept) > _ALIKE:
-        kept[-1] = sighting
-    else:
-        kept.append(sighting)
 
 
 def _with_neighbours(blocks: Iterable[Block]) -> Iterator[tuple[Block, bytes, bytes]]:

@@ -7,6 +7,7 @@ path in another.
 from __future__ import annotations
 
 import base64
+import contextlib
 import html
 import ipaddress
 import json
@@ -29,6 +30,8 @@ cuda nvidia intel render video input data media mount share local cache config d
 computer build test python torch comfyui blender group error microsoft standard version device driver
 """
 _COMMON = frozenset(_WORDS.split())
+_NOWHERE = "0.0.0.0"  # noqa: S104
+_EVERYWHERE = ("127.0.0.1", "::1", "::", _NOWHERE)
 # Some versions look like addresses: "Linux version 6.6.87.2-microsoft-standard-WSL2".
 _VERSION = "".join(rf"(?<!ersion{between})" for between in (" ", "=", ":", ": ", '": "', '":"'))
 _ADDRESS = re.compile(
@@ -101,18 +104,23 @@ def hides(name: str, vocabulary: frozenset[str] = _COMMON) -> bool:
 
 def _forms(name: str, vocabulary: frozenset[str]) -> Iterator[str]:
     """Yield patterns of the ways in which a name may be written."""
-    plain = name.casefold()
-    loose = len(name) >= _LOOSE and not any(plain in word for word in vocabulary)
-    before, after = ("", "") if loose else (r"(?<![^\W_])", r"(?![^\W_])")
     written = dict.fromkeys(
         spelled
         for spelling in _spellings(name)
         for spelled in (spelling, *_escaped(spelling))
-        if len(spelled.replace("\ufffd", "")) > 1
+        if len(re.sub("[\0\ufffd]", "", spelled)) > 1
     )
-    yield from (f"{before}{re.escape(spelled)}{after}" for spelled in written)
+    yield from (_pattern(spelled, vocabulary) for spelled in written)
     if len(name.encode()) > 3:
         yield from dict.fromkeys(map(re.escape, _packed(name.encode())))
+
+
+def _pattern(spelled: str, vocabulary: frozenset[str]) -> str:
+    plain = spelled.casefold()
+    is_long = len(re.sub("[\0\ufffd]", "", spelled)) >= _LOOSE
+    if is_long and not any(plain in word for word in vocabulary):
+        return re.escape(spelled)
+    return rf"(?<![^\W_]){re.escape(spelled)}(?![^\W_])"
 
 
 def _spellings(name: str) -> Iterator[str]:
@@ -124,7 +132,8 @@ def _spellings(name: str) -> Iterator[str]:
 def _escaped(name: str) -> Iterator[str]:
     """Yield a name as it looks in other encodings once they are taken for UTF-8, and as formats quote it."""
     for codec in ("utf-16-le", "utf-16-be", "latin-1", "cp1251", "gbk", "cp949"):
-        yield name.encode(codec, "ignore").decode("utf-8", "replace").strip("\0")
+        with contextlib.suppress(UnicodeEncodeError):
+            yield name.encode(codec).decode("utf-8", "replace").strip("\0")
     yield from (quote(name), quote_plus(name), html.escape(name), json.dumps(name)[1:-1])
     # /proc/self/mountinfo; json.dumps twice: JSON within JSON
     yield "".join(f"\\{ord(char):03o}" if char in " \t\n\\#" else char for char in name)
@@ -148,7 +157,7 @@ def _home(found: re.Match[str]) -> str:
 def _address(found: re.Match[str]) -> str:
     text = found[0].rstrip(".:")
     try:
-        address = ipaddress.ip_address(text)
+        ipaddress.ip_address(text)
     except ValueError:
         return found[0]
-    return found[0] if address.is_loopback or address.is_unspecified else found[0].replace(text, "0.0.0.0")  # noqa: S104
+    return found[0] if text in _EVERYWHERE else found[0].replace(text, _NOWHERE)

@@ -216,10 +216,8 @@ def access_errno(path: str) -> int:
     """
     if _given is not None:
         return _given.reached.get(path, errno.ENOENT)
-    error = 0
-    if not os.access(machine_path(path), os.F_OK):
-        error = errno.ENOENT
-    elif not os.access(machine_path(path), os.R_OK | os.W_OK):
+    error = 0 if os.access(machine_path(path), os.F_OK) else errno.ENOENT
+    if not error and not os.access(machine_path(path), os.R_OK | os.W_OK):
         error = errno.EACCES
     if _kept is not None:
         _kept.reached[path] = error

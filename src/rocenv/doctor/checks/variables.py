@@ -38,11 +38,10 @@ def override_wrong(scene: Scene) -> Seen | None:
     for gpu in gpus:
         mine = values | {"gfx": gpu.target, "gpu": gpu.name or gpu.target}
         known = [row for row in rows if row.target == gpu.target and row.value in (value, "*")]
-        notes = override_notes(value, [gpu], support, rows)
-        evidence = (f"{OVERRIDE}={value}", *notes)
+        evidence = (f"{OVERRIDE}={value}",)
         if any(row.verdict == "block" for row in known):
             return Seen("override_blocked", mine, evidence)
-        if notes:
+        if override_notes(value, [gpu], support, rows):
             same = "{}{:x}{:x}".format(*map(int, stands_for.groups())) == gpu.target.removeprefix("gfx")
             return Seen("override_idle" if same else "override_needless", mine, evidence)
         if not known and not gpu.target.startswith(f"gfx{stands_for[1]}"):
