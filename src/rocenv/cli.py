@@ -106,6 +106,9 @@ def cli() -> None:
 def main(argv: list[str] | None = None) -> NoReturn:
     """Run the command line and exit with its code."""
     argv = sys.argv[1:] if argv is None else argv
+    if getattr(sys.stdout, "errors", "") == "strict":
+        # A name, or a line of a log, that the terminal has no characters for is no reason to fail.
+        sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     wants_json = "--json" in (argv[: argv.index("--")] if "--" in argv else argv)
     code = _run(argv, wants_json=wants_json)
     try:

@@ -62,6 +62,17 @@ def test_in_chinese(tmp_path: Path, arguments: tuple[str, ...], environ: dict[st
     assert "usermod -aG render,video" in text
 
 
+def test_where_the_output_has_no_characters_for_it(tmp_path: Path) -> None:
+    """As a pipe of a western Windows: Chinese comes as UTF-8, foreign lines of a log with question marks."""
+    done = diagnose(tmp_path, "-", "--lang", "zh", stdin=LOG, PYTHONIOENCODING="cp1252")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert "原因" in done.stdout.decode()
+    foreign = "错误 Unable to open /dev/kfd read-write: Permission denied\n".encode()
+    done = diagnose(tmp_path, "-", stdin=foreign, PYTHONIOENCODING="cp1252")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"?? Unable to open /dev/kfd" in done.stdout
+
+
 def test_an_option_beats_the_locale(tmp_path: Path) -> None:
     done = diagnose(tmp_path, "-", "--lang", "en", stdin=LOG, LC_ALL="zh_CN.UTF-8")
     assert "why:" in done.stdout.decode()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rocenv.commands.told import LANGUAGE_OPTION, label, paragraphs
+from rocenv.commands.told import LANGUAGE_OPTION, label, paragraphs, spoken
 from rocenv.commands.world import World, colour, harmless, json_option, note, print_json
 
 if TYPE_CHECKING:
@@ -37,11 +37,10 @@ def command(log: Path, lang: str | None, as_json: bool) -> int:
     The exit code is 0 if something was recognised, 1 if nothing was.
     """
     from rocenv.diagnose.report import told
-    from rocenv.language import chosen
 
     world = World()
     diagnosis = _diagnose(log, world)
-    language = chosen(lang)
+    language = spoken(lang)
     machine = _machine(diagnosis, world)
     findings = [(each, told(each, world.matrix, language, machine)) for each in diagnosis.findings]
     if as_json:

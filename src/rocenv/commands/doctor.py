@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rocenv.commands import candidates
-from rocenv.commands.told import LANGUAGE_OPTION, label, paragraphs
+from rocenv.commands.told import LANGUAGE_OPTION, label, paragraphs, spoken
 from rocenv.commands.world import World, colour, columns, harmless, json_option, note, print_json
-from rocenv.language import LANGUAGES, chosen
+from rocenv.language import LANGUAGES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -76,7 +76,7 @@ def command(
 
     The exit code is 1 if there is an error among them, 0 if not.
     """
-    language = chosen(lang)
+    language = spoken(lang)
     given = {"--list": as_list, "--fix": fix, "--collect": collect, "--from": pack}
     _require_one([option for option, value in given.items() if value], name, language)
     world = World()

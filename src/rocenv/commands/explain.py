@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rocenv.commands import candidates
-from rocenv.commands.told import LANGUAGE_OPTION
+from rocenv.commands.told import LANGUAGE_OPTION, spoken
 from rocenv.commands.world import World, colour, json_option, print_json
 from rocenv.matrix.known import STATUS_RANK
 from rocenv.wrap import wrapped
@@ -40,12 +40,11 @@ def command(thing: tuple[str, ...], lang: str | None, as_json: bool) -> None:
     (vram-oom); causes are explained in English or Chinese.
     """
     from rocenv.explain import cause, explain
-    from rocenv.language import chosen
 
     matrix = World().matrix
     explanation = explain(" ".join(thing), matrix)
     if explanation.kind == "cause":
-        explanation = cause.explain_in(chosen(lang), explanation.thing, matrix)
+        explanation = cause.explain_in(spoken(lang), explanation.thing, matrix)
     if as_json:
         print_json(explanation_json(explanation))
         return

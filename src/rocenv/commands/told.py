@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rocenv.language import LANGUAGES
+from rocenv.language import LANGUAGES, chosen
 from rocenv.wrap import columns_of, wrapped
 
 if TYPE_CHECKING:
@@ -46,6 +46,20 @@ LANGUAGE_OPTION: Callable[..., Any] = click.option(
     default=None,
     help="en or zh; without it, the language of your locale.",
 )
+
+
+def spoken(option: str | None) -> Language:
+    """Return the language to tell in, with a standard output that has characters for it.
+
+    What Windows gives a pipe has those of the system's own language only.
+    """
+    language = chosen(option)
+    encoding = getattr(sys.stdout, "encoding", None) or "ascii"
+    try:
+        LABELS["why"][LANGUAGES.index(language)].encode(encoding)
+    except UnicodeEncodeError:
+        sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
+    return language
 
 
 def label(name: str, language: Language) -> str:

@@ -46,13 +46,14 @@ def sightings_needed(clue: Clue) -> int:
     return 1 if clue.pattern == _ANY else _SOME
 
 
-def _values(clue: Clue, line: str) -> set[str]:
-    """Return what a line says of a fact."""
+def _values(clue: Clue, line: str) -> tuple[str, ...]:
+    """Return what a line says of a fact, in its order."""
     pattern = compiled(clue.pattern)
     if clue.fact not in pattern.groupindex:
-        return {clue.value} if pattern.search(line) else set()
-    said = {match[clue.fact].strip()[:_LONGEST] for match in pattern.finditer(line) if match[clue.fact]}
-    return said if len(said) <= _LIST else set()
+        return (clue.value,) if pattern.search(line) else ()
+    said = (match[clue.fact].strip()[:_LONGEST] for match in pattern.finditer(line) if match[clue.fact])
+    values = tuple(dict.fromkeys(said))
+    return values if len(values) <= _LIST else ()
 
 
 def _in_order(values: Mapping[str, int]) -> tuple[str, ...]:

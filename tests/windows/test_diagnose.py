@@ -1,0 +1,42 @@
+"""`rocenv diagnose` in a Windows Python: logs as PowerShell and old consoles write them, output to a pipe."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.windows.conftest import show
+from tests.windows.lab import Lab, Step, windows
+
+pytestmark = pytest.mark.windows
+
+LINE = (
+    "OSError: [WinError 126] 找不到指定的模块。 "
+    'Error loading "C:\\app\\.zluda\\nvcuda.dll" or one of its dependencies.'
+)
+HOME = {"ROCENV_HOME": r"C:\diagnose"}
+
+
+@pytest.fixture(scope="module")
+def lab() -> Lab:
+    found = Lab()
+    found.make()
+    return found
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "cp936", "utf-8"])
+def test_a_log_in_any_encoding_is_read_and_told_in_chinese(lab: Lab, encoding: str) -> None:
+    """What was printed in Chinese is told in Chinese, whatever the pipe is made for."""
+    log = lab.folder / f"app {encoding}.log"
+    log.write_bytes(f"启动 SD.Next --use-zluda\r\n加载\r\n{LINE}\r\n".encode(encoding))
+    step = Step([lab.rocenv, "diagnose", windows(log), "--lang", "zh"], env=HOME)
+    as_json = Step([lab.rocenv, "diagnose", windows(log), "--json"], env=HOME)
+    told, document = lab.run(step, as_json)
+    show(step, told)
+    assert (told.code, told.err) == (0, "")
+    assert "原因" in told.out
+    assert "找不到指定的模块" in told.out
+    (finding,) = json.loads(document.out)["findings"]
+    assert finding["code"] == "zluda-dll-missing-or-quarantined"
+    assert finding["evidence"][0]["line"] == 3
