@@ -1,12 +1,17 @@
-"""Ways to bury a log in noise, as logs come: long, of several threads, of a terminal, in other encodings."""
+"""Ways to bury a log in noise, as logs come: long, of several threads, of a terminal, in other encodings.
+
+The noise is telling: other programs on the same system name it, their versions and themselves. Quiet noise,
+which changes no fact of a log, shows whether it was that or the mere length that changed an answer.
+"""
 
 from __future__ import annotations
 
 import gzip
 import random
+import re
 from typing import TYPE_CHECKING
 
-from noise import BAR, CHINESE, PLAIN, lines, spoken
+from noise import BAR, CHINESE, PLAIN, TELLING, lines, spoken
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,23 +19,35 @@ if TYPE_CHECKING:
 _GAP = 5  # lines of other threads between two lines of one
 TIMES = 10_000
 _MOST_BYTES = 8_000_000  # of a log that is repeated
+_WINDOWS = re.compile(
+    r"\b[A-Za-z]:[\\/]|\.dll\b|\.exe\b|win_amd64|WinError|\bWindows[ -]1[01]|0x[Cc]0000[0-9A-Fa-f]{3}"
+)
 
 
 class Ground:
     """Noise that logs are buried in; made once."""
 
     def __init__(self, count: int, seed: int) -> None:
-        self.lines = lines(count, seed)
+        self.quiet = lines(count, seed)
+        self.telling = {system: lines(count, seed, telling=True, system=system) for system in TELLING}
         self.seed = seed
+
+    def around(self, log: str) -> list[str]:
+        """Return the noise of the system that a log is of."""
+        return self.telling["windows" if _WINDOWS.search(log) else "linux"]
 
     def block(self, log: str) -> bytes:
         """Return a log in the middle of all the noise."""
-        return self._joined(self.lines, _lines(log)).encode()
+        return _joined(self.around(log), _lines(log)).encode()
+
+    def quietly(self, log: str) -> bytes:
+        """Return a log in the middle of noise that says nothing of the machine."""
+        return _joined(self.quiet, _lines(log)).encode()
 
     def scattered(self, log: str) -> bytes:
         """Return a log whose lines stand among those of other threads, with a little noise around."""
         chance = random.Random(self.seed)
-        rest = iter(self.lines)
+        rest = iter(self.around(log))
         mixed = [next(rest, "") for _ in range(200)]
         for line in _lines(log):
             mixed += [line, *(next(rest, "") for _ in range(chance.randint(0, _GAP)))]
@@ -40,7 +57,7 @@ class Ground:
         """Return a log as a terminal is sent it: with colours, and progress bars in the same lines."""
         chance = random.Random(self.seed)
         shown = [_in_colours(line, chance) for line in _lines(log)]
-        return self._joined(self.lines[:400], shown).encode()
+        return _joined(self.around(log)[:400], shown).encode()
 
     def repeated(self, log: str) -> bytes:
         """Return a log that comes again and again."""
@@ -49,33 +66,35 @@ class Ground:
 
     def powershell(self, log: str) -> bytes:
         """Return a log as PowerShell's `>` writes it."""
-        return ("\ufeff" + self._joined(self.lines, _lines(log)).replace("\n", "\r\n")).encode("utf-16-le")
+        return ("\ufeff" + _joined(self.around(log), _lines(log)).replace("\n", "\r\n")).encode("utf-16-le")
 
     def packed(self, log: str) -> bytes:
         """Return a log in a file packed with gzip."""
         return gzip.compress(self.block(log), compresslevel=1, mtime=0)
 
     def chinese(self, log: str) -> bytes:
-        """Return a log from a Chinese Windows."""
+        """Return a log from a Chinese Windows, between quiet lines: one of another system stays one."""
         noise = spoken([CHINESE, *PLAIN.values()], 2000, random.Random(self.seed))
-        return self._joined(noise, _lines(log)).replace("\n", "\r\n").encode("cp936", "replace")
-
-    def _joined(self, noise: list[str], log: list[str]) -> str:
-        half = len(noise) // 2
-        return "\n".join([*noise[:half], *log, *noise[half:], ""])
+        return _joined(noise, _lines(log)).replace("\n", "\r\n").encode("cp936", "replace")
 
 
-# What it is called in a table -> how; the first ones need the least time.
+# What it is called in a table -> how; the first ones are the usual ones.
 WAYS: dict[str, Callable[[Ground, str], bytes]] = {
-    "a block in the noise": Ground.block,
+    "a block in telling noise": Ground.block,
     "scattered in it": Ground.scattered,
     "with colours and bars": Ground.coloured,
     f"{TIMES:,} times, or {_MOST_BYTES // 1_000_000} MB": Ground.repeated,
     "in UTF-16": Ground.powershell,
     "packed with gzip": Ground.packed,
     "in code page 936": Ground.chinese,
+    "a block in quiet noise": Ground.quietly,
 }
 USUAL = 3  # of them
+
+
+def _joined(noise: list[str], log: list[str]) -> str:
+    half = len(noise) // 2
+    return "\n".join([*noise[:half], *log, *noise[half:], ""])
 
 
 def _lines(log: str) -> list[str]:

@@ -2,7 +2,8 @@
 
 The lines are of our own making, in the forms in which these programs print. None of them shows a failure:
 what is found in them is found wrongly. The plain ones say nothing of the machine either, so that they
-change no answer; the telling ones name the system and the programs, but no GPU and no version of ROCm.
+change no answer. The telling ones name the system and the programs with their versions and paths, as other
+lines of a real log do, but no GPU and no version of ROCm: these would be facts of another machine.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ _WORDS = (
     *("encoder.layers.11.mlp", "decoder.block.3.attn", "batch-0017", "warning_signs.png", "no_gpu.txt"),
 )
 
-# Program -> its lines. {n} 0-9999, {s} 00-59, {p} 0-99, {h} eight hexadecimal digits, {f} a fraction,
-# {w} a name, {bar} a part of a progress bar.
+# Program -> its lines. {n} 0-9999, {s} 00-59, {p} 0-99, {m} 0-9, {h} eight hexadecimal digits,
+# {f} a fraction, {w} a name, {bar} a part of a progress bar.
 PLAIN: dict[str, tuple[str, ...]] = {
     "images": (
         '12:04:{s}-{n:06d} INFO     Load model: select="{w}" time={f}',
@@ -94,62 +95,81 @@ PLAIN: dict[str, tuple[str, ...]] = {
         "",
     ),
 }
-TELLING: dict[str, tuple[str, ...]] = {
+# Lines that name the programs and the system.
+LINUX: dict[str, tuple[str, ...]] = {
     "images": (
         "Python 3.11.9 (main, Apr  6 2024, 17:59:24) [GCC 11.4.0]",
-        "Starting SD.Next, host memory {n} MB",
-        "Launching stable-diffusion-webui with arguments: --autolaunch --theme dark",
+        "12:04:{s}-{n:06d} INFO     Starting SD.Next",
+        "12:04:{s}-{n:06d} INFO     Version: app=sd.next updated=2026-11-0{m} branch=master",
+        "12:04:{s}-{n:06d} INFO     Platform: arch=x86_64 cpu=x86_64 system=Linux python=3.11.9 docker=False",
         "12:04:{s}-{n:06d} INFO     Device: backend=rocm dtype=torch.float16 fallback errors=0",
+        "12:04:{s}-{n:06d} INFO     Torch: torch==2.8.0 torchvision==0.23.0",
         "12:04:{s}-{n:06d} INFO     Engine: compute=rocm torch device=cuda:0 time={f}",
+        "Install script for stable-diffusion + Web UI",
+        "Repo already cloned, using it as install directory",
+        "Launching Web UI with arguments: --autolaunch --theme dark",
+        "Version: f2.0.1v1.10.1-previous-{n}-g{h}",
+        "Installing requirements for Forge in /home/user/stable-diffusion-webui-forge/venv",
         "/home/user/stable-diffusion-webui/venv/lib/python3.11/site-packages/timm/layers.py:{n}: "
         "FutureWarning: importing from timm.models.layers is deprecated",
+        "Running on local URL:  http://127.0.0.1:7860",
     ),
     "graph": (
+        "** ComfyUI startup time: 2026-11-22 12:04:{s}.{n:06d}",
         "** Python version: 3.11.9 (main, Apr  6 2024, 17:59:24) [GCC 11.4.0]",
+        "** Python executable: /home/user/ComfyUI/venv/bin/python",
         "** ComfyUI Path: /home/user/ComfyUI",
         "pytorch version: 2.8.0",
         "Device: cuda:0 native, torch allocator, VRAM state NORMAL_VRAM",
+        "[Prompt Server] web root: /home/user/ComfyUI/venv/lib/python3.11/site-packages/web",
         "/home/user/ComfyUI/comfy/ops.py:{n}: UserWarning: Memory Efficient attention on this GPU is still "
         "experimental.",
+        "To see the GUI go to: http://127.0.0.1:8188",
     ),
     "render": (
+        "Blender 4.5.2 LTS (hash {h} built 2026-06-03 00:50:37)",
         "Blender starts, built for x86_64, compiled with HIP and CUDA and OptiX devices",
-        "found bundled python: /opt/blender/python",
+        "found bundled python: /opt/blender/4.5/python",
         "Cycles: device HIP selected, kernels loaded from /home/user/.cache/cycles/kernels/{h}",
+        'Read blend: "/home/user/scenes/{w}.blend"',
     ),
     "chat": (
+        "main: build = {n} ({h}) with cc 13.3.0 for x86_64-linux-gnu",
+        "main: llama.cpp server is listening on http://127.0.0.1:8080 - starting the main loop",
         "ggml_cuda_init: GGML_CUDA_FORCE_MMQ:    no",
         "load_backend: loaded ROCm backend from /opt/llama.cpp/libggml-hip.so",
+        "load_backend: loaded CPU backend from /opt/llama.cpp/libggml-cpu-haswell.so",
+        "llama_model_loader: - kv  {p}: general.name str = {w}",
         "llama_kv_cache: size = {f} MiB ({n} cells, {p} layers)",
+        'time=12:04:{s} source=routes.go:{n} msg="Listening on 127.0.0.1:11434 (version 0.12.6)"',
+        'time=12:04:{s} level=INFO source=routes.go:{n} msg="server config" env="map[OLLAMA_DEBUG:false '
+        'OLLAMA_KEEP_ALIVE:5m0s OLLAMA_MODELS:/usr/share/ollama/.ollama/models]"',
         'time=12:04:{s} level=DEBUG source=gpu.go:{n} msg="looking for libraries" globs="/opt/rocm/lib" '
         "app=ollama",
     ),
     "training": (
+        "Python 3.12.3 | torch 2.8.0 | transformers 4.5{m}.0 | /home/user/train/venv/bin/python",
         "/home/user/venv/lib/python3.11/site-packages/torch/nn/modules/module.py:{n}: UserWarning: full "
         "backward hooks are called once.",
         "torch.cuda device 0 ready, {n} MiB free, torch compile off",
+        "PyTorch version: 2.8.0, checkpoints in /home/user/train/runs/{w}",
         "MIOpen(HIP): Warning [IsEnoughWorkspace] [GetSolutionsFallback WTI] Solver <GemmFwdRest>, workspace "
         "required: {n}, provided ptr: 0 size: 0",
     ),
     "packages": (
         "Looking in indexes: a mirror of this site",
         "Downloading {w}-{p}.{p}.{p}-cp311-cp311-manylinux_2_28_x86_64.whl ({f} MB)",
+        "Requirement already satisfied: torch==2.8.0 in ./venv/lib/python3.11/site-packages (2.8.0)",
+        "[notice] To update, run: pip install --upgrade pip",
         "Get:{p} main amd64 librocm-data all {p}.{p}-{p} [{n} kB]",
         "Unpacking libdrm-amdgpu-radeonsi ({p}.{p}-{p}) ...",
-        "Setting up mesa-va-drivers ({p}.{p}-{p}) ...",
         "Processing triggers for man-db ({p}.{p}-{p}) ...",
         "The following NEW packages will be installed: python3-{w} libhipcub-doc",
-    ),
-    "windows": (
-        "C:\\app\\venv\\lib\\site-packages\\torch\\cuda\\__init__.py:{n}: UserWarning: expandable segments "
-        "are not supported on this platform",
-        "Creating venv in directory C:\\app\\venv using python, error log at C:\\app\\tmp\\stderr-{n}.txt",
-        "loaded C:\\Windows\\System32\\vulkan-1.dll, layers {p}, errors 0",
     ),
     "kernel": (
         "[    {p}.{n:06d}] [drm] amdgpu kernel modesetting enabled.",
         "[    {p}.{n:06d}] amdgpu: Virtual CRAT table created for CPU",
-        "[    {p}.{n:06d}] amdgpu: Topology: Add CPU node",
+        "[    {p}.{n:06d}] amdgpu 0000:03:00.0: enabling device (0006 -> 0007)",
         "[    {p}.{n:06d}] amdgpu 0000:03:00.0: amdgpu: Fetched VBIOS from VFCT",
         "[    {p}.{n:06d}] amdgpu 0000:03:00.0: amdgpu: Trusted Memory Zone (TMZ) feature not supported",
         "[    {p}.{n:06d}] amdgpu 0000:03:00.0: amdgpu: RAS: optional ras ta ucode is not available",
@@ -160,12 +180,62 @@ TELLING: dict[str, tuple[str, ...]] = {
         "[    {p}.{n:06d}] amdgpu 0000:03:00.0: amdgpu: Secure display: Generic Failure.",
         "[    {p}.{n:06d}] kfd kfd: amdgpu: added device 1002:{n:04d}",
         "[    {p}.{n:06d}] [drm] Initialized amdgpu for 0000:03:00.0 on minor 1",
-        "[    {p}.{n:06d}] [drm] Display Core initialized",
         "[    {p}.{n:06d}] EXT4-fs (nvme0n1p2): re-mounted. Opts: errors=remount-ro. Quota mode: none.",
         "[    {p}.{n:06d}] usb 1-{p}: new high-speed USB device number {p} using xhci_hcd",
         "[    {p}.{n:06d}] systemd[1]: Started {w}.service.",
     ),
 }
+WINDOWS: dict[str, tuple[str, ...]] = {
+    "images": (
+        'venv "C:\\app\\venv\\Scripts\\Python.exe"',
+        "Python 3.10.11 (tags/v3.10.11:7d4cc5a, Apr  5 2023, 00:38:17) [MSC v.1929 64 bit (AMD64)]",
+        "12:04:{s}-{n:06d} INFO     Starting SD.Next",
+        "12:04:{s}-{n:06d} INFO     Platform: arch=AMD64 system=Windows python=3.10.11 docker=False",
+        "12:04:{s}-{n:06d} INFO     Torch: torch==2.8.0 torchvision==0.23.0",
+        "Launching Web UI with arguments: --autolaunch --theme dark",
+        "Installing requirements for Forge in C:\\app\\stable-diffusion-webui-forge\\venv",
+        "C:\\app\\venv\\lib\\site-packages\\torch\\cuda\\__init__.py:{n}: UserWarning: expandable segments "
+        "are not supported on this platform",
+        "Creating venv in directory C:\\app\\venv using python, error log at C:\\app\\tmp\\stderr-{n}.txt",
+        "Running on local URL:  http://127.0.0.1:7860",
+    ),
+    "graph": (
+        "** Platform: Windows",
+        "** Python version: 3.11.9 (tags/v3.11.9:de54cf5, Apr  2 2024, 10:12:12) [MSC v.1938 64 bit (AMD64)]",
+        "** Python executable: C:\\app\\ComfyUI\\venv\\Scripts\\python.exe",
+        "** ComfyUI Path: C:\\app\\ComfyUI",
+        "pytorch version: 2.8.0",
+        "   {f} seconds: C:\\app\\ComfyUI\\custom_nodes\\{w}",
+        "To see the GUI go to: http://127.0.0.1:8188",
+    ),
+    "render": (
+        "Blender 4.5.2 LTS (hash {h} built 2026-06-03 01:41:40)",
+        "found bundled python: C:\\Program Files\\Blender Foundation\\Blender 4.5\\4.5\\python",
+        'Saved: "C:\\Users\\user\\render\\{w}_{n:04d}.png"',
+    ),
+    "chat": (
+        'time=12:04:{s} source=routes.go:{n} msg="Listening on 127.0.0.1:11434 (version 0.12.6)"',
+        'time=12:04:{s} level=DEBUG source=gpu.go:{n} msg="searching for libraries" '
+        'globs="[C:\\\\Users\\\\user\\\\AppData\\\\Local\\\\Programs\\\\Ollama\\\\lib\\\\ollama]" app=ollama',
+        "load_backend: loaded CPU backend from C:\\app\\llama.cpp\\ggml-cpu-haswell.dll",
+        "main: llama.cpp server is listening on http://127.0.0.1:8080 - starting the main loop",
+    ),
+    "training": (
+        "Python 3.12.3 | torch 2.8.0 | transformers 4.5{m}.0 | C:\\app\\train\\venv\\Scripts\\python.exe",
+        "saving torch checkpoint to C:\\app\\train\\runs\\{w}\\step-{n}",
+    ),
+    "packages": (
+        "Downloading {w}-{p}.{p}.{p}-cp311-cp311-win_amd64.whl ({f} MB)",
+        "Requirement already satisfied: torch==2.8.0 in c:\\app\\venv\\lib\\site-packages (2.8.0)",
+        "[notice] To update, run: python.exe -m pip install --upgrade pip",
+    ),
+    "system": (
+        "loaded C:\\Windows\\System32\\vulkan-1.dll, layers {p}, errors 0",
+        "(c) Microsoft Corporation. All rights reserved.",
+        "C:\\app>call venv\\Scripts\\activate.bat",
+    ),
+}
+TELLING = {"linux": LINUX, "windows": WINDOWS}
 CHINESE = (
     "正在加载模型 {w}，请稍候……",
     "第 {n} 步，损失 {f}，没有错误",
@@ -174,17 +244,21 @@ CHINESE = (
 )
 
 
-def lines(count: int, seed: int, *, telling: bool = False) -> list[str]:
+def lines(count: int, seed: int, *, telling: bool = False, system: str = "") -> list[str]:
     """Return so many lines of noise.
 
     Args:
         count: How many.
         seed: The same one gives the same lines.
         telling: With lines that name the system and the programs on it.
+        system: Of which system these are; of both where none is named.
     """
     chance = random.Random(seed)
-    programs = [(*PLAIN.get(name, ()), *(TELLING.get(name, ()) * telling)) for name in {**PLAIN, **TELLING}]
-    return spoken([templates for templates in programs if templates], count, chance)
+    programs = dict(PLAIN)
+    for name, more in TELLING.items() if telling else ():
+        for program, templates in more.items() if system in ("", name) else ():
+            programs[program] = (*programs.get(program, ()), *templates)
+    return spoken(list(programs.values()), count, chance)
 
 
 def spoken(programs: Sequence[Sequence[str]], count: int, chance: random.Random) -> list[str]:
@@ -204,6 +278,7 @@ def _line(template: str, chance: random.Random) -> str:
         n=number % 9973,
         s=f"{number % 60:02d}",
         p=percent,
+        m=number % 10,
         h=f"{number:08x}",
         f=f"{number % 9967 / 101:.2f}",
         w=_WORDS[number % len(_WORDS)],

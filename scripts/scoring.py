@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NONE = "none"  # the label of a log that no rule may know
-FIRST, AMONG, SILENT = 0.95, 0.98, 0.95  # goals
+FIRST, AMONG, SILENT = 0.95, 0.98, 0.95
+JUDGED = {"first, accepted": FIRST, "among, accepted": AMONG, "silent, accepted": SILENT}
+GOALS = {"first": FIRST, "among": AMONG, "silent": SILENT, **JUDGED}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,25 +86,25 @@ class Share:
         return f"{self.part}/{self.of} {100 * self.part / self.of:.1f} %{'' if self.met else ' !'}"
 
 
-def share(truths: Iterable[bool], goal: float = 0) -> Share:
-    rows = list(truths)
-    return Share(part=sum(rows), of=len(rows), goal=goal)
-
-
 def shares(answers: Sequence[Answer]) -> dict[str, Share]:
     """Return what a table shows of answers: figure -> its value."""
     with_cause = [each for each in answers if each.case.cause not in (NONE, "")]
     known = [each for each in answers if each.case.cause]
     still = [each for each in answers if each.case.cause == NONE or each.case.wrong]
-    return {
-        "first": share(each.first == each.case.cause for each in with_cause),
-        "first, accepted": share((each.right for each in with_cause), FIRST),
-        "among": share(each.case.cause in each.codes for each in with_cause),
-        "among, accepted": share((bool(each.accepted & set(each.codes)) for each in with_cause), AMONG),
-        "precision": share(code in each.accepted for each in known for code in each.codes),
-        "silent": share(not each.codes for each in still if each.case.cause == NONE),
-        "silent, accepted": share((each.right for each in still), SILENT),
+    truths: dict[str, Iterable[bool]] = {
+        "first": (each.first == each.case.cause for each in with_cause),
+        "first, accepted": (each.right for each in with_cause),
+        "among": (each.case.cause in each.codes for each in with_cause),
+        "among, accepted": (bool(each.accepted & set(each.codes)) for each in with_cause),
+        "precision": (code in each.accepted for each in known for code in each.codes),
+        "silent": (not each.codes for each in still if each.case.cause == NONE),
+        "silent, accepted": (each.right for each in still),
     }
+    return {name: _share(list(rows), GOALS.get(name, 0)) for name, rows in truths.items()}
+
+
+def _share(rows: list[bool], goal: float) -> Share:
+    return Share(part=sum(rows), of=len(rows), goal=goal)
 
 
 def confusion(answers: Sequence[Answer]) -> list[tuple[int, str, str, tuple[str, ...]]]:

@@ -5,6 +5,7 @@ A verb's module is imported only when that verb is used, so that `rocenv run` do
 
 from __future__ import annotations
 
+import errno
 import importlib
 import json
 import os
@@ -106,16 +107,38 @@ def cli() -> None:
 def main(argv: list[str] | None = None) -> NoReturn:
     """Run the command line and exit with its code."""
     argv = sys.argv[1:] if argv is None else argv
-    if getattr(sys.stdout, "errors", "") == "strict":
-        # A name, or a line of a log, that the terminal has no characters for is no reason to fail.
-        sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
+    _make_streams()
     wants_json = "--json" in (argv[: argv.index("--")] if "--" in argv else argv)
     code = _run(argv, wants_json=wants_json)
+    if _output_fails():
+        code = code or 1
+    sys.exit(own_exit_code(code))
+
+
+def _output_fails() -> bool:
+    """Say that what was printed cannot be written, if so; that its reader has gone is no failure."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
         _forget_stdout()
-    sys.exit(own_exit_code(code))
+    except OSError as error:
+        _forget_stdout()
+        sys.stderr.write(f"error: cannot write the output: {error.strerror}\n")
+        return True
+    return False
+
+
+def _make_streams() -> None:
+    """See to it that printing neither fails for want of characters nor for want of a stream.
+
+    A name, or a line of a log, may hold what the terminal has no characters for.
+    """
+    if sys.stdout is None:  # closed by who started this, `>&-`
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - as long as the process
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    if getattr(sys.stdout, "errors", "") == "strict":
+        sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
 
 
 def _run(argv: list[str], *, wants_json: bool) -> int:
@@ -136,6 +159,10 @@ def _run(argv: list[str], *, wants_json: bool) -> int:
         _forget_stdout()
         return 1
     except Exception as error:
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None:
+            _forget_stdout()
+            sys.stderr.write("error: cannot write the output: no space is left there\n")
+            return 1
         from rocenv.commands.report import write_report
 
         sys.stderr.write(write_report(error, argv))

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 TIMEOUT_S = 120.0  # of one rung: the first use of a GPU may compile for long
 _SHOWN = 3
 _SLOW_S = 60.0
+_SURE = 0.5  # of a cause that a rung's output shows
 _ROOM_BYTES = 1 << 20  # logs, code objects and answers of the children are far smaller
 
 
@@ -216,7 +217,10 @@ def _knowing(result: RungResult, known: Sequence[Known], matrix: Matrix) -> Rung
     from rocenv.diagnose import diagnose_bytes
 
     said = diagnose_bytes(f"{result.detail}\n{result.stderr_tail}\n".encode(), matrix)
-    codes = (*(row.code for row in known if row.code), *(finding.code for finding in said.findings))
+    codes = (
+        *(row.code for row in known if row.code),
+        *(each.code for each in said.findings if each.confidence >= _SURE),
+    )
     return replace(result, findings=tuple(dict.fromkeys(codes)))
 
 

@@ -16,8 +16,9 @@ def cause(code: str, weight: float, line: int, *explains: str) -> Candidate:
         code=code, title=TEXT, sign=(sign,), why=(Why(text=TEXT),), remedy=(), explains=explains,
         status="tested", source="x", checked="2026-11-22",
     )  # fmt: skip
-    seen = Sighting(literal="some text", number=line, line=b"some text", before=b"", after=b"", file="")
-    return Candidate(rule=rule, shown=(Shown(sign=sign, sighting=seen, text="some text", groups={}),))
+    text = f"some text of {line}"
+    seen = Sighting(number=line, line=text.encode(), place=0, before=b"", after=b"")
+    return Candidate(rule=rule, shown=(Shown(sign=sign, sighting=seen, text=text, place=0, groups={}),))
 
 
 def codes(*candidates: Candidate) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rocenv.diagnose.telling import filled, remedies
+from rocenv.diagnose.telling import filled, steps
 from rocenv.matrix.rules import Remedy, Text
 
 
@@ -36,9 +36,8 @@ def test_each_language_has_its_own_text() -> None:
 )
 def test_no_words_of_a_log_get_into_a_command(value: str) -> None:
     rows = [Remedy(text=both("do it with {thing}"), commands=("run {thing}", "run plainly"))]
-    texts, commands = remedies(rows, {}, {"thing": value}, "en")
-    assert texts == (f"do it with {value}",)
-    assert commands == ("run plainly",)
+    (step,) = steps(rows, {}, {"thing": value}, "en")
+    assert (step.text, step.commands) == (f"do it with {value}", ("run plainly",))
 
 
 def test_only_what_holds_is_told_and_each_command_once() -> None:
@@ -48,6 +47,7 @@ def test_only_what_holds_is_told_and_each_command_once() -> None:
         Remedy(text=both("c"), commands=("z",), when={"gfx": ""}),
         Remedy(text=both("d {create}"), commands=("{create}",)),
     ]
-    assert remedies(rows, {"gfx": ("gfx900",)}, {}, "en") == (("a", "b"), ("x", "y", "z"))
-    told = remedies(rows, {}, {"create": "rocenv create demo --rocm 6.4"}, "en")
-    assert told[1] == ("y", "z", "rocenv create demo --rocm 6.4")
+    told = steps(rows, {"gfx": ("gfx900",)}, {}, "en")
+    assert [(step.text, step.commands) for step in told] == [("a", ("x", "y")), ("b", ("z",))]
+    told = steps(rows, {}, {"create": "rocenv create demo --rocm 6.4"}, "en")
+    assert [step.commands for step in told] == [("y", "z"), (), ("rocenv create demo --rocm 6.4",)]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rocenv.commands.told import LANGUAGE_OPTION, label, paragraphs, spoken
+from rocenv.commands.told import LANGUAGE_OPTION, label, paragraphs, sentences, spoken, step_lines
 from rocenv.commands.world import World, colour, harmless, json_option, note, print_json
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from rocenv.diagnose import Diagnosis, Evidence, Finding
     from rocenv.diagnose.facts import Facts
+    from rocenv.diagnose.reading import LeftOut
     from rocenv.diagnose.report import Told
     from rocenv.language import Language
 
@@ -28,43 +29,67 @@ _LONG_BYTES = 32 << 20  # of a log that takes so long that progress is shown
 
 
 @click.command()
-@click.argument("log", metavar="FILE|-", type=click.Path(path_type=Path, allow_dash=True))
+@click.argument("log", metavar="FILE|-")
 @LANGUAGE_OPTION
 @json_option
-def command(log: Path, lang: str | None, as_json: bool) -> int:
+def command(log: str, lang: str | None, as_json: bool) -> int:
     """Find known causes in a log: a file, packed or not, a folder of logs, or - for standard input.
 
     The exit code is 0 if something was recognised, 1 if nothing was.
     """
     from rocenv.diagnose.report import told
 
+    if not log:
+        raise click.UsageError("FILE is empty: name a log, a folder of logs, or `-`")
     world = World()
-    diagnosis = _diagnose(log, world)
     language = spoken(lang)
+    diagnosis = _diagnose(log, world, language)
     machine = _machine(diagnosis, world)
     findings = [(each, told(each, world.matrix, language, machine)) for each in diagnosis.findings]
     if as_json:
-        print_json({"findings": [_json(finding, texts) for finding, texts in findings]})
+        print_json({"findings": [_json(*each, language) for each in findings]})
         return 0 if findings else 1
     for number, (finding, texts) in enumerate(findings, 1):
-        click.echo(harmless("\n".join(_lines(number, finding, texts, machine, language))))
+        click.echo("\n".join(_lines(number, finding, texts, machine, language)))
     if not findings:
         note(_nothing(log, diagnosis, language))
     return 0 if findings else 1
 
 
-def _diagnose(log: Path, world: World) -> Diagnosis:
+def _diagnose(log: str, world: World, language: Language) -> Diagnosis:
     from rocenv.diagnose import diagnose
-    from rocenv.diagnose.reading import read_path, read_stream
+    from rocenv.diagnose.reading import read_stream
 
-    if str(log) == "-":
+    left_out: list[LeftOut] = []
+    if log == "-":
+        if sys.stdin is None:
+            raise click.UsageError("there is no standard input to read")
         if sys.stdin.isatty():
-            note("reading the log from the keyboard; Ctrl-D ends it (Ctrl-Z and Enter on Windows)")
-        return diagnose(read_stream(sys.stdin.buffer), world.matrix)
-    if not log.is_file() or log.stat().st_size < _LONG_BYTES:
-        return diagnose(read_path(log), world.matrix)
-    with world.progress.stage("Reading the log", log.stat().st_size) as stage:
-        return diagnose(read_path(log, stage.advance), world.matrix)
+            note(label("typed", language))
+        blocks = read_stream(sys.stdin.buffer, left_out=left_out.append)
+        diagnosis = diagnose(blocks, world.matrix)
+    else:
+        diagnosis = _diagnose_path(Path(log), world, left_out)
+    for line in _remarks(left_out, language):
+        note(line)
+    return diagnosis
+
+
+def _diagnose_path(path: Path, world: World, left_out: list[LeftOut]) -> Diagnosis:
+    from rocenv.diagnose import diagnose
+    from rocenv.diagnose.reading import read_path
+
+    size_bytes = path.stat().st_size if path.is_file() else 0
+    if path.is_file() and size_bytes < _LONG_BYTES:
+        return diagnose(read_path(path, left_out=left_out.append), world.matrix)
+    with world.progress.stage("Reading the log", size_bytes) as stage:
+        return diagnose(read_path(path, stage.advance, left_out.append), world.matrix)
+
+
+def _remarks(left_out: list[LeftOut], language: Language) -> Iterator[str]:
+    for why in dict.fromkeys(each.why for each in left_out):
+        paths = [each.path for each in left_out if each.why == why]
+        yield label(why, language).format(count=len(paths), path=f"`{paths[0]}`")
 
 
 def _machine(diagnosis: Diagnosis, world: World) -> Facts:
@@ -81,14 +106,14 @@ def _machine(diagnosis: Diagnosis, world: World) -> Facts:
         return {}
 
 
-def _nothing(log: Path, diagnosis: Diagnosis, language: Language) -> str:
-    where = "-" if str(log) == "-" else f"`{log}`"
-    if not diagnosis.lines:
+def _nothing(log: str, diagnosis: Diagnosis, language: Language) -> str:
+    where = f"`{log}`"
+    if diagnosis.is_empty:
         return label("empty", language).format(log=where)
     return label("nothing", language).format(log=where, lines=f"{diagnosis.lines:,}")
 
 
-def _json(finding: Finding, texts: Told) -> dict[str, Any]:
+def _json(finding: Finding, texts: Told, language: Language) -> dict[str, Any]:
     return {
         "code": finding.code,
         "title": texts.title,
@@ -98,7 +123,7 @@ def _json(finding: Finding, texts: Told) -> dict[str, Any]:
             name: values[0] if len(values) == 1 else list(values) for name, values in finding.facts.items()
         },
         "cause": texts.cause,
-        "remedy": {"text": " ".join(step.text for step in texts.steps), "commands": list(texts.commands)},
+        "remedy": {"text": sentences(texts.steps, language), "commands": list(texts.commands)},
         "links": list(texts.links),
     }
 
@@ -113,13 +138,11 @@ def _lines(number: int, finding: Finding, texts: Told, machine: Facts, language:
     yield f"{number}. {colour(texts.title, 'yellow')}  [{finding.code}]"
     yield f"   {sure.format(percent=round(finding.confidence * 100))}"
     for each in finding.evidence:
-        where = f"{each.file}:{each.line}" if each.file else str(each.line)
+        where = f"{harmless(each.file)}:{each.line}" if each.file else str(each.line)
         times = f"  ({label('times', language).format(count=each.count)})" if each.count > 1 else ""
         yield f"   {label('line', language).format(where=where)}: {each.text}{times}"
     yield from paragraphs(label("why", language), (texts.cause,))
-    for place, step in enumerate(texts.steps):
-        yield from paragraphs(label("do", language) if not place else "", (step.text,))
-        yield from (f"            {command}" for command in step.commands)
+    yield from step_lines(texts.steps, language)
     for heading, facts in (("facts", finding.facts), ("machine", machine)):
         if known := [f"{name} {', '.join(facts[name])}" for name in _SHOWN_FACTS if facts.get(name)]:
             yield from paragraphs(label(heading, language), ("; ".join(known),))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rocenv.commands import candidates
-from rocenv.commands.told import LANGUAGE_OPTION, label, paragraphs, spoken
+from rocenv.commands.told import LANGUAGE_OPTION, label, paragraphs, spoken, step_lines
 from rocenv.commands.world import World, colour, columns, harmless, json_option, note, print_json
 from rocenv.language import LANGUAGES
 
@@ -182,7 +182,7 @@ def _about(text: str | None) -> str:
 
 def _print(findings: Sequence[Finding], count: int, language: Language) -> None:
     for number, finding in enumerate(findings, 1):
-        click.echo(harmless("\n".join(_lines(number, finding, language))) + "\n")
+        click.echo("\n".join(_lines(number, finding, language)) + "\n")
     if not findings:
         click.echo(_said("well", language).format(count=count))
         return
@@ -198,9 +198,7 @@ def _lines(number: int, finding: Finding, language: Language) -> Iterator[str]:
         yield from paragraphs(_said("seen", language) if not place else "", (line,))
     if finding.detail:
         yield from paragraphs(label("why", language), (finding.detail,))
-    for place, step in enumerate(finding.steps):
-        yield from paragraphs(label("do", language) if not place else "", (step.text,))
-        yield from (f"            {command}" for command in step.commands)
+    yield from step_lines(finding.steps, language)
     if finding.fix:
         yield from paragraphs("", (_said("fix", language),))
     if finding.links:

@@ -14,6 +14,7 @@ from rocenv.wrap import columns_of, wrapped
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from rocenv.diagnose.telling import Step
     from rocenv.language import Language
 
 _WIDTH = 100
@@ -34,6 +35,17 @@ LABELS: Mapping[str, tuple[str, str]] = {
         "no known GPU trouble in the {lines} lines of {log}; `rocenv doctor` checks this machine",
         "{log} 的 {lines} 行里没有发现已知的 GPU 问题；`rocenv doctor` 可以检查这台机器",
     ),
+    "typed": (
+        "reading the log from the keyboard; Ctrl-D ends it (Ctrl-Z and Enter on Windows)",
+        "正在从键盘读取日志；按 Ctrl-D 结束（Windows 上按 Ctrl-Z 再回车）",
+    ),
+    "unreadable": ("not read, {count}: {path} cannot be opened", "有 {count} 项未读取：{path} 无法打开"),
+    "binary": ("not read, {count}: {path} is no text", "有 {count} 个文件未读取：{path} 不是文本"),
+    "too many": (
+        "not everything in the folder was read, it holds too much: the rest begins with {path}",
+        "文件夹内容太多，没有全部读取：从 {path} 开始的部分未读",
+    ),
+    "too long": ("only the first 4 GiB were read", "只读取了前 4 GiB"),
     "error": ("error", "错误"),
     "warning": ("warning", "警告"),
     "info": ("note", "提示"),
@@ -65,6 +77,18 @@ def spoken(option: str | None) -> Language:
 def label(name: str, language: Language) -> str:
     """Return a word of the display in a language."""
     return LABELS[name][LANGUAGES.index(language)]
+
+
+def sentences(steps: Iterable[Step], language: Language) -> str:
+    """Return what to do in one text."""
+    return ("" if language == "zh" else " ").join(step.text for step in steps)
+
+
+def step_lines(steps: Iterable[Step], language: Language) -> Iterator[str]:
+    """Yield what to do, each thing with its commands below it: they are never wrapped, to be pasted."""
+    for place, step in enumerate(steps):
+        yield from paragraphs(label("do", language) if not place else "", (step.text,))
+        yield from (f"            {command}" for command in step.commands)
 
 
 def paragraphs(heading: str, texts: Iterable[str]) -> Iterator[str]:

@@ -1,34 +1,35 @@
 """From a log to the causes of what it shows.
 
     blocks (reading) -> sightings of all literals (sieve) -> facts of the log (facts)
-                     -> rules with signs (signs) -> findings, best first (ranking) -> texts (telling)
+                     -> rules with signs (signs) -> findings, best first (ranking) -> texts (report)
 
-What is known about failures is data: `rule` and `clue` in `profiles/rules/`.
+What is known about failures is data: `rule` in `profiles/rules/`, `clue` in `profiles/clues.toml`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from rocenv.diagnose.decode import code_page
-from rocenv.diagnose.facts import Facts, drawn, sightings_needed, with_targets
+from rocenv.diagnose.facts import Facts, drawn, joined, settled, sightings_needed
 from rocenv.diagnose.ranking import ranked
 from rocenv.diagnose.reading import read_bytes
-from rocenv.diagnose.sieve import Sighting, sift
+from rocenv.diagnose.sieve import sift
 from rocenv.diagnose.signs import candidate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from rocenv.diagnose.reading import Block
-    from rocenv.diagnose.signs import Candidate
+    from rocenv.diagnose.signs import Candidate, Shown
     from rocenv.matrix.rows import Matrix
     from rocenv.matrix.rules import Rule
 
 _SHOWN = 4  # lines that a finding is shown with
 _WIDTH = 300  # characters of one
-_SAMPLE_BYTES = 2000  # around a line, by which the encoding is told
+_SAMPLE_BYTES = 300  # before a line, by which the encoding is told
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +39,7 @@ class Evidence:
     line: int  # its number, from 1
     text: str  # printable
     file: str = ""  # in a folder of logs: which one
-    count: int = 1  # how often such a line came
+    count: int = 1  # how many such lines there are
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,8 +63,19 @@ class Diagnosis:
     """What a log shows."""
 
     findings: tuple[Finding, ...]  # best first
+    facts: Facts  # of the log; of several, of the one with the best finding
+    lines: int
+    is_empty: bool  # there was nothing to read
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Log:
+    """One log, looked through."""
+
+    candidates: tuple[Candidate, ...]
     facts: Facts
-    lines: int  # of the log
+    lines: int
+    is_empty: bool
 
 
 def diagnose_bytes(data: bytes, matrix: Matrix) -> Diagnosis:
@@ -72,18 +84,42 @@ def diagnose_bytes(data: bytes, matrix: Matrix) -> Diagnosis:
 
 
 def diagnose(blocks: Iterable[Block], matrix: Matrix) -> Diagnosis:
-    """Return what a log shows.
+    """Return what a log shows, or several: each is looked through by itself, and the findings are ranked.
 
     It raises only what reading the blocks does: there is no log that it cannot take.
     """
+    logs = [_looked(file, of_file, matrix) for file, of_file in groupby(blocks, key=lambda block: block.file)]
+    best: dict[str, tuple[Candidate, Facts]] = {}
+    for log in logs:
+        for each in log.candidates:
+            known = best.get(each.rule.code)
+            if known is None or each.confidence > known[0].confidence:
+                best[each.rule.code] = (each, log.facts)
+    findings = tuple(
+        _finding(each, best[each.rule.code][1]) for each in ranked(found for found, _facts in best.values())
+    )
+    facts = best[findings[0].code][1] if findings else (logs[0].facts if logs else {})
+    return Diagnosis(
+        findings=findings,
+        facts=facts,
+        lines=sum(log.lines for log in logs),
+        is_empty=all(log.is_empty for log in logs),
+    )
+
+
+def _looked(file: str, blocks: Iterable[Block], matrix: Matrix) -> _Log:
     literals, enough = matrix.kept("literals", _literals)
     sightings = sift(blocks, literals, enough)
-    all_seen = [each for seen in sightings.by_literal.values() for each in seen]
-    encoding = code_page(each.before[-_SAMPLE_BYTES:] + each.line for each in all_seen)
-    facts = with_targets(drawn(matrix.clue, sightings, encoding), matrix)
-    found = [candidate(rule, sightings, facts, encoding) for rule in matrix.rule]
-    findings = tuple(_finding(each, facts) for each in ranked(filter(None, found)))
-    return Diagnosis(findings=findings, facts=facts, lines=sightings.lines)
+    seen = (each for found in sightings.by_literal.values() for each in found)
+    encoding = code_page({each.before[-_SAMPLE_BYTES:] + each.line for each in seen})
+    facts = settled(drawn(matrix.clue, sightings, encoding), matrix)
+    found = (candidate(rule, sightings, facts, encoding, file) for rule in matrix.rule)
+    return _Log(
+        candidates=tuple(filter(None, found)),
+        facts=facts,
+        lines=sightings.lines,
+        is_empty=sightings.is_empty,
+    )
 
 
 def _literals(matrix: Matrix) -> tuple[Sequence[str], Mapping[str, int]]:
@@ -94,28 +130,25 @@ def _literals(matrix: Matrix) -> tuple[Sequence[str], Mapping[str, int]]:
         for text in clue.text:
             if text not in signs:
                 enough[text] = max(enough.get(text, 0), sightings_needed(clue))
-    return [*signs, *enough], enough
+    return (*signs, *enough), enough
 
 
 def _finding(found: Candidate, facts: Facts) -> Finding:
     own = found.facts
-    told: dict[tuple[str, int], Evidence] = {}
+    told: dict[int, Evidence] = {}
     for shown in found.shown:
-        told.setdefault((shown.sighting.file, shown.sighting.number), _evidence(shown.sighting, shown.text))
-    merged = {
-        name: tuple(dict.fromkeys((*own.get(name, ()), *facts.get(name, ())))) for name in {**facts, **own}
-    }
+        told.setdefault(shown.sighting.number, _evidence(shown, found.file))
     return Finding(
         rule=found.rule,
         confidence=found.confidence,
         evidence=tuple(told.values())[:_SHOWN],
         own=own,
-        facts=merged,
+        facts=joined(own, facts),
     )
 
 
-def _evidence(sighting: Sighting, text: str) -> Evidence:
-    plain = "".join(char if char.isprintable() else " " for char in text)
-    return Evidence(
-        line=sighting.number, text=plain[:_WIDTH].strip(), file=sighting.file, count=sighting.count
-    )
+def _evidence(shown: Shown, file: str) -> Evidence:
+    """Return a line as it is shown; of a very long one what stands around its literal."""
+    first = max(0, shown.place - _WIDTH // 3) if len(shown.text) > _WIDTH else 0
+    plain = "".join(char if char.isprintable() else " " for char in shown.text[first : first + _WIDTH])
+    return Evidence(line=shown.sighting.number, text=plain.strip(), file=file, count=shown.sighting.count)

@@ -6,36 +6,43 @@ from typing import TYPE_CHECKING
 
 from rocenv.errors import RocenvError
 from rocenv.model import Machine, Request
-from rocenv.resolve import options, resolve
+from rocenv.resolve import resolve
+from rocenv.resolve.known import as_options
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from rocenv.diagnose.facts import Facts
     from rocenv.matrix.rows import Matrix
 
 _NAME = "demo"  # of an env that has none yet
 
 
-def create_command(facts: Mapping[str, tuple[str, ...]], matrix: Matrix) -> str:
+def target_of(own: Facts, facts: Facts, matrix: Matrix) -> str:
+    """Return the target that a log is about: what the failing lines name, or a card before an APU."""
+    for known in (own.get("gfx", ()), facts.get("gfx", ())):
+        targets = [target for target in known if target in matrix.targets]
+        if known:
+            cards = [target for target in targets if matrix.targets[target].kind != "apu"]
+            return next(iter([*cards, *targets, *known]))
+    return ""
+
+
+def create_command(facts: Facts, matrix: Matrix) -> str:
     """Return the command for the best set for the GPU of a log, "" where that is not known or there is none.
 
-    A log of Windows that mentions ZLUDA gets a set with ZLUDA; every other one gets one with torch.
+    Args:
+        facts: Of a log; the first target counts.
+        matrix: Which sets there are.
     """
-    targets = [target for target in facts.get("gfx", ()) if target in matrix.targets]
-    if not targets:
+    target = facts.get("gfx", ("",))[0]
+    if target not in matrix.targets:
         return ""
-    cards = [target for target in targets if matrix.targets[target].kind != "apu"]
-    platform = "windows" if "windows" in facts.get("platform", ()) else "linux"
-    request = Request(
-        platform=platform,
-        target=(cards or targets)[0],
-        torch="*",
-        zluda="*" if platform == "windows" and facts.get("zluda") else "",
-    )
+    platform = facts.get("platform", ("linux",))[0]
+    # On Windows a log that mentions ZLUDA gets a set with it; any other one gets torch for ROCm.
+    zluda = "*" if platform == "windows" and facts.get("zluda") else ""
+    request = Request(platform=platform, target=target, torch="*", zluda=zluda)
     driver = facts.get("driver", ("",))[0] if platform == "windows" else ""
     try:
         next(resolve(request, matrix, Machine(platform=platform, driver=driver)))
     except (RocenvError, StopIteration):
         return ""
-    told = options(request, here=platform)
-    return f"rocenv create {_NAME} {told.replace(' --torch', '') if request.zluda else told}"
+    return f"rocenv create {_NAME} {as_options(request, platform)}"

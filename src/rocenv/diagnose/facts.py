@@ -24,8 +24,8 @@ _THERE = "yes"
 _ANY = "."  # the literal says it all
 _SOME, _MANY = 500, 5000  # sightings
 _LIST = 4  # a line that names more is a list of what there can be, not of what is there
+_MOST = 8  # values of a fact
 _LONGEST = 80  # characters of a value
-_TARGET = re.compile(r"gfx[0-9a-f]{3,5}")
 
 
 def drawn(clues: Iterable[Clue], sightings: Sightings, encoding: str) -> Facts:
@@ -59,17 +59,30 @@ def _values(clue: Clue, line: str) -> tuple[str, ...]:
 def _in_order(values: Mapping[str, int]) -> tuple[str, ...]:
     """Return the values of a fact in the order of their lines; that it is there at all is then no value."""
     known = [value for value in values if value != _THERE] or [_THERE]
-    return tuple(sorted(known, key=lambda each: values[each]))
+    return tuple(sorted(known, key=lambda each: values[each]))[:_MOST]
 
 
-def with_targets(facts: Facts, matrix: Matrix) -> Facts:
-    """Return facts with the targets of the GPUs that a log only calls by their names."""
+def settled(facts: Facts, matrix: Matrix) -> Facts:
+    """Return facts with one platform, and with the targets of GPUs that a log only calls by their names."""
+    if "wsl" in facts:
+        facts = {**facts, "platform": ("linux",)}
+    elif len(facts.get("platform", ())) > 1:
+        facts = {**facts, "platform": facts["platform"][:1]}
     if facts.get("gfx") or not facts.get("gpu"):
         return facts
     from rocenv.host.windows import target_by_name
 
     targets = tuple(dict.fromkeys(filter(None, (target_by_name(name, matrix) for name in facts["gpu"]))))
     return {**facts, "gfx": targets} if targets else facts
+
+
+def joined(*facts: Facts) -> Facts:
+    """Return facts together, the values of the first ones first."""
+    found: dict[str, dict[str, None]] = {}
+    for each in facts:
+        for name, values in each.items():
+            found.setdefault(name, {}).update(dict.fromkeys(values))
+    return {name: tuple(values)[:_MOST] for name, values in found.items()}
 
 
 def hold(when: Mapping[str, str], facts: Mapping[str, tuple[str, ...]]) -> bool:

@@ -24,7 +24,7 @@ def ranked(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
     """
     sure = [each for each in candidates if each.confidence >= LEAST]
     left = [each for each in sure if not any(_speaks_for(other, each) for other in sure)]
-    left.sort(key=lambda each: (-each.confidence, min(each.lines)))
+    left.sort(key=lambda each: (-each.confidence, each.first_line))
     told: list[Candidate] = []
     for each in left:
         if not told or (each.confidence >= _SECOND and not _shares(each, told)):

@@ -1,8 +1,7 @@
 """A log as blocks of text: whatever file, folder or stream it comes in, and in whatever encoding.
 
-A block is bytes in which ASCII stands for itself, without NUL bytes and colours, that end at the end of a
-line. What is told of a log is decoded later (`decode`), and only the lines that matter: to search, it is
-enough that ASCII can be found.
+A block is bytes in which ASCII stands for itself, without NUL bytes and colours. What is told of a log is
+decoded later (`decode`), and only the lines that matter: to search, it is enough that ASCII can be found.
 """
 
 from __future__ import annotations
@@ -13,9 +12,10 @@ import gzip
 import io
 import os
 import re
+import stat
 import zlib
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Literal
 
 from rocenv.errors import RocenvError
 
@@ -25,16 +25,22 @@ if TYPE_CHECKING:
 
 BLOCK_BYTES = 1 << 20
 LONGEST_BYTES = 1 << 16  # of a line; longer ones are parted
+AGAIN_BYTES = 256  # of a parted line, that its next part begins with: a literal may stand across the place
+_ESCAPE_BYTES = 64  # no escape sequence that matters is longer
 _FILES = 2000  # of a folder
-_MOST_BYTES = 1 << 36  # of one log, unpacked: a file of zeros packs to nothing
+_DEPTH = 24  # of folders
+_MOST_BYTES = 4 << 30  # of one log, unpacked: a file of zeros packs to nothing
 _GZIP = b"\x1f\x8b"
-_CONTROL = re.compile(
-    rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[PX^_][^\x1b\n]*(?:\x1b\\)?|[ -/]*[0-~])"
-    rb"|[\x00\x08]"
+_SEQUENCE = re.compile(
+    rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?"
+    rb"|[PX^_][^\x1b\n]*(?:\x1b\\)?|[ -/]*[0-Z\\^-~])"
 )
 _BOMS = ((codecs.BOM_UTF8, ""), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _SAMPLE_BYTES = 4096
 _PARTLY = 0.3  # of the bytes of a sample that are NUL, on one side, in UTF-16 that is mostly ASCII
+# What `rocenv launch` says of a start, but for the GPU in use and the versions: no word of the app.
+_OWN_LOG = b"# rocenv "
+_OWN_LINE = re.compile(rb"^# (?!GPU .*\(used\)|  (?:rocm|zluda|torch) |driver |app ).*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,33 +52,42 @@ class Block:
     file: str = ""  # in a folder: which one
 
 
-Open = "Callable[[], IO[bytes]]"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """Something of a log that was not read."""
+
+    path: str
+    why: Literal["unreadable", "binary", "too many", "too long"]
 
 
-def read_path(path: Path, seen: Callable[[int], None] = lambda _bytes: None) -> Iterator[Block]:
+def read_path(
+    path: Path,
+    seen: Callable[[int], None] = lambda _bytes: None,
+    left_out: Callable[[LeftOut], None] = lambda _what: None,
+) -> Iterator[Block]:
     """Yield the blocks of a file, or of all files below a folder in the order of their names.
 
     Args:
-        path: A file, packed with gzip or not, or a folder.
-        seen: Called with how many bytes of the file were read, as they are on the disk.
+        path: A file, packed with gzip or not, or a folder. Of a folder what is no text is left out.
+        seen: Called with how many bytes were read, as they are on the disk.
+        left_out: Called with what is not read to its end.
 
     Raises:
         RocenvError: It cannot be read; names what can be done.
     """
+    if path.is_dir():
+        for file in _files(str(path), left_out):
+            yield from _read_file_of_folder(file, path, seen, left_out)
+        return
     try:
-        if not path.is_dir():
-            with open(path, "rb") as stream:
-                yield from read_stream(stream, seen=seen)
-            return
+        with open(path, "rb") as stream:
+            yield from read_stream(stream, seen=seen, left_out=left_out)
     except OSError as error:
         raise RocenvError(
             f"cannot read `{path}`: {error.strerror or error}",
             hints=("name a log file, a folder of logs, or `-` for standard input",),
             code="log-unreadable",
         ) from error
-    for file in _files(path):
-        with contextlib.suppress(OSError), open(file, "rb") as stream:  # the others can still be read
-            yield from read_stream(stream, seen=seen, file=os.path.relpath(file, path))
 
 
 def read_bytes(data: bytes) -> Iterator[Block]:
@@ -81,35 +96,87 @@ def read_bytes(data: bytes) -> Iterator[Block]:
 
 
 def read_stream(
-    stream: IO[bytes], *, seen: Callable[[int], None] = lambda _bytes: None, file: str = ""
+    stream: IO[bytes],
+    *,
+    seen: Callable[[int], None] = lambda _bytes: None,
+    left_out: Callable[[LeftOut], None] = lambda _what: None,
+    file: str = "",
 ) -> Iterator[Block]:
     """Yield the blocks of a stream, which may be packed with gzip; a damaged end is an end."""
-    pieces = _pieces(stream, seen)
-    decoded = _as_ascii(pieces)
-    line, rest = 1, b""
-    for piece in decoded:
-        data = _plain(rest + piece)
-        end = data.rfind(b"\n") + 1
-        if not end and len(data) < LONGEST_BYTES:
-            rest = data
-            continue
-        end = end or len(data)
-        data, rest = data[:end], data[end:]
+    line, rest, is_own, total = 1, b"", None, 0
+    for piece in _as_ascii(_pieces(stream, seen)):
+        rest += piece
+        total += len(piece)
+        if is_own is None:
+            is_own = rest.startswith(_OWN_LOG)
+        end = rest.rfind(b"\n") + 1
+        again = 0
+        if not end:
+            if len(rest) < LONGEST_BYTES:
+                continue
+            end, again = _parted(rest), AGAIN_BYTES
+        data = _plain(rest[:end], is_own)
         yield Block(data=data, first_line=line, file=file)
         line += data.count(b"\n")
+        rest = rest[end - again :]
+        if total > _MOST_BYTES:
+            left_out(LeftOut(path=file, why="too long"))
+            return
     if rest:
-        yield Block(data=_plain(rest + b"\n"), first_line=line, file=file)
+        yield Block(data=_plain(rest, bool(is_own)) + b"\n", first_line=line, file=file)
 
 
-def _files(folder: Path) -> Iterator[str]:
+def _parted(line: bytes) -> int:
+    """Return where a line without an end is parted: in no escape sequence."""
+    escape = line.rfind(b"\x1b", len(line) - _ESCAPE_BYTES)
+    return escape if escape > AGAIN_BYTES else len(line)
+
+
+def _files(folder: str, left_out: Callable[[LeftOut], None]) -> Iterator[str]:
+    """Yield the ordinary files below a folder; links to folders are not followed."""
     found = 0
-    for here, folders, names in os.walk(folder):
-        folders.sort()
-        for name in sorted(names):
-            path = os.path.join(here, name)
-            if os.path.isfile(path) and found < _FILES:
-                found += 1
-                yield path
+    waiting = [(folder, 0)]
+    while waiting:
+        here, depth = waiting.pop()
+        try:
+            entries = sorted(os.scandir(here), key=lambda entry: entry.name)
+        except OSError:
+            left_out(LeftOut(path=here, why="unreadable"))
+            continue
+        below = []
+        for entry in entries:
+            with contextlib.suppress(OSError):
+                if entry.is_dir(follow_symlinks=False):
+                    below.append((entry.path, depth + 1))
+                elif entry.is_file():
+                    found += 1
+                    if found > _FILES:
+                        left_out(LeftOut(path=entry.path, why="too many"))
+                        return
+                    yield entry.path
+        if depth >= _DEPTH and below:
+            left_out(LeftOut(path=below[0][0], why="too many"))
+        else:
+            waiting += reversed(below)
+
+
+def _read_file_of_folder(
+    path: str, folder: Path, seen: Callable[[int], None], left_out: Callable[[LeftOut], None]
+) -> Iterator[Block]:
+    name = os.path.relpath(path, folder)
+    try:
+        with open(path, "rb") as stream:
+            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode) or _is_binary(stream.read(_SAMPLE_BYTES)):
+                left_out(LeftOut(path=name, why="binary"))
+                return
+            stream.seek(0)
+            yield from read_stream(stream, seen=seen, left_out=left_out, file=name)
+    except OSError:
+        left_out(LeftOut(path=name, why="unreadable"))
+
+
+def _is_binary(sample: bytes) -> bool:
+    return b"\0" in sample and not sample.startswith(_GZIP) and not _encoding(sample)[0]
 
 
 def _pieces(stream: IO[bytes], seen: Callable[[int], None]) -> Iterator[bytes]:
@@ -132,15 +199,13 @@ def _read(stream: IO[bytes]) -> bytes:
 
 
 def _unpacked(first: bytes, stream: IO[bytes], seen: Callable[[int], None]) -> Iterator[bytes]:
-    told = 0
     with gzip.GzipFile(fileobj=_Joined(first, stream, seen)) as packed:
-        while told < _MOST_BYTES:
+        while True:
             piece = b""
             with contextlib.suppress(OSError, EOFError, zlib.error):  # cut, or damaged
                 piece = packed.read1(BLOCK_BYTES)
             if not piece:
                 return
-            told += len(piece)
             yield piece
 
 
@@ -192,8 +257,10 @@ def _encoding(first: bytes) -> tuple[str, int]:
     return "", 0
 
 
-def _plain(data: bytes) -> bytes:
-    """Return data without colours, NUL bytes and backspaces."""
-    if b"\x1b" in data or b"\0" in data or b"\x08" in data:
-        return _CONTROL.sub(b"", data)
-    return data
+def _plain(data: bytes, is_own: bool) -> bytes:
+    """Return data without NUL bytes, backspaces and escape sequences, and without what rocenv added."""
+    if b"\0" in data or b"\x08" in data:
+        data = data.translate(None, b"\0\x08")
+    if b"\x1b" in data:
+        data = _SEQUENCE.sub(b"", data)
+    return _OWN_LINE.sub(b"#", data) if is_own else data

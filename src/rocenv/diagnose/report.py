@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rocenv.diagnose.better import create_command
+from rocenv.diagnose.better import create_command, target_of
 from rocenv.diagnose.facts import hold
 from rocenv.diagnose.telling import Step, filled, steps
+from rocenv.host.gpu import printable
 
 if TYPE_CHECKING:
     from rocenv.diagnose import Finding
@@ -33,18 +34,21 @@ class Told:
 
 
 def facts_of(host: Host, of_log: Facts) -> Facts:
-    """Return what is known of this machine and not said by a log; nothing where the log is of another one."""
-    if of_log.get("platform", (host.platform,))[0] != host.platform or of_log.get("gfx") or of_log.get("gpu"):
+    """Return what is known of this machine and not said by a log.
+
+    Where the log is of another system, that is nothing; where it names a GPU, this machine's is left out.
+    """
+    if of_log.get("platform", (host.platform,))[0] != host.platform:
         return {}
     gpu, driver = host.gpu, host.driver
-    known = {
-        "platform": host.platform,
-        "gfx": gpu.target if gpu else "",
-        "gpu": gpu.name if gpu else "",
-        "driver": driver.release,
-        "amdgpu": driver.amdgpu,
-        "kernel": driver.kernel,
-    }
+    known = {"platform": host.platform, "kernel": driver.kernel}
+    if not of_log.get("gfx") and not of_log.get("gpu"):
+        known |= {
+            "gfx": gpu.target if gpu else "",
+            "gpu": gpu.name if gpu else "",
+            "driver": driver.release,
+            "amdgpu": driver.amdgpu,
+        }
     return {name: (value,) for name, value in known.items() if value and name not in of_log}
 
 
@@ -57,13 +61,18 @@ def told(finding: Finding, matrix: Matrix, language: Language, machine: Facts | 
         language: Of the texts.
         machine: Facts of the machine that the log is of, for what the log does not say.
     """
-    rule, facts = finding.rule, {**(machine or {}), **finding.facts}
-    values = {name: known[0] for name, known in facts.items()}
-    if command := create_command({**facts, "gfx": finding.own.get("gfx", facts.get("gfx", ()))}, matrix):
+    rule = finding.rule
+    facts = {**(machine or {}), **finding.facts}
+    if target := target_of(finding.own, facts, matrix):
+        facts["gfx"] = tuple(dict.fromkeys((target, *facts["gfx"])))
+    values = {name: printable(known[0]) for name, known in facts.items()}
+    if rocm := values.get("rocm"):
+        values["rocm_minor"] = ".".join(rocm.split(".")[:2])
+    if command := create_command(facts, matrix):
         values["create"] = command
     causes = (filled(why.text, values, language) for why in rule.why if hold(why.when, facts))
     return Told(
-        title=filled(rule.title, values, language) or getattr(rule.title, language),
+        title=filled(rule.title, values, language) or rule.code,
         cause=next(filter(None, causes), ""),
         steps=steps(rule.remedy, facts, values, language),
         links=rule.links,

@@ -6,15 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rocenv.diagnose.decode import decoded
-from rocenv.diagnose.facts import Facts, compiled, hold
+from rocenv.diagnose.facts import Facts, compiled, hold, joined
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from rocenv.diagnose.sieve import Sighting, Sightings
     from rocenv.matrix.rules import Rule, Sign
 
-_MORE = 0.3  # how much of what is left to be sure each further sign takes
+_MORE = 0.3  # how much of what is left to be sure a sign in a further line takes
+_STRONG = 0.6  # weight of a sign that would do alone
 LEAST = 0.3  # confidence of what is told
 
 
@@ -25,6 +24,7 @@ class Shown:
     sign: Sign
     sighting: Sighting
     text: str  # the line
+    place: int  # of the literal in it
     groups: Facts
 
 
@@ -34,49 +34,51 @@ class Candidate:
 
     rule: Rule
     shown: tuple[Shown, ...]
+    file: str = ""  # in a folder: which log
 
     @property
     def confidence(self) -> float:
-        """How sure it is: as the surest sign, and a little more for each other one."""
-        first, *others = self.shown
-        sure = first.sign.weight
-        for each in others:
-            sure += (1 - sure) * _MORE * each.sign.weight
+        """How sure it is: as the surest sign, and a little more for each line with another one."""
+        first, *others = {shown.sighting.number: shown for shown in reversed(self.shown)}.values()
+        weights = sorted((each.sign.weight for each in (first, *others)), reverse=True)
+        sure = weights[0]
+        for weight in weights[1:]:
+            sure += (1 - sure) * _MORE * weight
         return round(min(sure, 0.99), 2)
 
     @property
     def facts(self) -> Facts:
         """What its lines say by themselves; the surest sign has the first word."""
-        found: Facts = {}
-        for shown in self.shown:
-            for name, values in shown.groups.items():
-                found[name] = tuple(dict.fromkeys((*found.get(name, ()), *values)))
-        return found
+        return joined(*(shown.groups for shown in self.shown))
 
     @property
-    def lines(self) -> set[tuple[str, int]]:
-        """Where its signs stand."""
-        return {(shown.sighting.file, shown.sighting.number) for shown in self.shown}
+    def lines(self) -> set[tuple[str, str]]:
+        """The lines that show it by themselves; the surest one even where it is only a hint."""
+        strong = [each for each in self.shown if each.sign.weight >= _STRONG] or self.shown[:1]
+        return {(self.file, each.text) for each in strong}
+
+    @property
+    def first_line(self) -> tuple[str, int]:
+        """Where it shows first."""
+        return self.file, min(shown.sighting.number for shown in self.shown)
 
 
-def candidate(rule: Rule, sightings: Sightings, facts: Facts, encoding: str) -> Candidate | None:
+def candidate(
+    rule: Rule, sightings: Sightings, facts: Facts, encoding: str, file: str = ""
+) -> Candidate | None:
     """Return what a log shows of a rule; None where it shows nothing."""
-    shown = [
-        found for sign in rule.sign if hold(sign.when, facts) for found in _first(sign, sightings, encoding)
-    ]
-    if not shown:
-        return None
-    shown.sort(key=lambda each: (-each.sign.weight, each.sighting.number))
-    return Candidate(rule=rule, shown=tuple(shown))
+    found = (_first(sign, sightings, encoding) for sign in rule.sign if hold(sign.when, facts))
+    shown = sorted(filter(None, found), key=lambda each: (-each.sign.weight, each.sighting.number))
+    return Candidate(rule=rule, shown=tuple(shown), file=file) if shown else None
 
 
-def _first(sign: Sign, sightings: Sightings, encoding: str) -> Iterator[Shown]:
-    """Yield the first line that shows a sign."""
+def _first(sign: Sign, sightings: Sightings, encoding: str) -> Shown | None:
+    """Return the first line that shows a sign."""
     for sighting in sorted(sightings.of(sign.text), key=lambda each: each.number):
         found = _shown(sign, sighting, encoding)
         if found is not None:
-            yield found
-            return
+            return found
+    return None
 
 
 def _shown(sign: Sign, sighting: Sighting, encoding: str) -> Shown | None:
@@ -94,4 +96,5 @@ def _shown(sign: Sign, sighting: Sighting, encoding: str) -> Shown | None:
             return None
         if any(compiled(pattern).search(around) for pattern in sign.not_near):
             return None
-    return Shown(sign=sign, sighting=sighting, text=text.strip(), groups=groups)
+    place = len(decoded(sighting.line[: sighting.place], encoding))
+    return Shown(sign=sign, sighting=sighting, text=text, place=place, groups=groups)

@@ -33,16 +33,9 @@ def filled(text: Text, values: Mapping[str, str], language: Language) -> str | N
     return _filled(getattr(text, language), values)
 
 
-def remedies(
-    rows: Sequence[Remedy],
-    facts: Mapping[str, tuple[str, ...]],
-    values: Mapping[str, str],
-    language: Language,
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return what to do, the best first: sentences, and commands that can be pasted, each once."""
-    found = steps(rows, facts, values, language)
-    commands = dict.fromkeys(command for step in found for command in step.commands)
-    return tuple(step.text for step in found), tuple(commands)
+def unfilled(text: str) -> str:
+    """Return a text without anything to fill it with: the words that stand for what is not known."""
+    return _PLACE.sub(lambda place: place[2] or place[1].upper(), text)
 
 
 def steps(

@@ -123,7 +123,8 @@ def _looked(check: Check, scene: Scene, language: Language) -> Finding | None:
 def told(check: str, seen: Seen, scene: Scene, language: Language) -> Finding:
     """Return what a check saw in words."""
     row = _row(seen.tells, scene)
-    values = {"platform": scene.platform, **seen.values}
+    values = {name: printable(value) for name, value in seen.values.items()}
+    values = {"platform": scene.platform, **values}
     facts = {name: (value,) for name, value in values.items() if value}
     return Finding(
         check=check,
@@ -131,7 +132,7 @@ def told(check: str, seen: Seen, scene: Scene, language: Language) -> Finding:
         severity=row.severity,
         title=filled(row.title, values, language) or row.code,
         detail=filled(row.detail, values, language) or "",
-        evidence=tuple(_one_line(line) for line in seen.evidence),
+        evidence=tuple(_one_line(printable(line)) for line in seen.evidence),
         steps=steps(row.remedy, facts, values, language),
         links=row.links,
         fix=row.fix,

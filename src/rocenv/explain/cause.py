@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from rocenv.diagnose.telling import unfilled
 from rocenv.explain.answer import Explanation, Line, Step, sections
 
 if TYPE_CHECKING:
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from rocenv.matrix.rows import Matrix
     from rocenv.matrix.rules import Advice, Remedy, Rule, Text
 
-_PLACE = re.compile(r"\{(\w+)(?:\|([^{}]*))?\}")
 _SHOWN = 8  # literals of a cause that are shown
 
 _HEADINGS: Mapping[str, tuple[str, str]] = {
@@ -75,9 +75,8 @@ def explain_in(language: Language, name: str, matrix: Matrix) -> Explanation:
 
 
 def told(text: Text, language: Language) -> str:
-    """Return a text without a log to fill it from: with the words that stand for what is not known."""
-    filled: str = getattr(text, language)
-    return _PLACE.sub(lambda place: place[2] or place[1].upper(), filled)
+    """Return a text without a log to fill it from."""
+    return unfilled(getattr(text, language))
 
 
 def _answer(rule: Rule | None, advice: list[Advice], language: Language) -> Iterable[Line]:
@@ -114,12 +113,5 @@ def _links(rule: Rule | None, advice: list[Advice]) -> list[str]:
 
 
 def _steps(cures: Iterable[Remedy]) -> tuple[Step, ...]:
-    """Return the commands that need nothing of a log, or have words in its place."""
-    found = []
-    for each in cures:
-        for command in each.commands:
-            if "{create}" in command or any(place[2] == "" for place in _PLACE.finditer(command)):
-                continue
-            text = _PLACE.sub(lambda place: place[2] or place[1].upper(), command)
-            found.append(Step(command=text, gives=""))
-    return tuple(dict.fromkeys(found))
+    commands = (unfilled(command) for each in cures for command in each.commands if "{create}" not in command)
+    return tuple(Step(command=command, gives="") for command in dict.fromkeys(commands))

@@ -109,16 +109,17 @@ def _causes(outcome: Outcome) -> tuple[str, ...]:
     """Return in words what the app's output is known to come from."""
     from rocenv.diagnose import diagnose, diagnose_bytes
     from rocenv.diagnose.reading import read_path
-    from rocenv.diagnose.report import told
-    from rocenv.language import chosen
+    from rocenv.diagnose.report import facts_of, told
 
     matrix = outcome.view.matrix
-    said = diagnose_bytes("\n".join(outcome.watch.tail).encode(), matrix)
-    if outcome.log is not None:
-        with contextlib.suppress(RocenvError):  # it has been taken away
-            said = diagnose(read_path(outcome.log), matrix)
-    language = chosen()
-    return tuple(f"{told(each, matrix, language).title} [{each.code}]" for each in said.findings)
+    try:
+        if outcome.log is None:
+            raise FileNotFoundError
+        said = diagnose(read_path(outcome.log), matrix)
+    except (RocenvError, FileNotFoundError):  # there is none, or it has been taken away
+        said = diagnose_bytes("\n".join(outcome.watch.tail).encode(), matrix)
+    machine = facts_of(outcome.view.host, said.facts)
+    return tuple(f"{told(each, matrix, 'en', machine).title} [{each.code}]" for each in said.findings)
 
 
 def _launchers(view: View) -> tuple[Launcher, ...]:

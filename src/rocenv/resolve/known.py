@@ -79,7 +79,7 @@ def remedy_command(
         except RocenvError:
             continue
         if found.versions != _versions(lock):
-            return f"rocenv create {as_typed(name)} {_told(request, machine.platform)}"
+            return f"rocenv create {as_typed(name)} {as_options(request, machine.platform)}"
     return ""
 
 
@@ -109,7 +109,7 @@ def _cures(row: Verdict, plain: Request, parts: _Parts) -> Iterator[Request]:
             yield replace(plain, rocm=series(parts.rocm), zluda=build[1])
 
 
-def _told(request: Request, here: str) -> str:
+def as_options(request: Request, here: str) -> str:
     """Return a request as options, without what is the default beside ZLUDA."""
     if request.zluda and request.torch == "*":
         told = options(replace(request, torch="x"), here)

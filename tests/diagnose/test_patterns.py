@@ -1,0 +1,135 @@
+"""Each pattern of the rules on lines that are made to be slow for it: of its own words, over and over.
+
+Logs come from anybody, and a pattern that goes back and forth in a line may take minutes for it. The lines are
+derived from the parsed pattern: what it begins with, repeated, so that it starts to match everywhere and ends
+nowhere.
+"""
+
+from __future__ import annotations
+
+import time
+from re import _constants as codes  # type: ignore[attr-defined]
+from re import _parser as parser  # type: ignore[attr-defined]
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rocenv.diagnose.facts import compiled
+from rocenv.matrix.load import load
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+MATRIX = load()
+LONGEST_S = 0.25
+LINE, AROUND = 2_000, 16_000  # characters that the engine gives to a pattern, and to what is near
+TRIES = 3  # another program may hold up one
+UNITS = 24  # of a pattern
+_CLASSES = {
+    codes.CATEGORY_DIGIT: "1",
+    codes.CATEGORY_SPACE: " ",
+    codes.CATEGORY_WORD: "a",
+    codes.CATEGORY_NOT_DIGIT: "a",
+    codes.CATEGORY_NOT_SPACE: "a",
+    codes.CATEGORY_NOT_WORD: " ",
+}
+
+
+def patterns() -> Iterator[tuple[str, int]]:
+    """Yield each pattern once, with the length of the text that it is searched in."""
+    lines = {sign.pattern for rule in MATRIX.rule for sign in rule.sign if sign.pattern}
+    lines |= {clue.pattern for clue in MATRIX.clue}
+    around = {near for rule in MATRIX.rule for sign in rule.sign for near in (*sign.near, *sign.not_near)}
+    yield from ((pattern, LINE) for pattern in sorted(lines))
+    yield from ((pattern, AROUND) for pattern in sorted(around))
+
+
+def units(pattern: str) -> list[str]:
+    """Return what to repeat: beginnings of what the pattern matches, of each of its alternatives."""
+    found = dict.fromkeys(text for text in _beginnings(parser.parse(pattern)) if text)
+    kept = list(found)
+    step = max(1, len(kept) // UNITS)
+    return [*kept[::step][:UNITS], kept[-1] if kept else "a", "a", "a ", "1.", "/a", "a\n"]
+
+
+def _beginnings(parsed: Iterable[tuple[Any, Any]]) -> Iterator[str]:
+    begun = ""
+    for code, value in parsed:
+        for inner in _inside(code, value):
+            yield from (begun + text for text in _beginnings(inner))
+        begun += _sample(code, value)
+        yield begun
+
+
+def _inside(code: Any, value: Any) -> Iterator[Any]:
+    if code is codes.BRANCH:
+        yield from value[1]
+    elif code is codes.SUBPATTERN:
+        yield value[3]
+    elif code in (codes.MAX_REPEAT, codes.MIN_REPEAT):
+        yield value[2]
+
+
+def _sample(code: Any, value: Any) -> str:
+    """Return a text that a part of a pattern matches."""
+    if code is codes.LITERAL:
+        return chr(value)
+    if code is codes.NOT_LITERAL:
+        return "a" if value != ord("a") else "b"
+    if code is codes.ANY:
+        return "x"
+    if code is codes.IN:
+        return _of_class(value)
+    if code is codes.BRANCH:
+        return _all(value[1][0])
+    if code is codes.SUBPATTERN:
+        return _all(value[3])
+    if code in (codes.MAX_REPEAT, codes.MIN_REPEAT):
+        return _all(value[2]) * max(1, value[0])
+    return ""
+
+
+def _of_class(items: Iterable[tuple[Any, Any]]) -> str:
+    code, value = next(iter(items))
+    if code is codes.NEGATE:
+        return "a"
+    if code is codes.RANGE:
+        return chr(value[0])
+    return _CLASSES.get(value, " ") if code is codes.CATEGORY else chr(value)
+
+
+def _all(parsed: Iterable[tuple[Any, Any]]) -> str:
+    return "".join(_sample(code, value) for code, value in parsed)
+
+
+def seconds(pattern: str, text: str) -> float:
+    """Return how long a search takes, at best."""
+    taken = []
+    for _ in range(TRIES):
+        start = time.thread_time()
+        compiled(pattern).search(text)
+        taken.append(time.thread_time() - start)
+        if taken[-1] < LONGEST_S:
+            break
+    return min(taken)
+
+
+def slow() -> Iterator[tuple[float, str, str]]:
+    for pattern, length in patterns():
+        for unit in units(pattern):
+            text = (unit * (length // len(unit) + 1))[:length]
+            if (taken := seconds(pattern, text)) >= LONGEST_S:
+                yield taken, pattern, unit
+
+
+@pytest.mark.timeout(300)
+def test_no_pattern_is_slow_on_a_line_made_for_it() -> None:
+    assert list(slow()) == []
+
+
+@pytest.mark.parametrize(
+    "pattern", [r"(?:rock\w*|amd\w*)\S*\S*\S* failed", r"(\w+\s?)+:$"], ids=["quantifiers in a row", "nested"]
+)
+def test_a_slow_pattern_would_be_seen(pattern: str) -> None:
+    fast = [unit for unit in units(pattern) if seconds(pattern, (unit * 400)[:400]) < LONGEST_S / 100]
+    assert len(fast) < len(units(pattern))
