@@ -3,7 +3,8 @@
 The lines are of our own making, in the forms in which these programs print. None of them shows a failure:
 what is found in them is found wrongly. The plain ones say nothing of the machine either, so that they
 change no answer. The telling ones name the system and the programs with their versions and paths, as other
-lines of a real log do, but no GPU and no version of ROCm: these would be facts of another machine.
+lines of a real log do, but no GPU, no version of ROCm, and not that a
+GPU works: these would be facts of another machine.
 """
 
 from __future__ import annotations
@@ -151,7 +152,7 @@ LINUX: dict[str, tuple[str, ...]] = {
         "Python 3.12.3 | torch 2.8.0 | transformers 4.5{m}.0 | /home/user/train/venv/bin/python",
         "/home/user/venv/lib/python3.11/site-packages/torch/nn/modules/module.py:{n}: UserWarning: full "
         "backward hooks are called once.",
-        "torch.cuda device 0 ready, {n} MiB free, torch compile off",
+        "torch.compile off, {n} MiB of host memory pinned",
         "PyTorch version: 2.8.0, checkpoints in /home/user/train/runs/{w}",
         "MIOpen(HIP): Warning [IsEnoughWorkspace] [GetSolutionsFallback WTI] Solver <GemmFwdRest>, workspace "
         "required: {n}, provided ptr: 0 size: 0",
@@ -178,8 +179,8 @@ LINUX: dict[str, tuple[str, ...]] = {
         "[    {p}.{n:06d}] amdgpu 0000:03:00.0: amdgpu: SMU is initialized successfully!",
         "[    {p}.{n:06d}] amdgpu 0000:03:00.0: amdgpu: ring comp_1.{p}.0 uses VM inv eng {p} on hub 0",
         "[    {p}.{n:06d}] amdgpu 0000:03:00.0: amdgpu: Secure display: Generic Failure.",
-        "[    {p}.{n:06d}] kfd kfd: amdgpu: added device 1002:{n:04d}",
-        "[    {p}.{n:06d}] [drm] Initialized amdgpu for 0000:03:00.0 on minor 1",
+        "[    {p}.{n:06d}] kfd kfd: amdgpu: Allocated {n} bytes on gart",
+        "[    {p}.{n:06d}] amdgpu 0000:03:00.0: amdgpu: [drm] Loading DMUB firmware via PSP",
         "[    {p}.{n:06d}] EXT4-fs (nvme0n1p2): re-mounted. Opts: errors=remount-ro. Quota mode: none.",
         "[    {p}.{n:06d}] usb 1-{p}: new high-speed USB device number {p} using xhci_hcd",
         "[    {p}.{n:06d}] systemd[1]: Started {w}.service.",

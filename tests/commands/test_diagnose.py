@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,9 +13,12 @@ from typing import Any
 
 import pytest
 
+from rocenv.matrix.load import load
+
 CASES = Path(__file__).parents[1] / "cases" / "diagnose"
 KFD = CASES / "kfd-permission-denied"
 FOUNDING = Path(__file__).parents[1] / "cases" / "founding"
+posix = pytest.mark.skipif(sys.platform == "win32", reason="needs pipes, links and terminals of POSIX")
 
 
 def diagnose(
@@ -144,6 +148,273 @@ def test_terminal_commands_in_a_log_stay_text(tmp_path: Path) -> None:
     )
     assert b"\x1b" not in done.stdout
     assert b"\x9b" not in done.stdout
+
+
+# The failing lines name none of the two, and stand far from where they are listed.
+GPUS = b"INFO ROCm: agents=['gfx1036', 'gfx1031'] selected=1\n" + b"loading\n" * 70
+NO_KERNELS = b"RuntimeError: HIP error: invalid device function\n"
+
+
+class TestTheGpuThatIsMeant:
+    @pytest.mark.parametrize("language", ["en", "zh"])
+    def test_text_and_command_name_the_card_behind_the_igpu(self, tmp_path: Path, language: str) -> None:
+        log = b"File /home/user/app/main.py\n" + GPUS + NO_KERNELS
+        done = diagnose(tmp_path, "-", "--json", "--lang", language, stdin=log)
+        (finding,) = document(done)["findings"]
+        commands = [each for each in finding["remedy"]["commands"] if "rocenv create" in each]
+        assert commands
+        assert all("gfx1031" in each for each in commands)
+        said = " ".join((finding["title"], finding["cause"], finding["remedy"]["text"]))
+        assert "gfx1036" not in said + " ".join(finding["remedy"]["commands"])
+        assert "gfx1031" in said
+
+    def test_of_two_machines_in_a_folder_the_one_with_the_error_counts(self, tmp_path: Path) -> None:
+        logs = tmp_path / "logs"
+        logs.mkdir()
+        first = b"File /home/user/a.py\nROCm 6.2 AMD Radeon RX 6750 XT gfx1031\ntorch 2.5.1+rocm6.2 is fine\n"
+        second = b"File /home/user/b.py\nROCm 6.4 AMD Radeon RX 9070 XT gfx1201\n" + NO_KERNELS
+        for names in (("a.log", "b.log"), ("y.log", "x.log")):
+            for name, data in zip(names, (first, second), strict=True):
+                (logs / name).write_bytes(data)
+            done = diagnose(tmp_path / "home", str(logs), "--json")
+            (finding,) = document(done)["findings"]
+            assert finding["evidence"][0]["file"] == names[1]
+            assert (finding["facts"]["gfx"], finding["facts"]["rocm"]) == ("gfx1201", "6.4")
+            assert "gfx1031" not in done.stdout.decode()
+            assert "--target gfx1201" in " ".join(finding["remedy"]["commands"])
+            for name in names:
+                (logs / name).unlink()
+
+
+class TestEncodings:
+    @pytest.mark.parametrize("odd", ["cp936", "utf-8"])
+    def test_a_few_lines_in_another_encoding_are_read_as_what_they_are(
+        self, tmp_path: Path, odd: str
+    ) -> None:
+        """As an old program writes its line into the log of an app that writes UTF-8, or the reverse."""
+        usual = "utf-8" if odd == "cp936" else "cp936"
+        line = "错误：无法加载模型 Unable to open /dev/kfd read-write: Permission denied"
+        lines = [f"信息：第 {n} 步完成，正在保存图片 amdgpu /home/user".encode(usual) for n in range(300)]
+        for at in (70, 170, 270):
+            lines[at] = line.encode(odd)
+        log = tmp_path / "mixed.log"
+        log.write_bytes(b"\n".join(lines))
+        (finding,) = document(diagnose(tmp_path, str(log), "--json"))["findings"]
+        (evidence,) = finding["evidence"]
+        assert (evidence["line"], evidence["text"], evidence["count"]) == (71, line, 3)
+        lines[71] = f"{line}，请检查".encode(usual)
+        del lines[70]
+        log.write_bytes(b"\n".join(lines))
+        (finding,) = document(diagnose(tmp_path, str(log), "--json"))["findings"]
+        assert finding["evidence"][0]["text"] == f"{line}，请检查"
+
+
+@posix
+class TestATerminal:
+    def shown(self, log: Path, **environ: str) -> bytes:
+        from tests.launch.lab import Terminal
+
+        argv = [sys.executable, "-m", "rocenv", "diagnose", str(log)]
+        env = {**os.environ, "ROCENV_HOME": str(log.parent), "LC_ALL": "C.UTF-8", "TERM": "xterm", **environ}
+        terminal = Terminal.start(argv, env, log.parent, (40, 100))
+        assert terminal.end() == 0
+        return terminal.shown
+
+    @pytest.fixture
+    def log(self, tmp_path: Path) -> Path:
+        log = tmp_path / "app.log"
+        words = b"\x1b]0;owned\x07\x1b[2JUnable to open \x1b[31m/dev/kfd\x1b[0m read-write: Permission denied"
+        log.write_bytes(b"start\n" + words + b" \x1b\x1b[ \xc2\x9b2J \x9b5n\n")
+        return log
+
+    def test_the_title_has_a_colour_and_the_log_gives_no_commands(
+        self, log: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delenv("NO_COLOR", raising=False)
+        shown = self.shown(log)
+        assert re.search(rb"1\. \x1b\[33m[^\x1b]+\x1b\[0m  \[kfd-permission-denied\]", shown)
+        assert b"?[" not in shown
+        assert b"Unable to open /dev/kfd read-write: Permission denied" in shown
+        plain = re.sub(rb"\x1b\[(?:33|0)m", b"", shown)
+        assert b"\x1b" not in plain
+        assert "\x9b" not in plain.decode("utf-8", "replace")
+        assert b"owned" not in plain
+
+    def test_no_colour_where_none_is_wanted(self, log: Path) -> None:
+        assert b"\x1b" not in self.shown(log, NO_COLOR="1")
+
+
+@posix
+class TestAFolderOfAnything:
+    @pytest.fixture
+    def logs(self, tmp_path: Path) -> Path:
+        logs = tmp_path / "logs"
+        logs.mkdir()
+        (logs / "app.log").write_bytes(LOG)
+        return logs
+
+    def only_the_log(self, logs: Path) -> str:
+        """Check that just the log was read; return what was said of the rest."""
+        done = diagnose(logs.parent / "home", str(logs), "--json")
+        (finding,) = document(done)["findings"]
+        assert [each["file"] for each in finding["evidence"]] == ["app.log"]
+        assert "Traceback" not in done.stderr.decode()
+        return done.stderr.decode()
+
+    def test_texts_in_a_library_are_no_log(self, logs: Path) -> None:
+        words = [text for rule in load().rule for sign in rule.sign for text in sign.text]
+        (logs / "app.log").unlink()
+        for name in ("liba.so", "libb.so"):
+            (logs / name).write_bytes(b"\x7fELF\2\1\1" + b"\0" * 57 + "\0".join(words).encode() + NO_KERNELS)
+        done = diagnose(logs.parent / "home", str(logs))
+        assert (done.returncode, done.stdout) == (1, b"")
+        assert b"not read, 2: `liba.so`" in done.stderr
+        assert b"nothing to read" in done.stderr
+
+    def test_what_is_no_file_is_not_waited_for(self, logs: Path) -> None:
+        os.mkfifo(logs / "pipe.log")
+        (logs / "null.log").symlink_to(os.devnull)
+        (logs / "zero.log").symlink_to("/dev/zero")
+        (logs / "gone.log").symlink_to("nowhere")
+        self.only_the_log(logs)
+
+    def test_links_in_a_circle_end(self, logs: Path) -> None:
+        (logs / "again").symlink_to(logs, target_is_directory=True)
+        (logs / "self.log").symlink_to("self.log")
+        (logs / "up").symlink_to("..", target_is_directory=True)
+        self.only_the_log(logs)
+
+    def test_a_file_that_cannot_be_read_is_told(self, logs: Path) -> None:
+        """For root too: there is nothing at the beginning of a process's memory."""
+        for name in ("a.log", "b.log", "c.log"):
+            (logs / name).symlink_to("/proc/self/mem")
+        assert "not read, 3: `a.log`" in self.only_the_log(logs)
+
+    def test_1500_nested_folders_are_not_all_gone_through_and_that_is_told(self, logs: Path) -> None:
+        """Deeper than paths can be long, so they are made one from within the other."""
+        here = os.open(logs, os.O_RDONLY)
+        for _ in range(1500):
+            os.mkdir("d-nested", dir_fd=here)
+            here = within(here, "d-nested")
+        try:
+            assert "not everything in the folder was read" in self.only_the_log(logs)
+        finally:
+            for _ in range(1500):  # as they were made: what removes whole trees takes seconds, or recurses
+                here = within(here, "..")
+                os.rmdir("d-nested", dir_fd=here)
+            os.close(here)
+
+
+def within(folder: int, name: str) -> int:
+    """Go from one open folder to another."""
+    found = os.open(name, os.O_RDONLY, dir_fd=folder)
+    os.close(folder)
+    return found
+
+
+@posix
+class TestStreams:
+    def redirected(self, tmp_path: Path, redirection: str, name: str) -> subprocess.CompletedProcess[bytes]:
+        log = tmp_path / "app.log"
+        log.write_bytes(LOG)
+        argument = "-" if name == "-" else str(log)
+        return subprocess.run(
+            [
+                *("/bin/sh", "-c", f'exec "$@" {redirection}', "sh"),
+                *(sys.executable, "-m", "rocenv", "diagnose", argument),
+            ],
+            env={**os.environ, "ROCENV_HOME": str(tmp_path), "LC_ALL": "C.UTF-8"},
+            capture_output=True,
+            timeout=60,
+            check=False,
+        )
+
+    def test_a_closed_input_is_wrong_usage(self, tmp_path: Path) -> None:
+        done = self.redirected(tmp_path, "<&-", "-")
+        assert (done.returncode, done.stdout) == (2, b"")
+        assert b"no standard input" in done.stderr
+        assert b"Traceback" not in done.stderr
+
+    @pytest.mark.parametrize("redirection", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+    def test_what_is_closed_is_no_reason_to_fail(self, tmp_path: Path, redirection: str) -> None:
+        done = self.redirected(tmp_path, redirection, "app.log")
+        assert done.returncode == 0
+        assert b"Traceback" not in done.stderr + done.stdout
+        assert (b"kfd-permission-denied" in done.stdout) == (">&-" not in redirection.replace("2>&-", ""))
+
+    def test_a_full_disk_is_told(self, tmp_path: Path) -> None:
+        done = self.redirected(tmp_path, ">/dev/full", "app.log")
+        assert done.returncode == 1
+        assert b"cannot write the output" in done.stderr
+        assert b"Traceback" not in done.stderr
+
+    def test_a_reader_that_goes_is_no_failure(self, tmp_path: Path) -> None:
+        done = self.redirected(tmp_path, "| true", "app.log")
+        assert b"Traceback" not in done.stderr
+
+    def test_an_empty_name_is_refused(self, tmp_path: Path) -> None:
+        done = diagnose(tmp_path, "")
+        assert (done.returncode, done.stdout) == (2, b"")
+        assert b"Traceback" not in done.stderr
+
+
+@posix
+class TestWhatItCosts:
+    """Seconds are those of the processor: other programs on the machine do not count."""
+
+    def measured(self, log: Path) -> tuple[Any, float, int]:
+        """Return the document, the seconds and the peak bytes of the command."""
+        with (log.parent / "said.json").open("wb") as said:
+            child = subprocess.Popen(
+                [sys.executable, "-m", "rocenv", "diagnose", str(log), "--json"],
+                env={**os.environ, "ROCENV_HOME": str(log.parent / "home"), "LC_ALL": "C.UTF-8"},
+                stdout=said,
+            )
+            _, status, usage = os.wait4(child.pid, 0)
+            child.returncode = os.waitstatus_to_exitcode(status)
+        found = json.loads((log.parent / "said.json").read_bytes())
+        return found, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024
+
+    @pytest.mark.parametrize(
+        "words", ["HIP error: invalid device function ", "hipErrorNoBinaryForGpu ", "rocm "]
+    )
+    def test_a_line_of_3_mb_full_of_one_literal(self, tmp_path: Path, words: str) -> None:
+        log = tmp_path / "app.log"
+        log.write_text(f"File /home/user/x.py\n{words * (3_000_000 // len(words))}\n{LOG.decode()}")
+        found, seconds, _ = self.measured(log)
+        assert "kfd-permission-denied" in [each["code"] for each in found["findings"]]
+        assert seconds < 3
+
+    @pytest.mark.slow
+    def test_15_mb_of_each_literal_with_200_words(self, tmp_path: Path) -> None:
+        matrix = load()
+        rules = [text for rule in matrix.rule for sign in rule.sign for text in sign.text]
+        literals = [*rules, *(text for clue in matrix.clue for text in clue.text)]
+        length = 15_000_000 // 200 // len(literals)
+        words = ["".join(chr(97 + (n * 7919 + at * at) % 26) for at in range(9)) for n in range(200)]
+        log = tmp_path / "app.log"
+        log.write_text(
+            "".join(f"{text} {word} ".ljust(length, ".") + "\n" for word in words for text in literals)
+        )
+        assert log.stat().st_size > 14_000_000
+        found, seconds, peak = self.measured(log)
+        assert len(found["findings"]) >= 1
+        assert seconds < 15
+        assert peak < 400 << 20
+
+    @pytest.mark.slow
+    def test_a_hole_of_200_mb(self, tmp_path: Path) -> None:
+        """As a power cut leaves it in a log."""
+        log = tmp_path / "app.log"
+        with log.open("wb") as stream:
+            stream.write(b"start\n")
+            stream.seek(200_000_000)
+            stream.write(b"\n" + LOG.partition(b"\n")[2])
+        found, seconds, peak = self.measured(log)
+        (finding,) = found["findings"]
+        assert (finding["code"], finding["evidence"][0]["line"]) == ("kfd-permission-denied", 3)
+        assert seconds < 5
+        assert peak < 400 << 20
 
 
 class TestFoundingCases:

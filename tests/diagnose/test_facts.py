@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import operator
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from packaging.specifiers import SpecifierSet
 
 from rocenv.diagnose import diagnose_bytes
 from rocenv.diagnose.facts import hold
 from rocenv.matrix.load import load
 
 MATRIX = load()
+COMPARED = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
 
 
 def facts(text: str) -> dict[str, tuple[str, ...]]:
@@ -92,10 +101,32 @@ class TestConditions:
         assert hold(when, self.KNOWN) is expected
 
     @given(
-        st.lists(st.integers(0, 20), min_size=1, max_size=3), st.sampled_from(["<", "<=", ">", ">=", "=="])
+        known=st.lists(st.integers(0, 12), min_size=1, max_size=4),
+        bound=st.lists(st.integers(0, 12), min_size=1, max_size=3),
+        sign=st.sampled_from(sorted(COMPARED)),
+        suffix=st.sampled_from(["", "+rocm6.2", ".dev20251010", "rc1", "-1234", " (Debian)"]),
     )
-    def test_ranges_are_those_of_packaging(self, parts: list[int], operator: str) -> None:
-        version = ".".join(map(str, parts))
-        assert hold({"rocm": f"{operator}6.2"}, {"rocm": (version,)}) is SpecifierSet(
-            f"{operator}6.2"
-        ).contains(version)
+    def test_ranges_compare_numbers_part_by_part(
+        self, known: list[int], bound: list[int], sign: str, suffix: str
+    ) -> None:
+        """What is no number in a version does not count; 6.2 is 6.2.0."""
+        expected = COMPARED[sign](padded(known), padded(bound))
+        value = ".".join(map(str, known)) + suffix
+        assert hold({"rocm": sign + ".".join(map(str, bound))}, {"rocm": (value,)}) is expected
+
+    @pytest.mark.parametrize(
+        ("version", "expected"),
+        [("6.1.9", False), ("6.2", True), ("6.10", True), ("7.0", False), ("x", False)],
+    )
+    def test_both_ends_of_a_range_count(self, version: str, expected: bool) -> None:
+        assert hold({"rocm": ">=6.2,<7"}, {"rocm": (version,)}) is expected
+
+    def test_one_of_several_values_is_enough(self) -> None:
+        assert hold(
+            {"rocm": ">=7", "gfx": "gfx1036"}, {"rocm": ("5.7", "7.1"), "gfx": ("gfx1031", "gfx1036")}
+        )
+        assert not hold({"rocm": ">=7"}, {"rocm": ("5.7", "6.4")})
+
+
+def padded(parts: list[int]) -> tuple[int, ...]:
+    return (*parts, 0, 0, 0, 0)[:4]

@@ -122,14 +122,11 @@ def slow() -> Iterator[tuple[float, str, str]]:
                 yield taken, pattern, unit
 
 
-@pytest.mark.timeout(300)
 def test_no_pattern_is_slow_on_a_line_made_for_it() -> None:
     assert list(slow()) == []
 
 
-@pytest.mark.parametrize(
-    "pattern", [r"(?:rock\w*|amd\w*)\S*\S*\S* failed", r"(\w+\s?)+:$"], ids=["quantifiers in a row", "nested"]
-)
+@pytest.mark.parametrize("pattern", [r"(?:rock\w*|amd\w*)\S* failed", r"\S*lib\S*\.so: gone"])
 def test_a_slow_pattern_would_be_seen(pattern: str) -> None:
-    fast = [unit for unit in units(pattern) if seconds(pattern, (unit * 400)[:400]) < LONGEST_S / 100]
-    assert len(fast) < len(units(pattern))
+    lines = ((unit * LINE)[:LINE] for unit in units(pattern))
+    assert any(seconds(pattern, line) >= LONGEST_S for line in lines)

@@ -24,6 +24,7 @@ _SHOWN_FACTS = (
     *("gpu", "gfx", "platform", "os", "app", "rocm", "zluda", "torch"),
     *("driver", "amdgpu", "override"),
 )
+_SHOWN_VALUES = 4
 _UNSURE = 0.5
 _LONG_BYTES = 32 << 20  # of a log that takes so long that progress is shown
 
@@ -144,7 +145,9 @@ def _lines(number: int, finding: Finding, texts: Told, machine: Facts, language:
     yield from paragraphs(label("why", language), (texts.cause,))
     yield from step_lines(texts.steps, language)
     for heading, facts in (("facts", finding.facts), ("machine", machine)):
-        if known := [f"{name} {', '.join(facts[name])}" for name in _SHOWN_FACTS if facts.get(name)]:
+        if known := [
+            f"{name} {', '.join(facts[name][:_SHOWN_VALUES])}" for name in _SHOWN_FACTS if facts.get(name)
+        ]:
             yield from paragraphs(label(heading, language), ("; ".join(known),))
     yield from paragraphs(label("more", language), (f"rocenv explain {finding.code}", *texts.links))
     yield ""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _SHOWN = 4  # lines that a finding is shown with
 _WIDTH = 300  # characters of one
-_SAMPLE_BYTES = 300  # before a line, by which the encoding is told
+_SAMPLE_BYTES = 300  # before a line, by which the code page is told
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,9 +111,11 @@ def _looked(file: str, blocks: Iterable[Block], matrix: Matrix) -> _Log:
     literals, enough = matrix.kept("literals", _literals)
     sightings = sift(blocks, literals, enough)
     seen = (each for found in sightings.by_literal.values() for each in found)
-    encoding = code_page({each.before[-_SAMPLE_BYTES:] + each.line for each in seen})
-    facts = settled(drawn(matrix.clue, sightings, encoding), matrix)
-    found = (candidate(rule, sightings, facts, encoding, file) for rule in matrix.rule)
+    page = code_page(
+        {line for each in seen for line in (each.before[-_SAMPLE_BYTES:] + each.line).split(b"\n")}
+    )
+    facts = settled(drawn(matrix.clue, sightings, page), matrix)
+    found = (candidate(rule, sightings, facts, page, file) for rule in matrix.rule)
     return _Log(
         candidates=tuple(filter(None, found)),
         facts=facts,

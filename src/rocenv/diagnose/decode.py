@@ -1,4 +1,4 @@
-"""Lines of a log as text: UTF-8, or the Windows code page that they most likely are in."""
+"""Lines of a log as text: each in UTF-8, or in the Windows code page that the log most likely is in."""
 
 from __future__ import annotations
 
@@ -15,31 +15,37 @@ _COMMON = {
     "cp936": set("的一是不了在有个这中为到无法找指定模块文件错误失败加载完成程序设备显存内时请使用运行"),
     "cp949": set("다을를이지는의에가로한니습없수있파일오류정된모듈불러중했"),
 }
+_CHARACTER = 4  # bytes that one may take in UTF-8
+_CONTINUED = bytes(range(0x80, 0xC0))  # what none begins with
 _SCRIPTS = {"cp936": "CJK", "cp949": "HANGUL", "cp1251": "CYRILLIC", "cp1252": "LATIN"}
 
 
 def code_page(lines: Iterable[bytes]) -> str:
-    """Return the encoding of lines: `utf-8` where they may be that, else the likeliest code page."""
-    data = b"\n".join(line for line in lines if not line.isascii())
+    """Return the code page that the lines of a log are most likely in where they are no UTF-8."""
+    foreign = b"\n".join(line for line in lines if not line.isascii() and not _is_utf8(line))
+    return max(CODE_PAGES, key=lambda page: (_plausible(foreign, page), -CODE_PAGES.index(page)))
+
+
+def decoded(lines: bytes, page: str) -> str:
+    """Return lines as text, each in UTF-8 or else in a code page; what cannot be read is marked."""
+    if lines.isascii():
+        return lines.decode("ascii")
+    return "\n".join(
+        line.decode("utf-8" if _is_utf8(line) else page, errors="replace") for line in lines.split(b"\n")
+    )
+
+
+def _is_utf8(line: bytes) -> bool:
+    """Tell whether a line is UTF-8, but for a character that was cut at its beginning or end."""
     try:
-        data.decode("utf-8")
+        line.decode("utf-8")
     except UnicodeDecodeError as error:
-        # A line that was cut in the middle of a character is no reason to doubt the others.
-        if error.reason == "unexpected end of data" or _mostly_utf8(data):
-            return "utf-8"
-        return max(CODE_PAGES, key=lambda page: (_plausible(data, page), -CODE_PAGES.index(page)))
-    return "utf-8"
-
-
-def decoded(line: bytes, encoding: str) -> str:
-    """Return a line as text; what cannot be read in it is marked."""
-    return line.decode(encoding, errors="replace")
-
-
-def _mostly_utf8(data: bytes) -> bool:
-    text = data.decode("utf-8", errors="replace")
-    strange = sum(ord(char) > 127 for char in text)
-    return text.count("\ufffd") * 4 < strange
+        cut = max(0, len(line) - _CHARACTER)
+        if error.start >= cut and error.reason == "unexpected end of data":
+            return True
+        begun = line.lstrip(_CONTINUED)
+        return 0 < len(line) - len(begun) < _CHARACTER and _is_utf8(begun)
+    return True
 
 
 def _plausible(data: bytes, page: str) -> float:

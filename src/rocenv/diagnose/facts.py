@@ -24,16 +24,16 @@ _THERE = "yes"
 _ANY = "."  # the literal says it all
 _SOME, _MANY = 500, 5000  # sightings
 _LIST = 4  # a line that names more is a list of what there can be, not of what is there
-_MOST = 8  # values of a fact
+_MOST = 40  # values of a fact
 _LONGEST = 80  # characters of a value
 
 
-def drawn(clues: Iterable[Clue], sightings: Sightings, encoding: str) -> Facts:
+def drawn(clues: Iterable[Clue], sightings: Sightings, page: str) -> Facts:
     """Return the facts that the lines of a log show: of each its values, in the order of the log."""
     found: dict[str, dict[str, int]] = {}
     for clue in clues:
         for sighting in sightings.of(clue.text):
-            for value in _values(clue, decoded(sighting.line, encoding)):
+            for value in _values(clue, decoded(sighting.line, page)):
                 values = found.setdefault(clue.fact, {})
                 values[value] = min(values.get(value, sighting.number), sighting.number)
     return {name: _in_order(values) for name, values in found.items()}

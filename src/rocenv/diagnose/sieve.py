@@ -135,7 +135,7 @@ class _Sieve:
         cut = _Cut(text)
         number, counted = block.first_line, len(before)
         ends: dict[int, int] = {}  # of a literal: where the line ends that it was seen in last
-        latest: dict[int, tuple[_Alike, int, int]] = {}  # where the last of lines that are alike stands
+        latest: dict[int, tuple[_Alike, int, int, int]] = {}  # where the last of lines that are alike stands
         for index, found, _end in _automaton(self._literals).find_matches_as_indexes(
             block.data, overlapping=True
         ):
@@ -149,17 +149,20 @@ class _Sieve:
             if alike is None:
                 continue
             if alike.wants(cut.line(at)) and self._has_room(self._literals[index], alike):
-                sighting = cut.sighting(at, number)
-                self._kept_bytes += cut.new_bytes
-                alike.kept.append(sighting)
+                alike.kept.append(self._sighting(index, cut, at, number))
             else:
-                latest[id(alike)] = (alike, at, number)
-        for alike, at, number in latest.values():
+                latest[id(alike)] = (alike, index, at, number)
+        for alike, index, at, number in latest.values():
             if self._kept_bytes < _KEPT_BYTES:
-                alike.last = cut.sighting(at, number)
-                self._kept_bytes += cut.new_bytes
+                alike.last = self._sighting(index, cut, at, number)
         self.lines += block.data.count(b"\n")
         self._drop_what_is_known()
+
+    def _sighting(self, index: int, cut: _Cut, at: int, number: int) -> Sighting:
+        # What only tells what a log is about is told by the line alone.
+        sighting = cut.sighting(at, number, alone=self._literals[index] in self._enough)
+        self._kept_bytes += cut.new_bytes
+        return sighting
 
     def _has_room(self, literal: str, alike: _Alike) -> bool:
         return self._kept_bytes < _KEPT_BYTES or (alike.count == 1 and len(self._kinds[literal]) <= _FEW)
@@ -220,9 +223,13 @@ class _Cut:
         begin, end = self.bounds(at)
         return self.text[begin:end]
 
-    def sighting(self, at: int, number: int) -> Sighting:
-        """Return a line as it was seen."""
+    def sighting(self, at: int, number: int, *, alone: bool) -> Sighting:
+        """Return a line as it was seen, alone or with what stands around it."""
         begin, end = self.bounds(at)
+        if alone:
+            self.new_bytes = end - begin
+            line = self.text[begin:end]
+            return Sighting(number=number, line=line, place=at - begin, before=b"", after=b"")
         around = self._around.get((begin, end))
         self.new_bytes = 0
         if around is None:

@@ -63,38 +63,36 @@ class Candidate:
         return self.file, min(shown.sighting.number for shown in self.shown)
 
 
-def candidate(
-    rule: Rule, sightings: Sightings, facts: Facts, encoding: str, file: str = ""
-) -> Candidate | None:
+def candidate(rule: Rule, sightings: Sightings, facts: Facts, page: str, file: str = "") -> Candidate | None:
     """Return what a log shows of a rule; None where it shows nothing."""
-    found = (_first(sign, sightings, encoding) for sign in rule.sign if hold(sign.when, facts))
+    found = (_first(sign, sightings, page) for sign in rule.sign if hold(sign.when, facts))
     shown = sorted(filter(None, found), key=lambda each: (-each.sign.weight, each.sighting.number))
     return Candidate(rule=rule, shown=tuple(shown), file=file) if shown else None
 
 
-def _first(sign: Sign, sightings: Sightings, encoding: str) -> Shown | None:
+def _first(sign: Sign, sightings: Sightings, page: str) -> Shown | None:
     """Return the first line that shows a sign."""
     for sighting in sorted(sightings.of(sign.text), key=lambda each: each.number):
-        found = _shown(sign, sighting, encoding)
+        found = _shown(sign, sighting, page)
         if found is not None:
             return found
     return None
 
 
-def _shown(sign: Sign, sighting: Sighting, encoding: str) -> Shown | None:
-    text = decoded(sighting.line, encoding)
+def _shown(sign: Sign, sighting: Sighting, page: str) -> Shown | None:
+    text = decoded(sighting.line, page)
     groups: Facts = {}
     if sign.pattern:
         pattern = compiled(sign.pattern)
-        match = pattern.search(text) or pattern.search(decoded(sighting.wrapped(), encoding))
+        match = pattern.search(text) or pattern.search(decoded(sighting.wrapped(), page))
         if match is None:
             return None
         groups = {name: (value.strip(),) for name, value in match.groupdict().items() if value}
     if sign.near or sign.not_near:
-        around = decoded(sighting.around(sign.within), encoding)
+        around = decoded(sighting.around(sign.within), page)
         if not all(compiled(pattern).search(around) for pattern in sign.near):
             return None
         if any(compiled(pattern).search(around) for pattern in sign.not_near):
             return None
-    place = len(decoded(sighting.line[: sighting.place], encoding))
+    place = len(decoded(sighting.line[: sighting.place], page))
     return Shown(sign=sign, sighting=sighting, text=text, place=place, groups=groups)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rocenv.diagnose.facts import hold
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from rocenv.language import Language
     from rocenv.matrix.rules import Remedy, Text
@@ -38,16 +38,30 @@ def unfilled(text: str) -> str:
     return _PLACE.sub(lambda place: place[2] or place[1].upper(), text)
 
 
+def plain_word(text: str) -> str:
+    """Return a text that any shell takes for one word and nothing else; "" where it is none."""
+    return text if _WORD.fullmatch(text) else ""
+
+
 def steps(
     rows: Sequence[Remedy],
     facts: Mapping[str, tuple[str, ...]],
     values: Mapping[str, str],
     language: Language,
+    typed: Callable[[str], str] = plain_word,
 ) -> tuple[Step, ...]:
-    """Return what to do, the best first, with the commands for it; no command twice."""
+    """Return what to do, the best first, with the commands for it; no command twice.
+
+    Args:
+        rows: What may be told.
+        facts: Decide which of them hold.
+        values: Fill the places of texts and commands.
+        language: Of the texts.
+        typed: Returns a value as it may stand in a command, "" where it may not.
+    """
     found: list[Step] = []
     told: set[str] = set()
-    plain = {name: value for name, value in values.items() if name == _CREATE or _WORD.fullmatch(value)}
+    plain = {name: value if name == _CREATE else typed(value) for name, value in values.items()}
     for row in rows:
         if len(found) == _REMEDIES:
             break

@@ -1,0 +1,150 @@
+"""What an app printed before a bad end names the cause, and only what the app printed does."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rocenv.model import EnvChange
+from tests.host.roots import Root
+from tests.launch.lab import component
+
+if TYPE_CHECKING:
+    from tests.launch.lab import Lab
+
+TARGET = "gfx1031"
+NO_KERNELS = "RuntimeError: HIP error: invalid device function"
+CODE = "hip-no-binary-for-gpu"
+OVERRIDE = EnvChange(action="set", name="HSA_OVERRIDE_GFX_VERSION", value="10.3.0")
+# With the override every program calls the GPU by the name that it was given.
+OVERRIDDEN = f"File /home/user/app.py\nHSA_OVERRIDE_GFX_VERSION=10.3.0 GPU gfx1030\n{NO_KERNELS}"
+
+
+def on_linux(lab: Lab) -> None:
+    """Make the machine a Linux one with an RX 6750 XT, and an env for it that sets an override."""
+    machine = Root(lab.root / "linux").kernel().cpu().gpu(1, device=0x73DF, version=100301)
+    lab.env["ROCENV_SYSROOT"] = str(machine.path)
+    parts = (component("rocm", "6.2.4", "wheels"), component("torch", "2.5.1+rocm6.2", "x", python="3.11.9"))
+    lab.make(parts=parts, platform="linux", target=TARGET, changes=(OVERRIDE,))
+
+
+def launch(lab: Lab, printed: str, *more: str, code: int = 1) -> tuple[int, str]:
+    """Launch an app that prints a text and ends; return its exit code and what was said after it."""
+    script = lab.app / "app.py"
+    script.write_text(f"print({printed!r})\nraise SystemExit({code})\n")
+    done = lab.run("launch", "sd", *more, "--", sys.executable, str(script))
+    return done.returncode, done.stderr.decode().partition(".log\n")[2]
+
+
+def diagnosed(lab: Lab, said: str) -> list[Any]:
+    """Run the very command that an explanation names, and return its findings."""
+    (command,) = re.findall(r"^do:  (rocenv diagnose .*)$", said, re.MULTILINE)
+    done = lab.run(*shlex.split(command)[1:], "--json")
+    found: list[Any] = json.loads(done.stdout)["findings"]
+    return found
+
+
+class TestTheCause:
+    def test_the_explanation_names_it_and_how_to_read_more(self, lab: Lab) -> None:
+        on_linux(lab)
+        code, said = launch(lab, f"File /home/user/app.py\n{NO_KERNELS}")
+        assert code == 1
+        (why,) = [line for line in said.splitlines() if f"[{CODE}]" in line]
+        assert why.startswith("why: ")
+        (finding,) = diagnosed(lab, said)
+        assert finding["code"] == CODE
+        assert finding["title"] in why
+        assert f"# {why}" in lab.log().decode()
+
+    def test_an_app_that_ends_well_is_not_looked_through(self, lab: Lab) -> None:
+        on_linux(lab)
+        assert launch(lab, NO_KERNELS, code=0) == (0, "")
+
+    def test_what_is_no_trouble_of_the_gpu_has_no_cause(self, lab: Lab) -> None:
+        on_linux(lab)
+        _, said = launch(lab, "OSError: [Errno 98] Address already in use")
+        assert "ended with exit code 1" in said
+        assert re.findall(r"\[[a-z-]+\]", said) == []
+        assert "rocenv diagnose" not in said
+
+    def test_it_is_found_behind_more_than_is_kept_in_memory(self, lab: Lab) -> None:
+        on_linux(lab)
+        noise = "\n".join(f"step {n} loss {n / 7:.3f}" for n in range(20_000))
+        _, said = launch(lab, f"File /home/user/app.py\n{NO_KERNELS}\n{noise}")
+        assert f"[{CODE}]" in said
+
+    def test_it_is_found_where_no_log_is_kept(self, lab: Lab) -> None:
+        on_linux(lab)
+        (lab.prefix().path / "logs").write_text("a file where the folder should be")
+        done = lab.run("launch", "sd", "--", sys.executable, "-c", f"print({NO_KERNELS!r}); exit(1)")
+        said = done.stderr.decode()
+        assert done.returncode == 1
+        assert f"[{CODE}]" in said
+        assert "rocenv diagnose" not in said
+
+
+class TestTheTarget:
+    def test_commands_are_for_the_gpu_of_the_env_and_not_for_the_one_of_the_override(self, lab: Lab) -> None:
+        on_linux(lab)
+        _, said = launch(lab, OVERRIDDEN)
+        (finding,) = diagnosed(lab, said)
+        commands = [*finding["remedy"]["commands"], *said.splitlines()]
+        targets = [word for command in commands for word in re.findall(r"--target (\S+)", command)]
+        assert targets
+        assert set(targets) == {TARGET}
+
+    def test_the_log_tells_the_machine_that_it_was_made_on(self, lab: Lab) -> None:
+        """Somebody reads it on another one: there is no such GPU there."""
+        on_linux(lab)
+        _, said = launch(lab, f"File /home/user/app.py\n{NO_KERNELS}")
+        lab.env["ROCENV_SYSROOT"] = str(
+            Root(lab.root / "other").kernel().cpu().gpu(1, device=0x7550, version=120001).path
+        )
+        (finding,) = diagnosed(lab, said)
+        known = finding["facts"]
+        assert (known["gfx"], known["torch"]) == (TARGET, "2.5.1+rocm6.2")
+        assert "6.2.4" in known["rocm"]
+        assert all("gfx1201" not in command for command in finding["remedy"]["commands"])
+
+
+class TestWhoseWords:
+    """A log of `launch` begins and ends with lines of rocenv's own."""
+
+    @pytest.mark.parametrize("words", [NO_KERNELS, "rocBLAS error: Cannot read TensileLibrary.dat"])
+    def test_a_command_line_is_no_output(self, lab: Lab, words: str) -> None:
+        on_linux(lab)
+        done = lab.run("launch", "sd", "--", sys.executable, "-c", "raise SystemExit(1)", words)
+        assert f"# command {sys.executable}" in lab.log().decode()
+        assert words in lab.log().decode()
+        said = done.stderr.decode().partition(".log\n")[2]
+        assert "ended with exit code 1" in said
+        assert re.findall(r"\[[a-z-]+\]", said) == []
+
+    def test_an_explanation_is_no_output(self, lab: Lab) -> None:
+        """It repeats the app's last words, so each of them would count twice."""
+        on_linux(lab)
+        _, said = launch(lab, f"File /home/user/app.py\n{NO_KERNELS}")
+        log = lab.log().decode().split("\n")
+        assert any(line.startswith("# ") and NO_KERNELS in line for line in log)
+        (finding,) = diagnosed(lab, said)
+        (evidence,) = finding["evidence"]
+        assert evidence == {"line": log.index(NO_KERNELS) + 1, "text": NO_KERNELS, "count": 1}
+
+    def test_an_override_that_rocenv_tells_is_not_said_by_the_app(self, lab: Lab) -> None:
+        on_linux(lab)
+        _, said = launch(lab, f"File /home/user/app.py\n{NO_KERNELS}")
+        assert f"#   {OVERRIDE.name}={OVERRIDE.value}" in lab.log().decode()
+        (finding,) = diagnosed(lab, said)
+        assert [each["text"] for each in finding["evidence"]] == [NO_KERNELS]
+
+    def test_lines_of_an_app_that_look_like_rocenvs_are_the_apps(self, lab: Lab) -> None:
+        """In a log that `launch` did not make, such a line is a comment of somebody else's."""
+        log = lab.app / "other.log"
+        log.write_text(f"# configuration\n# {NO_KERNELS}\n")
+        (finding,) = json.loads(lab.run("diagnose", str(log), "--json").stdout)["findings"]
+        assert finding["code"] == CODE
