@@ -1,21 +1,27 @@
 """Each pattern of the rules on lines that are made to be slow for it: of its own words, over and over.
 
-Logs come from anybody, and a pattern that goes back and forth in a line may take minutes for it. The lines are
-derived from the parsed pattern: what it begins with, repeated, so that it starts to match everywhere and ends
-nowhere.
+Logs come from anybody, and a pattern that goes back and forth in a line may take minutes for it. The lines
+are derived from the parsed pattern: what it begins with, repeated, so that it starts to match everywhere and
+ends nowhere.
 """
 
 from __future__ import annotations
 
+import sys
 import time
-from re import _constants as codes  # type: ignore[attr-defined]
-from re import _parser as parser  # type: ignore[attr-defined]
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from rocenv.diagnose.facts import compiled
 from rocenv.matrix.load import load
+
+if sys.version_info >= (3, 11):
+    from re import _constants as codes
+    from re import _parser as parser
+else:
+    import sre_constants as codes
+    import sre_parse as parser
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -52,7 +58,7 @@ def units(pattern: str) -> list[str]:
     return [*kept[::step][:UNITS], kept[-1] if kept else "a", "a", "a ", "1.", "/a", "a\n"]
 
 
-def _beginnings(parsed: Iterable[tuple[Any, Any]]) -> Iterator[str]:
+def _beginnings(parsed: Any) -> Iterator[str]:
     begun = ""
     for code, value in parsed:
         for inner in _inside(code, value):
@@ -85,7 +91,8 @@ def _sample(code: Any, value: Any) -> str:
     if code is codes.SUBPATTERN:
         return _all(value[3])
     if code in (codes.MAX_REPEAT, codes.MIN_REPEAT):
-        return _all(value[2]) * max(1, value[0])
+        times: int = max(1, value[0])
+        return _all(value[2]) * times
     return ""
 
 
@@ -95,7 +102,8 @@ def _of_class(items: Iterable[tuple[Any, Any]]) -> str:
         return "a"
     if code is codes.RANGE:
         return chr(value[0])
-    return _CLASSES.get(value, " ") if code is codes.CATEGORY else chr(value)
+    known: str = _CLASSES.get(value, " ") if code is codes.CATEGORY else chr(value)
+    return known
 
 
 def _all(parsed: Iterable[tuple[Any, Any]]) -> str:

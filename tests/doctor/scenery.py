@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from rocenv.matrix.rows import Matrix
 
+PLACE = re.compile(r"\{\w+(?:\|[^{}]*)?\}")
 RX_7900, RX_6800, RX_9070, PHOENIX, RAPHAEL = 0x744C, 0x73BF, 0x7550, 0x15BF, 0x164E
 
 
@@ -27,6 +29,11 @@ RX_7900, RX_6800, RX_9070, PHOENIX, RAPHAEL = 0x744C, 0x73BF, 0x7550, 0x15BF, 0x
 def matrix() -> Matrix:
     """Return rocenv's own rows, texts included."""
     return load()
+
+
+def _shape(text: str) -> re.Pattern[str]:
+    """Return what a text looks like, whatever fills its places."""
+    return re.compile(".*".join(map(re.escape, PLACE.split(text))), re.DOTALL)
 
 
 @dataclass
@@ -91,11 +98,30 @@ class Scenery:
         assert len(english) == len(chinese) <= 1
         for finding in (*english, *chinese):
             assert finding.code != "check-failed", finding.detail
-            assert finding.title != finding.code and finding.detail and "{" not in finding.title
+            assert finding.title != finding.code and finding.detail
+            told = (finding.title, finding.detail, *finding.todo, *finding.commands)
+            assert not any(PLACE.search(text) for text in told), told
             assert finding.steps, "nobody is told what to do"
-        if english:
-            assert len(english[0].steps) == len(chinese[0].steps)
-        return english[0] if english else None
+        if not english:
+            return None
+        assert [step.commands for step in english[0].steps] == [step.commands for step in chinese[0].steps]
+        assert not (lost := self._lost(english[0])), f"commands that are told of and not shown: {lost}"
+        return english[0]
+
+    def _lost(self, finding: Finding) -> set[str]:
+        """Return the steps whose commands are left out, as with a value that is no word."""
+        rows = [row for row in matrix().advice if row.code == finding.code]
+        remedies = [remedy for row in rows for remedy in row.remedy]
+        lost: set[str] = set()
+        for step in finding.steps:
+            alike = [each for each in remedies if _shape(each.text.en).fullmatch(step.text)]
+            counts = {len(each.commands) for each in alike}
+            before = {each for other in finding.steps for each in other.commands}
+            if step.commands or not counts or 0 in counts:
+                lost |= {step.text} if counts and len(step.commands) not in counts else set()
+            elif not any(set(each.commands) & before for each in alike):
+                lost.add(step.text)
+        return lost
 
     def all(self) -> list[Finding]:
         scene = self.scene()

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
+import sqlite3
 from typing import TYPE_CHECKING
 
 import pytest
 
+from rocenv.doctor import shares
 from rocenv.doctor.checks import caches
+from rocenv.doctor.checks.databases import miopen_database_damaged
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,6 +66,25 @@ def test_a_file_in_the_place_of_the_usual_cache(scenery: Scenery, live: Path) ->
     (live / ".cache").touch()
     finding = scenery.sees("cache_read_only")
     assert finding is not None and finding.evidence == (f"~/.cache: {live}/.cache",)
+    assert finding.commands == ("sudo chown -R $USER ~/.cache",)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
+def test_a_folder_that_may_not_be_looked_into(scenery: Scenery, live: Path) -> None:
+    (live / ".config").mkdir(mode=0)
+    for parent in (live, *live.parents[:-2]):
+        parent.chmod(0o755)
+    os.chown(live, 65534, -1)
+    os.chown(live / ".config", 65534, -1)
+    os.seteuid(65534)
+    try:
+        finding = scenery.sees("cache_read_only")
+        assert scenery.sees("cache_without_locks") is None
+        assert scenery.sees("miopen_database_damaged") is None
+    finally:
+        os.seteuid(0)
+    assert finding is not None and f"{live}/.config`" in finding.detail
+    assert finding.commands == ("sudo chown -R $USER ~/.config", "chmod u+rwx ~/.config")
 
 
 @pytest.mark.parametrize("way", ["lockf", "flock"])
@@ -91,3 +113,79 @@ def test_of_a_copy_nothing_is_tried(scenery: Scenery, monkeypatch: pytest.Monkey
     monkeypatch.setattr(caches, "_written", forbidden)
     scenery.healthy()
     assert scenery.sees("cache_read_only") is None and scenery.sees("cache_without_locks") is None
+
+
+@pytest.mark.parametrize("point", ["/mnt/x\\\\x", r"/mnt/\134x41", "/mnt/a\\040b", "/mnt/\u76d8", "/mnt/\\x"])
+def test_a_mount_point_of_any_name_is_no_hindrance(scenery: Scenery, point: str) -> None:
+    strange = f"29 21 8:3 / {point} rw - ext4 /dev/sda3 rw\n"
+    mount = "30 21 0:50 / /home rw - nfs4 server:/export rw\n"
+    scenery.healthy().root.put("proc/self/mountinfo", LOCAL + strange + mount)
+    assert scenery.sees("cache_on_network") is not None
+
+
+def test_a_cache_on_a_share_behind_spaces(scenery: Scenery) -> None:
+    mount = "30 21 0:50 / /mnt/my\\040\\347\\233\\230 rw - cifs //server/x rw\n"
+    scenery.healthy().root.put("proc/self/mountinfo", LOCAL + mount)
+    scenery.environ["XDG_CACHE_HOME"] = "/mnt/my \u76d8/cache"
+    assert scenery.sees("cache_on_network") is not None
+
+
+@pytest.fixture
+def dead(live: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A share that does not answer any more: nobody may ask it anything."""
+    share = live / "share"
+    share.mkdir()
+    listed = LOCAL + f"30 21 0:50 / {share} rw - nfs4 server:/export rw\n"
+    monkeypatch.setattr(shares, "read_text", lambda _path: listed)
+    for module, name in ((os, "stat"), (os, "lstat"), (os, "scandir"), (os, "readlink"), (os, "listdir")):
+        real = getattr(module, name)
+
+        def guarded(path: object = ".", *more: object, real: object = real, **options: object) -> object:
+            assert not str(path).startswith(str(share)), f"{path} is asked for"
+            return real(path, *more, **options)  # type: ignore[operator]
+
+        monkeypatch.setattr(module, name, guarded)
+    return share
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_dead_share_is_named_and_not_asked(
+    scenery: Scenery, live: Path, dead: Path, monkeypatch: pytest.MonkeyPatch, linked: bool
+) -> None:
+    monkeypatch.setattr(caches, "_written", lambda folder: not str(folder).startswith(str(dead)))
+    folder = live / "link" if linked else dead
+    if linked:
+        folder.symlink_to("share")
+    scenery.environ.update(XDG_CACHE_HOME=f"{folder}/cache", MIOPEN_USER_DB_PATH=f"{folder}/miopen")
+    finding = scenery.sees("cache_on_network")
+    assert finding is not None and len(finding.evidence) == 2
+    for check in ("cache_read_only", "cache_without_locks", "miopen_database_damaged"):
+        assert scenery.sees(check) is None
+
+
+def test_looking_at_a_database_keeps_no_program_from_writing(
+    scenery: Scenery, live: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = live / ".config/miopen/gfx1100.ukdb"
+    path.parent.mkdir(parents=True)
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE kern_db (name TEXT)")
+    database.close()
+    real, opened = sqlite3.connect, []
+
+    def connect(name: str, **more: object) -> sqlite3.Connection:
+        opened.append(name)
+        return real(name, **more)  # type: ignore[call-overload, no-any-return]
+
+    monkeypatch.setattr(sqlite3, "connect", connect)
+    assert miopen_database_damaged(scenery.scene()) is None
+    assert len(opened) == 1 and "immutable=1" in opened[0]
+
+
+def test_a_database_that_a_program_has_open_is_left_alone(scenery: Scenery, live: Path) -> None:
+    path = live / ".config/miopen/gfx1100.ukdb"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"SQLite format 3\0" + b"\xff" * 8192)
+    assert scenery.sees("miopen_database_damaged") is not None
+    with path.open("rb"):
+        assert scenery.sees("miopen_database_damaged") is None

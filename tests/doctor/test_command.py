@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rocenv.commands import doctor
+from rocenv.commands.world import World
+from rocenv.progress import Progress
 from tests.commands.lab import Lab, words
 from tests.doctor.scenery import RX_6800, Scenery
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+    from rocenv.progress import Stage
 
 
 @pytest.fixture
@@ -70,7 +77,7 @@ def test_one_check_alone(lab: Lab, scenery: Scenery) -> None:
     found = document(lab.run("doctor", "--json", "--check", "no_gpu", "--check", "kfd_closed").stdout)
     assert found == {"findings": [], "checks_run": 2}
     done = lab.run("doctor", "--check", "nonsense")
-    assert done.returncode == 1 and "nonsense" in words(done.stderr)
+    assert done.returncode == 2 and "nonsense" in words(done.stderr)
 
 
 def test_the_list_of_checks_is_one_that_can_be_asked_for(lab: Lab, scenery: Scenery) -> None:
@@ -88,6 +95,68 @@ def test_an_env_that_is_not_there(lab: Lab, scenery: Scenery) -> None:
     scenery.healthy()
     done = lab.run("doctor", "nobody", "--json")
     assert done.returncode != 0 and document(done.stdout)["error"] == "env-missing"
+
+
+@pytest.mark.parametrize("argv", [("",), ("-y",), ("--yes", "--list")])
+def test_what_makes_no_sense(lab: Lab, scenery: Scenery, argv: tuple[str, ...]) -> None:
+    scenery.healthy()
+    assert lab.run("doctor", *argv).returncode == 2
+
+
+def test_a_copy_that_is_not_there(lab: Lab, tmp_path: Path) -> None:
+    """A mistyped one must not pass for a machine without any GPU."""
+    done = lab.run("doctor", ROCENV_SYSROOT=str(tmp_path / "typo"))
+    assert done.returncode == 1
+    assert "typo`, which is no folder" in words(done.stderr)
+
+
+def test_an_env_that_was_never_finished(lab: Lab, scenery: Scenery) -> None:
+    scenery.healthy()
+    folder = lab.home / "envs" / "half"
+    (folder / ".rocenv").mkdir(parents=True)
+    done = lab.run("doctor", "half", "--json")
+    found = document(done.stdout)
+    assert done.returncode == 1
+    assert [(each["code"], each["severity"]) for each in found["findings"]] == [("env-incomplete", "error")]
+    assert found["findings"][0]["remedy"]["commands"] == ["rocenv remove half"]
+    assert found["checks_run"] > 20
+    assert lab.run("doctor").returncode == 0, "nobody asked about it"
+
+
+def test_a_pack_of_one_check(lab: Lab, scenery: Scenery, tmp_path: Path) -> None:
+    scenery.healthy()
+    done = lab.run("doctor", "--json", "--check", "no_gpu", "--collect", str(tmp_path / "one.zip"))
+    assert document(done.stdout)["checks_run"] == 1
+
+
+class Titles(Progress):
+    """Keeps the titles of stages."""
+
+    def __init__(self) -> None:
+        super().__init__(quiet=True)
+        self.shown: list[str] = []
+
+    @contextmanager
+    def stage(self, title: str, total_bytes: int = 0) -> Iterator[Stage]:
+        self.shown.append(title)
+        with super().stage(title, total_bytes) as stage:
+            yield stage
+
+
+def test_slow_checks_are_announced(scenery: Scenery) -> None:
+    """Hashing an env of gigabytes is minutes: without a word they pass for a hang."""
+    world, titles = World(), Titles()
+    world.__dict__["progress"] = titles
+    doctor._looked(world, scenery.healthy().scene(), ("no_gpu", "gpu_resets"), "en")
+    assert titles.shown == ["running the check gpu_resets"]
+
+
+def test_the_list_in_chinese(lab: Lab, scenery: Scenery) -> None:
+    scenery.healthy()
+    lines = words(lab.run("doctor", "--list", "--lang", "zh").stdout).splitlines()
+    assert len(lines) > 20
+    assert all(any("一" <= char <= "龥" for char in line) for line in lines)
+    assert not any("(slow)" in line for line in lines)
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import errno
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from rocenv.doctor import rights
 from rocenv.doctor.checks import devices
+from rocenv.doctor.seen import Seen
 from tests.doctor.scenery import PHOENIX, RAPHAEL, RX_6800, RX_7900, RX_9070, Scenery
 from tests.host.roots import GIB, NODES
 
@@ -37,7 +39,7 @@ def owned(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
     def set_(owner: str, groups: str = "1000 27") -> None:
         known = {"owner": owner, "groups": groups}
-        monkeypatch.setattr(rights, "tried", lambda what, _about, _attempt, _unknown: known[what])
+        monkeypatch.setattr(rights, "tried", lambda what, _about, _attempt, unknown: known.get(what, unknown))
 
     return set_
 
@@ -86,6 +88,30 @@ def test_a_device_of_root_alone_wants_a_rule(
     assert finding is not None and any("udev" in command for command in finding.commands)
 
 
+def test_a_group_without_a_name_gets_one(
+    scenery: Scenery, answers: Callable[[int], None], owned: Callable[..., None]
+) -> None:
+    scenery.healthy().root.put("etc/group", "root:x:0:\n")
+    answers(errno.EACCES)
+    owned("crw-rw---- 992")
+    finding = scenery.sees("kfd_closed")
+    assert finding is not None
+    assert finding.commands == ("sudo groupadd -g 992 gpu992", "sudo usermod -aG gpu992 $USER")
+    scenery.root.put(".dockerenv", "")
+    finding = scenery.sees("kfd_closed")
+    assert finding is not None and "--group-add 992" in finding.todo[0]
+
+
+def test_nobody_is_told_to_join_root(
+    scenery: Scenery, answers: Callable[[int], None], owned: Callable[..., None]
+) -> None:
+    scenery.healthy().root.put("etc/group", "root:x:0:\n")
+    answers(errno.EACCES)
+    owned("crw------- 0")
+    finding = scenery.sees("kfd_closed")
+    assert finding is not None and not any("usermod" in command for command in finding.commands)
+
+
 def test_of_a_copy_the_usual_groups_are_named(scenery: Scenery, answers: Callable[[int], None]) -> None:
     scenery.healthy()
     answers(errno.EACCES)
@@ -120,11 +146,48 @@ def test_a_container_without_the_devices(scenery: Scenery) -> None:
     scenery.healthy()
     (scenery.root.path / "dev/kfd").unlink()
     finding = scenery.sees("container_without_devices")
-    assert finding is not None and finding.code == "container-device-not-passed"
-    assert any("modprobe" in command for command in finding.commands), "it may be no container at all"
+    assert finding is not None and finding.code == "gpu-devices-missing", "it is no container"
+    assert any("modprobe" in command for command in finding.commands)
     scenery.root.put(".dockerenv", "")
     finding = scenery.sees("container_without_devices")
-    assert finding is not None and len(finding.commands) == 1
+    assert finding is not None and finding.code == "container-device-not-passed"
+    assert len(finding.commands) == 1
+
+
+POD = "12 11 0:50 / / rw - overlay overlay rw,lowerdir=/var/lib/containerd/io.containerd.snapshotter.v1/1\n"
+HOSTNAME = "40 12 8:1 /var/lib/docker/containers/0a1b/hostname /etc/hostname rw - ext4 /dev/sda1 rw\n"
+LIVE_MEDIUM = "12 11 0:50 / / rw - overlay /cow rw,lowerdir=/filesystem.squashfs,upperdir=/cow/upper\n"
+BESIDE_DOCKER = (
+    "21 1 8:2 / / rw - ext4 /dev/sda2 rw\n"
+    "90 21 0:60 / /var/lib/docker/overlay2/0a/merged rw - overlay overlay rw,lowerdir=/var/lib/docker/l/A\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("files", "environ", "is_container"),
+    [
+        ({"proc/1/cgroup": "0::/kubepods.slice/kubepods-pod1.slice/cri-containerd-0a.scope\n"}, {}, True),
+        ({"proc/1/cgroup": "12:cpu:/docker/0a1b2c\n"}, {}, True),
+        ({"proc/1/cgroup": "0::/lxc.payload.box/init.scope\n"}, {}, True),
+        ({"proc/1/cgroup": "0::/\n", "proc/self/mountinfo": POD}, {}, True),
+        ({"proc/self/mountinfo": HOSTNAME}, {}, True),
+        ({}, {"APPTAINER_CONTAINER": "/srv/rocm.sif"}, True),
+        ({}, {"SINGULARITY_CONTAINER": "/srv/rocm.sif"}, True),
+        ({"proc/1/cgroup": "0::/init.scope\n", "proc/self/mountinfo": BESIDE_DOCKER}, {}, False),
+        ({"proc/1/cgroup": "0::/system.slice/containerd.service\n"}, {}, False),
+        ({"proc/self/mountinfo": LIVE_MEDIUM}, {}, False),
+    ],
+)
+def test_a_container_is_told_from_a_host(
+    scenery: Scenery, files: dict[str, str], environ: dict[str, str], is_container: bool
+) -> None:
+    scenery.healthy().environ.update(environ)
+    for path, text in files.items():
+        scenery.root.put(path, text)
+    (scenery.root.path / "dev/kfd").unlink()
+    finding = scenery.sees("container_without_devices")
+    assert finding is not None
+    assert (finding.code == "container-device-not-passed") == is_container
 
 
 def test_a_container_that_was_given_kfd_and_no_render_nodes(scenery: Scenery) -> None:
@@ -165,6 +228,10 @@ def test_a_new_card_on_an_old_kernel(scenery: Scenery) -> None:
     finding = scenery.sees("gpu_without_driver")
     assert finding is not None and finding.code == "kernel-too-old"
     assert "6.12" in finding.detail and "6.8.0-45-generic" in finding.detail
+    assert not any("apt" in command for command in finding.commands), "nobody knows the distribution"
+    scenery.root.put("etc/os-release", 'NAME="Fedora Linux"\nID=fedora\nVERSION_ID=40\n')
+    finding = scenery.sees("gpu_without_driver")
+    assert finding is not None and finding.commands == ("sudo dnf upgrade --refresh",)
 
 
 def test_a_card_without_a_driver_on_a_kernel_that_is_new_enough(scenery: Scenery) -> None:
@@ -250,3 +317,59 @@ def test_a_variable_that_hides_every_gpu(scenery: Scenery, value: str) -> None:
     assert finding is not None and finding.commands[0] == "unset HIP_VISIBLE_DEVICES"
     scenery.environ["HIP_VISIBLE_DEVICES"] = "0,4"
     assert scenery.sees("gpus_hidden") is None
+
+
+def two_igpus_and_cards(scenery: Scenery) -> None:
+    """As HIP lists them: 0 a card, 1 the processor's, 2 another card."""
+    scenery.root.kernel("6.14.0").cpu()
+    scenery.root.gpu(1, RX_6800, 100300, memory=16 * GIB, bus=5)
+    scenery.root.gpu(2, RAPHAEL, 100306, units=2, memory=GIB // 2, gtt=16 * GIB, bus=0x10)
+    scenery.root.gpu(3, RX_7900, 110000, units=96, memory=24 * GIB, bus=3)
+
+
+def test_the_number_that_is_told_counts_what_rocrs_variable_leaves(scenery: Scenery) -> None:
+    two_igpus_and_cards(scenery)
+    scenery.environ["ROCR_VISIBLE_DEVICES"] = "1,2"
+    finding = scenery.sees("igpu_first")
+    assert finding is not None and finding.commands == ("export HIP_VISIBLE_DEVICES=1",)
+    scenery.environ["HIP_VISIBLE_DEVICES"] = "1"
+    assert scenery.sees("igpu_first") is None and scenery.sees("gpus_hidden") is None
+
+
+@pytest.mark.parametrize(
+    ("environ", "variable"),
+    [
+        ({"ROCR_VISIBLE_DEVICES": ""}, "ROCR_VISIBLE_DEVICES"),
+        ({"ROCR_VISIBLE_DEVICES": "none"}, "ROCR_VISIBLE_DEVICES"),
+        ({"ROCR_VISIBLE_DEVICES": "0", "HIP_VISIBLE_DEVICES": "1"}, "HIP_VISIBLE_DEVICES"),
+        ({"ROCR_VISIBLE_DEVICES": "7", "HIP_VISIBLE_DEVICES": "0"}, "ROCR_VISIBLE_DEVICES"),
+        ({"CUDA_VISIBLE_DEVICES": "-1"}, "CUDA_VISIBLE_DEVICES"),
+        ({"HIP_VISIBLE_DEVICES": "1-2"}, "HIP_VISIBLE_DEVICES"),
+        ({"HIP_VISIBLE_DEVICES": "1--"}, "HIP_VISIBLE_DEVICES"),
+        ({"HIP_VISIBLE_DEVICES": "\u00b2"}, "HIP_VISIBLE_DEVICES"),
+    ],
+)
+def test_the_variable_that_hides_every_gpu_is_named(
+    scenery: Scenery, environ: dict[str, str], variable: str
+) -> None:
+    scenery.healthy().environ.update(environ)
+    finding = scenery.sees("gpus_hidden")
+    assert finding is not None and finding.commands[0] == f"unset {variable}"
+    assert finding.title.startswith(variable)
+    assert scenery.sees("igpu_first") is None
+
+
+@pytest.mark.parametrize("value", ["0,none", "GPU-5a1b2c3d4e5f6071", "0,GPU-5a1b2c3d4e5f6071"])
+def test_a_list_that_ends_early_or_names_unique_ids_hides_not_all(scenery: Scenery, value: str) -> None:
+    scenery.healthy().environ["ROCR_VISIBLE_DEVICES"] = value
+    assert scenery.sees("gpus_hidden") is None
+
+
+def test_a_title_holds_one_name(scenery: Scenery) -> None:
+    igpu_and_card(scenery)
+    scene = scenery.scene()
+    card = scene.host.gpus[1]
+    several = replace(card, name="AMD Radeon RX 7900 XT / AMD Radeon RX 7900 XTX / AMD Radeon RX 7900M")
+    host = replace(scene.host, gpus=(scene.host.gpus[0], several))
+    seen = devices.igpu_first(replace(scene, host=host))
+    assert isinstance(seen, Seen) and seen.values["card"] == card.target

@@ -183,6 +183,14 @@ class TestIncomplete:
         assert (foreign / "thesis.txt").exists()
         assert (whole / "rocm/libamdhip64.so").exists()
 
+    def test_by_name_no_other_one(self, scene: Scene) -> None:
+        path, other = incomplete(scene.home, "demo"), incomplete(scene.home, "other")
+        named = scene_of(scene.home, Matrix(), name="demo")
+        person = Person(answer=True)
+        apply([finding("remove-incomplete")], named, WORK, person.asking())
+        assert not path.exists()
+        assert other.exists()
+
     def test_one_that_was_completed_while_we_waited_stays(self, scene: Scene) -> None:
         """A `create` that goes on holds the lock; once it is done the env is somebody's."""
         path = incomplete(scene.home, "demo")

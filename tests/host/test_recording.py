@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import socket
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -154,6 +155,43 @@ def test_links_on_the_way_to_a_mount_are_those_of_the_machine(root: Root, tmp_pa
         mount = machine.mount_of(PurePosixPath(tmp_path / "link" / "cache"))
         assert mount is not None
         assert mount.kind == "nfs4"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no named pipes")
+def test_a_pipe_in_the_place_of_a_file_keeps_nobody_waiting(root: Root) -> None:
+    def too_long(_signal: int, _frame: object) -> None:
+        raise AssertionError("it waits")
+
+    before = signal.signal(signal.SIGALRM, too_long)
+    (root.path / "proc/self").mkdir(parents=True)
+    os.mkfifo(root.path / "proc/self/mountinfo")
+    signal.alarm(5)
+    try:
+        assert machine.mount_of(Path("/home")) is None
+        assert not machine.read_text("/proc/self/mountinfo")
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_a_file_is_read_to_its_end(monkeypatch: pytest.MonkeyPatch, root: Root) -> None:
+    """Files of /proc give a page at once."""
+    root.put("proc/long", "".join(f"line {number}\n" for number in range(9000)))
+    read = os.read
+    monkeypatch.setattr(os, "read", lambda file, count: read(file, min(count, 4096)))
+    assert machine.read_attribute("/proc/long", 1 << 20)[0].endswith("line 8999\n")
+    assert len(machine.read_attribute("/proc/long", 5000)[0]) == 5000
+
+
+@pytest.mark.parametrize("escape", ["\\999", "\\x", "\\N{foo}", "\\u12", "\\"])
+def test_a_mount_point_that_the_kernel_would_not_write(root: Root, escape: str) -> None:
+    root.put(
+        "proc/self/mountinfo",
+        f"1 0 8:1 / /a{escape} rw - ext4 /dev/a rw\n2 0 8:2 / /中\\040b rw - nfs4 s:/ rw\n",
+    )
+    mount = machine.mount_of(PurePosixPath("/中 b/x"))
+    assert mount is not None
+    assert mount.kind == "nfs4"
 
 
 class TestEnvironment:

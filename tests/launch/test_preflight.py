@@ -212,6 +212,12 @@ ERRORS: dict[str, Case] = {
         "the env's Python is not there",
         "rocenv repair sd",
     ),
+    "python-gone-from-its-venv": (
+        lambda lab: lab.prefix().venv_python.rename(lab.prefix().venv / "pyvenv.cfg"),
+        (),
+        "the env's Python is not there",
+        "rocenv create sd2 --from ",
+    ),
     "its-own-python": (
         own_python,
         ("--", "venv/bin/python", "launch.py"),

@@ -30,7 +30,7 @@ _LONG_BYTES = 32 << 20  # of a log that takes so long that progress is shown
 
 
 @click.command()
-@click.argument("log", metavar="FILE|-")
+@click.argument("log", metavar="FILE|-", type=click.Path(allow_dash=True))
 @LANGUAGE_OPTION
 @json_option
 def command(log: str, lang: str | None, as_json: bool) -> int:

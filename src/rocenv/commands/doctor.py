@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,9 @@ from rocenv.language import LANGUAGES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
+    from rocenv.doctor.checks import Check
     from rocenv.doctor.run import Finding
     from rocenv.doctor.scene import Scene
     from rocenv.language import Language
@@ -29,6 +32,10 @@ _SAID: Mapping[str, tuple[str, str]] = {
         "`rocenv doctor --fix` does this for you, once you say yes",
         "`rocenv doctor --fix` 可以代劳，执行前会先询问",
     ),
+    "slow": ("slow", "较慢"),
+    "running": ("running the check {name}", "正在运行检查项 {name}"),
+    "no name": ("an env has a name: NAME is empty", "环境都有名称，而 NAME 为空"),
+    "needs": ("{one} goes with {other} only", "{one} 只能与 {other} 一起使用"),
     "alone": ("{one} and {other} do not go together", "{one} 和 {other} 不能同时使用"),
 }
 
@@ -79,20 +86,21 @@ def command(
     language = spoken(lang)
     given = {"--list": as_list, "--fix": fix, "--collect": collect, "--from": pack}
     _require_one([option for option, value in given.items() if value], name, language)
+    _require_sense(name, language, fix=fix, yes=yes)
     world = World()
     if as_list:
-        _print_checks(world, name, as_json=as_json)
+        _print_checks(world, name, language, as_json=as_json)
         return 0
     if pack is not None or collect is not None:
         findings, count = _packed(world, pack, collect, names, language)
     else:
         scene = _scene(world, name)
-        findings, count = _looked(scene, names, language)
+        findings, count = _looked(world, scene, names, language)
         if fix:
             if not as_json:
                 _print(findings, count, language)
             if _fixed(findings, scene, world, language, yes=yes):
-                findings, count = _looked(_scene(world, name), names, language)
+                findings, count = _after(world, name, names, language)
     if as_json:
         print_json({"findings": [finding_json(each) for each in findings], "checks_run": count})
     elif not fix:
@@ -129,11 +137,33 @@ def _scene(world: World, name: str | None) -> Scene:
     return scene_of(world.home, world.matrix, name=name or "")
 
 
-def _looked(scene: Scene, names: tuple[str, ...], language: Language) -> tuple[list[Finding], int]:
+def _require_sense(name: str | None, language: Language, *, fix: bool, yes: bool) -> None:
+    if name == "":
+        raise click.UsageError(_said("no name", language))
+    if yes and not fix:
+        raise click.UsageError(_said("needs", language).format(one="--yes", other="--fix"))
+
+
+def _looked(
+    world: World, scene: Scene, names: tuple[str, ...], language: Language
+) -> tuple[list[Finding], int]:
     from rocenv.doctor.run import applying, look
 
+    def begin(check: Check) -> AbstractContextManager[object]:
+        title = _said("running", language).format(name=check.name)
+        return world.progress.stage(title) if check.slow else nullcontext()
+
     checks = applying(scene, names)
-    return look(scene, checks, language), len(checks)
+    return look(scene, checks, language, begin), len(checks)
+
+
+def _after(
+    world: World, name: str | None, names: tuple[str, ...], language: Language
+) -> tuple[list[Finding], int]:
+    """Look again after fixes, which may have removed the env that was named."""
+    if name and world.prefix(name).state == "absent":
+        return [], 0
+    return _looked(world, _scene(world, name), names, language)
 
 
 def _packed(
@@ -146,7 +176,7 @@ def _packed(
         examined = examine(pack, world.matrix, language, names)
     else:
         assert file is not None
-        examined = collect(file, world.home, world.matrix, language)
+        examined = collect(file, world.home, world.matrix, language, names)
         for line in about(file, language):
             note(line)
     return list(examined.findings), examined.checks
@@ -165,19 +195,16 @@ def _fixed(findings: Sequence[Finding], scene: Scene, world: World, language: La
     return apply(findings, scene, world.building(), asking).done > 0
 
 
-def _print_checks(world: World, name: str | None, *, as_json: bool) -> None:
-    from rocenv.doctor.run import applying
+def _print_checks(world: World, name: str | None, language: Language, *, as_json: bool) -> None:
+    from rocenv.doctor.run import about, applying
 
-    checks = applying(_scene(world, name))
-    rows = [(each.name, _about(each.look.__doc__), each.slow) for each in checks]
+    scene = _scene(world, name)
+    rows = [(each.name, about(each, scene, language), each.slow) for each in applying(scene)]
     if as_json:
-        print_json({"checks": [{"name": check, "about": about, "slow": slow} for check, about, slow in rows]})
+        print_json({"checks": [{"name": check, "about": text, "slow": slow} for check, text, slow in rows]})
         return
-    click.echo(columns([(check, f"{about} (slow)" if slow else about) for check, about, slow in rows]))
-
-
-def _about(text: str | None) -> str:
-    return (text or "").partition("\n")[0].rstrip(".")
+    slowly = f" ({_said('slow', language)})"
+    click.echo(columns([(check, text + slowly if slow else text) for check, text, slow in rows]))
 
 
 def _print(findings: Sequence[Finding], count: int, language: Language) -> None:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 Facts = dict[str, tuple[str, ...]]
 _THERE = "yes"
+# People write `rx9070xt`, the data `RX 9070 XT`.
+_MODEL = re.compile(r"\b(RX) ?(?=[0-9])", re.IGNORECASE)
+_SUFFIX = re.compile(r"([0-9]) ?(XTX?|GRE)\b", re.IGNORECASE)
 _ANY = "."  # the literal says it all
 _SOME, _MANY = 500, 5000  # sightings
 _LIST = 4  # a line that names more is a list of what there can be, not of what is there
@@ -72,7 +75,8 @@ def settled(facts: Facts, matrix: Matrix) -> Facts:
         return facts
     from rocenv.host.windows import target_by_name
 
-    targets = tuple(dict.fromkeys(filter(None, (target_by_name(name, matrix) for name in facts["gpu"]))))
+    names = [_MODEL.sub(r"\1 ", _SUFFIX.sub(r"\1 \2", name)) for name in facts["gpu"]]
+    targets = tuple(dict.fromkeys(filter(None, (target_by_name(name, matrix) for name in names))))
     return {**facts, "gfx": targets} if targets else facts
 
 

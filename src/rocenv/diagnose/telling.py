@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from rocenv.matrix.rules import Remedy, Text
 
 _PLACE = re.compile(r"\{(\w+)(?:\|([^{}]*))?\}")
-_WORD = re.compile(r"[\w.:+,/\\@=-]{1,80}")  # what may stand in a command: it comes from anybody's log
+# What may stand in a command: it comes from anybody's log.
+_WORD = re.compile(r"(?:~(?=/))?[\w.:+,/\\@=-]{1,80}")
 _CREATE = "create"  # whole commands, made by rocenv
 _REMEDIES = 4
 

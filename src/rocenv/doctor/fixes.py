@@ -114,9 +114,13 @@ def _to_repair(scene: Scene) -> list[str]:
     """Return the env that was named, or else those that were moved to another name."""
     if scene.asked is not None:
         return [scene.asked.name]
-    return [
-        prefix.name for prefix in all_prefixes(scene.home) if prefix.state == "complete" and _moved(prefix)
-    ]
+    return [prefix.name for prefix in _prefixes(scene) if prefix.state == "complete" and _moved(prefix)]
+
+
+def _prefixes(scene: Scene) -> list[Prefix]:
+    """Return the envs' folders, or what there is of the one that was named."""
+    name = scene.named.name if scene.named else ""
+    return [prefix for prefix in all_prefixes(scene.home) if name in ("", prefix.name)]
 
 
 def _moved(prefix: Prefix) -> bool:
@@ -136,7 +140,7 @@ def _repair(name: str, scene: Scene, workshop: Workshop) -> None:
 
 
 def _incomplete(scene: Scene) -> list[str]:
-    return list(dict.fromkeys(each.name for each in all_prefixes(scene.home) if each.state == "incomplete"))
+    return list(dict.fromkeys(each.name for each in _prefixes(scene) if each.state == "incomplete"))
 
 
 def _remove_incomplete(name: str, scene: Scene, _workshop: Workshop) -> None:

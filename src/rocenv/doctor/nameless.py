@@ -9,17 +9,19 @@ from __future__ import annotations
 import base64
 import contextlib
 import html
-import ipaddress
 import json
 import re
 import unicodedata
 from typing import TYPE_CHECKING
 from urllib.parse import quote, quote_plus
 
+from rocenv.doctor.marks import HOST, OTHER, USER, unmarked
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-USER, OTHER, HOST = "user", "other", "host"
+__all__ = ["HOST", "OTHER", "USER", "Nameless", "hides"]
+
 _SERIAL = 8  # from so many digits on, a number can be told from all others
 _LOOSE = 5  # from so many letters on, a name is also found within a longer word
 # Names that say nothing about who somebody is, and would take away what a machine is told by.
@@ -30,41 +32,18 @@ cuda nvidia intel render video input data media mount share local cache config d
 computer build test python torch comfyui blender group error microsoft standard version device driver
 """
 _COMMON = frozenset(_WORDS.split())
-_NOWHERE = "0.0.0.0"  # noqa: S104
-_EVERYWHERE = ("127.0.0.1", "::1", "::", _NOWHERE)
-# Some versions look like addresses: "Linux version 6.6.87.2-microsoft-standard-WSL2".
-_VERSION = "".join(rf"(?<!ersion{between})" for between in (" ", "=", ":", ": ", '": "', '":"'))
-_ADDRESS = re.compile(
-    rf"(?<![\w.:]){_VERSION}(?:[0-9]{{1,3}}(?:\.[0-9]{{1,3}}){{3}}|[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*)"
-    r"(?![\w:]|-microsoft)"
+# What logs and the kernel's files are made of. A person of such a name is hidden only in paths.
+_PARTS = """
+ring reset pci pcie kfd max min drm bus dma iommu gfx sdma mes hub page fault pool queue bank node heap link
+mem memory irq cpu vram gtt ttm fan power clock clk mode core link bar vga smu psp vcn jpeg hang job process
+thread pid kernel linux name size width count state type class module
+"""
+_HARDWARE = frozenset(_PARTS.split())
+_OWN_PATHS = "sys|proc|dev|etc|usr|lib|lib64|opt|bin|sbin|run/systemd"  # of the system, the same everywhere
+_PATHS = re.compile(
+    rf"(?<![\w.\\/-])(?!/(?:{_OWN_PATHS})(?:/|$))(?![A-Za-z]:[\\/]+(?:Windows|Program Files)\b)"
+    r"(?:/|[A-Za-z]:[\\/]+|~/)[^\s:;,\"'<>|]+"
 )
-_UUID = r"[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}"
-# "SerialNumber: X", "unique_id 123", 'Name="UUID">X', "serial=X"
-_NUMBER = (
-    r"(\b\w*(?:serial(?:[ _-]?(?:number|num|no))?|uuid|guid|unique_id|hive_id|machine[ _-]?id|asset[ _-]?tag"
-    r"|service[ _-]?tag)[\"']?\s*[:=>]?[ \t]*[\"']?)[^\s\"',;<>\[\]{}&\\]+"
-)
-_GENERAL = tuple(
-    (re.compile(pattern, re.IGNORECASE), replacement)
-    for pattern, replacement in (
-        (r"(\b[a-z][a-z0-9+.-]*://)[^/\s@\"'<>]*@", r"\1"),  # who logs in at an address
-        (r"[\w.+%-]+@[\w-]+(?:\.[\w-]+)+", "name@example.org"),
-        (r"\([\w.+-]+@[\w.-]+\)", "(name@host)"),  # who built a kernel
-        (_UUID, "00000000-0000-0000-0000-000000000000"),
-        (r"\bS-1-5-21(?:-[0-9]+)+", "S-1-5-21-0"),
-        (_NUMBER, r"\g<1>0"),
-        (r"\b[0-9a-f]{32,}\b", "0" * 32),
-        (r"(?<![0-9a-f:-])(?:[0-9a-f]{2}[:-]){5}(?:(?:[0-9a-f]{2}[:-]){2})?[0-9a-f]{2}(?![0-9a-f:-])", "0:0"),
-        (r"(\bOneDrive - )[^\\/\"<>|;\r\n]+", r"\1company"),
-        # What Windows appends to the name of a device is made of the machine's own numbers.
-        (r"(\b(?:PCI|USB)(?:\\+)[^\s\"\\;]+(?:\\+))[^\s\"\\<;]+", r"\g<1>0"),
-    )
-)
-_HOMES = (
-    re.compile(r"((?:/home|/run/media|/media|/Users)/)([^/\s:;,\"'<>|\\]+)"),
-    re.compile(r"(\b[A-Z]:[\\/]+Users[\\/]+)([^\\/:;*?\"<>|\r\n]+)", re.IGNORECASE),
-)
-_SHARED = frozenset({"public", "default", "all users", "default user", USER, OTHER})
 
 
 class Nameless:
@@ -75,9 +54,12 @@ class Nameless:
 
         Args:
             names: What must not be read -> what stands there instead.
-            fixed: Words that must stay: of paths below /sys and the like, which are the same everywhere.
+            fixed: Words that must stay: of paths below /sys and of the patterns that checks look for; who is
+                called by one is hidden only in paths of people.
         """
-        vocabulary = frozenset(word.casefold() for word in fixed) | _COMMON
+        own = frozenset(word.casefold() for word in fixed) | _HARDWARE
+        vocabulary = own | _COMMON
+        self._in_paths = {name.casefold(): names[name] for name in names if name.casefold() in own - _COMMON}
         self._instead: list[str] = []
         patterns = []
         for name in sorted((name for name in names if hides(name, vocabulary)), key=len, reverse=True):
@@ -89,11 +71,13 @@ class Nameless:
         """Return a text without names and numbers."""
         if self._names is not None:
             text = self._names.sub(lambda found: self._instead[(found.lastindex or 1) - 1], text)
-        for pattern, replacement in _GENERAL:
-            text = pattern.sub(replacement, text)
-        for pattern in _HOMES:
-            text = pattern.sub(_home, text)
-        return _ADDRESS.sub(_address, text)
+        if self._in_paths:
+            text = _PATHS.sub(self._path, text)
+        return unmarked(text)
+
+    def _path(self, found: re.Match[str]) -> str:
+        parts = re.split(r"([\\/]+)", found[0])
+        return "".join(self._in_paths.get(part.casefold(), part) for part in parts)
 
 
 def hides(name: str, vocabulary: frozenset[str] = _COMMON) -> bool:
@@ -108,7 +92,7 @@ def _forms(name: str, vocabulary: frozenset[str]) -> Iterator[str]:
         spelled
         for spelling in _spellings(name)
         for spelled in (spelling, *_escaped(spelling))
-        if len(re.sub("[\0\ufffd]", "", spelled)) > 1
+        if len(re.sub("[\0\ufffd]", "", spelled)) > 1 and spelled.casefold() not in vocabulary
     )
     yield from (_pattern(spelled, vocabulary) for spelled in written)
     if len(name.encode()) > 3:
@@ -116,6 +100,8 @@ def _forms(name: str, vocabulary: frozenset[str]) -> Iterator[str]:
 
 
 def _pattern(spelled: str, vocabulary: frozenset[str]) -> str:
+    if not spelled.isascii() and re.fullmatch(r"[^\W_\0\ufffd]+", spelled):
+        return re.escape(spelled)  # of a script that puts no spaces between words
     plain = spelled.casefold()
     is_long = len(re.sub("[\0\ufffd]", "", spelled)) >= _LOOSE
     if is_long and not any(plain in word for word in vocabulary):
@@ -127,6 +113,20 @@ def _spellings(name: str) -> Iterator[str]:
     yield name
     yield from (unicodedata.normalize(form, name) for form in ("NFC", "NFD"))
     yield from (name.upper(), name.casefold())  # of which some have other letters: ß, SS
+    yield from _joined(name.split())
+
+
+def _joined(words: list[str]) -> Iterator[str]:
+    """Yield the names of accounts that are made of a full name: liwei, wei.li, lwei."""
+    if len(words) < 2:
+        return
+    first, last = words[0], words[-1]
+    pairs = [(first, last), (last, first), (first[0], last), (last[0], first), (first, last[0])]
+    for one, other in pairs:
+        for between in ("", ".", "_", "-"):
+            if len(one + other) > 3 or not (one + other).isascii():
+                yield f"{one}{between}{other}"
+    yield "".join(words)
 
 
 def _escaped(name: str) -> Iterator[str]:
@@ -147,17 +147,3 @@ def _packed(data: bytes) -> Iterator[str]:
         text = base64.b64encode(b"\0" * shift + data).decode().rstrip("=")
         end = -1 if (shift + len(data)) % 3 else None
         yield text[(0, 2, 3)[shift] : end]
-
-
-def _home(found: re.Match[str]) -> str:
-    name = found[2].casefold().rstrip()
-    return found[0] if name in _SHARED else f"{found[1]}{OTHER}"
-
-
-def _address(found: re.Match[str]) -> str:
-    text = found[0].rstrip(".:")
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return found[0]
-    return found[0] if text in _EVERYWHERE else found[0].replace(text, _NOWHERE)

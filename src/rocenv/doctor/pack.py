@@ -6,26 +6,24 @@ needed (`reduced`), and each text so that its owner can read it before sending i
 
 from __future__ import annotations
 
+import contextlib
 import json
-import os
-import re
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING, Any
 
-from rocenv import __version__
 from rocenv.doctor import pack_file
-from rocenv.doctor.nameless import Nameless
-from rocenv.doctor.pack_file import Copy, Manifest, Noted, Tried, error_name, error_number
-from rocenv.doctor.people import names_to_hide, own_users
-from rocenv.doctor.reduced import Reduced, private_words
+from rocenv.doctor.pack_file import Noted, error_number
+from rocenv.doctor.packing import hiding, packed, shown
 from rocenv.doctor.run import SEVERITIES, applying, look, told
 from rocenv.doctor.scene import scene_of
-from rocenv.doctor.seen import Seen
+from rocenv.doctor.seen import Seen, all_of
+from rocenv.doctor.tellable import tellable
 from rocenv.doctor.words import said
 from rocenv.errors import RocenvError
 from rocenv.home import Home
+from rocenv.host.gpu import printable
 from rocenv.progress import size_text
 from rocenv.system import WINDOWS
 from rocenv.system.answers import Answers
@@ -33,23 +31,20 @@ from rocenv.system.command_lines import as_typed
 from rocenv.system.machine import answering, environment, recording
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from rocenv.doctor.checks import Check
     from rocenv.doctor.run import Finding
     from rocenv.doctor.scene import Scene
+    from rocenv.doctor.seen import Found
     from rocenv.language import Language
     from rocenv.matrix.rows import Matrix
 
-# Variables that are there for a check that goes through all; one that it asks for by name always is.
-_SHOWN = re.compile(
-    r"(HIP|HSA|ROC|ROCR|AMD|GPU|CUDA|MIOPEN|ZLUDA|TORCH|PYTORCH|TENSILE|XDG|OneDrive|PROGRAMFILES)\w*|PATH|HOME|USER"
-    r"|LOGNAME|USERNAME|USERPROFILE|LD_LIBRARY_PATH|LD_PRELOAD|(LOCAL)?APPDATA|TEMP|TMP|TMPDIR|SYSTEMROOT|LANG",
-    re.IGNORECASE,
-)
-_SECRET = re.compile(r"TOKEN|SECRET|PASS|KEY|CREDENTIAL|AUTH|COOKIE", re.IGNORECASE)
-_FIXED = re.compile(r"/(?:sys|proc|dev|etc|usr|opt/rocm)(?:/|$)|/windows/")
-_LONGEST = 8 << 20  # characters of one text
+_ROWS = ("/windows/registry.json", "/windows/folders.json", "/windows/system32.json")
+_MOST_SEEN = 10  # of one check
+_MOST_VALUE = 500  # characters
+# What a check noted may not say: a command would be anybody's, and the platform is known.
+_NOT_NOTED = frozenset({"create", "platform"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,21 +65,29 @@ class Examined:
     checks: int
 
 
-def collect(file: Path, home: Home, matrix: Matrix, language: Language) -> Examined:
+def collect(
+    file: Path, home: Home, matrix: Matrix, language: Language, names: Sequence[str] = ()
+) -> Examined:
     """Examine this machine, and write what was read for that to a file that is not there yet.
 
+    Args:
+        file: Where to.
+        home: Whose envs are meant.
+        matrix: What is known.
+        language: Of the texts.
+        names: Of the checks that are wanted; () = all.
+
     Raises:
-        RocenvError: The file is there, or cannot be written.
+        RocenvError: The file is there, or cannot be written, or there is no such check.
     """
     _require_new(file)
     noted: list[Noted] = []
-    with recording(lambda name: bool(_SHOWN.fullmatch(name)) and not _SECRET.search(name)) as answers:
+    with recording(shown(matrix)) as answers:
         scene = scene_of(home, matrix, environ=environment())
-        checks = applying(scene)
+        checks = applying(scene, names)
         findings = look(scene, [_noting(check, noted) for check in checks], language)
-    reduced, nameless = _hiding(answers, home)
-    manifest, texts = _packed(answers, scene, reduced, nameless)
-    manifest = replace(manifest, home=nameless.text(str(home.path)), seen=tuple(_nameless(noted, nameless)))
+    hide = hiding(answers, str(home.path), noted, [env.name for env in scene.envs])
+    manifest, texts = packed(hide, scene.platform, noted)
     readme = "\n".join(said("readme", each).format(count=len(texts)) for each in ("en", "zh"))
     try:
         pack_file.write(file, manifest, texts, readme)
@@ -109,6 +112,7 @@ def about(file: Path, language: Language) -> tuple[str, ...]:
     lines = [
         said("collected", language).format(file=file, size=size_text(file.stat().st_size), count=len(texts)),
         said("variables", language).format(names=names) if names else "",
+        *_told_of_rows(texts, language),
         said("look", language).format(command=command),
         said("examine", language).format(command=f"rocenv doctor --from {typed}"),
     ]
@@ -157,22 +161,54 @@ def examine(file: Path, matrix: Matrix, language: Language, names: Sequence[str]
     with opened(file) as pack:
         scene = scene_of(pack.home, matrix, environ=environment())
         checks = applying(scene, names)
-        found = {finding.check: finding for finding in look(scene, checks, language)}
-        wanted = {check.name for check in checks}
-        for noted in pack.seen:
-            finding = _as_there(noted, scene, language) if noted.check in wanted else None
+        here, there = (
+            _by_check(look(scene, checks, language)),
+            _by_check(_told_there(pack, checks, scene, language)),
+        )
+        for check in (check.name for check in checks if check.name in there):
             # The machine itself told more than a copy can, where it is the same trouble.
-            if finding and found.get(noted.check, finding).code == finding.code:
-                found[noted.check] = finding
-    findings = sorted(found.values(), key=lambda finding: SEVERITIES.index(finding.severity))
+            if {each.code for each in there[check]} >= {each.code for each in here.get(check, ())}:
+                here[check] = there[check]
+    findings = [finding for of_check in here.values() for finding in of_check]
+    findings.sort(key=lambda finding: SEVERITIES.index(finding.severity))
     return Examined(scene=scene, findings=tuple(findings), checks=len(checks))
 
 
-def _as_there(noted: Noted, scene: Scene, language: Language) -> Finding | None:
-    try:
-        return told(noted.check, Seen(noted.tells, noted.values, noted.evidence), scene, language)
-    except RocenvError:
-        return None  # another version of rocenv saw it, and calls it something else
+def _by_check(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
+    found: dict[str, list[Finding]] = {}
+    for finding in findings:
+        found.setdefault(finding.check, []).append(finding)
+    return found
+
+
+def _told_there(pack: Opened, checks: Sequence[Check], scene: Scene, language: Language) -> Iterator[Finding]:
+    """Yield what the checks saw on the machine, as far as it is something that they can see."""
+    for check in checks:
+        noted = [each for each in pack.seen if each.check == check.name][:_MOST_SEEN]
+        rows = tellable(check, scene.matrix) if noted and not check.of_env else frozenset()
+        for each in noted:
+            if each.tells in rows:
+                values = {name: value[:_MOST_VALUE] for name, value in each.values.items()}
+                values = {name: value for name, value in values.items() if name not in _NOT_NOTED}
+                seen = Seen(each.tells, values, each.evidence, each.grave)
+                with contextlib.suppress(RocenvError):  # another version of rocenv saw it
+                    yield told(check.name, seen, scene, language)
+
+
+def _told_of_rows(texts: Mapping[str, str], language: Language) -> Iterator[str]:
+    """Yield what of Windows' registry and folders is in a pack."""
+    for path in _ROWS:
+        with contextlib.suppress(ValueError, RecursionError, AttributeError):
+            rows: dict[str, Any] = json.loads(texts.get(path, "{}"))
+            names = [_row_name(key, row) for key, row in rows.items() if row]
+            if names:
+                file = path.rpartition("/")[2]
+                yield said("rows", language).format(file=file, names="; ".join(map(printable, names)))
+
+
+def _row_name(key: str, row: object) -> str:
+    names = map(str, row) if isinstance(row, dict) else ()
+    return ": ".join(filter(None, (key.rpartition("\\")[2], ", ".join(names)))) if names else key
 
 
 def _require_new(file: Path) -> None:
@@ -187,71 +223,17 @@ def _require_new(file: Path) -> None:
 def _noting(check: Check, noted: list[Noted]) -> Check:
     """Return a check that also notes what it sees."""
 
-    def looked(scene: Scene) -> Seen | None:
-        seen = check.look(scene)
-        if seen is not None:
+    def looked(scene: Scene) -> Found:
+        found = check.look(scene)
+        for seen in all_of(found):
             values = {name: str(value) for name, value in seen.values.items()}
+            evidence = tuple(seen.evidence)
             noted.append(
-                Noted(check=check.name, tells=seen.tells, values=values, evidence=tuple(seen.evidence))
+                Noted(check=check.name, tells=seen.tells, values=values, evidence=evidence, grave=seen.grave)
             )
-        return seen
+        return found
 
     return replace(check, look=looked)
-
-
-def _nameless(noted: list[Noted], nameless: Nameless) -> Iterator[Noted]:
-    for each in noted:
-        values = {name: nameless.text(value) for name, value in each.values.items()}
-        yield replace(each, values=values, evidence=tuple(map(nameless.text, each.evidence)))
-
-
-def _hiding(answers: Answers, home: Home) -> tuple[Reduced, Nameless]:
-    asked = (*answers.files, *answers.folders, *answers.opened, *answers.reached)
-    fixed = {word for path in asked if _FIXED.match(path) for word in re.split(r"[^\w-]+", path) if word}
-    nameless = Nameless(private_words(answers.files) | names_to_hide(os.environ), fixed)
-    real = answers.real | {str(home.path): str(home.path)}
-    return Reduced(own_users(os.environ), real, nameless.text), nameless
-
-
-def _packed(
-    answers: Answers, scene: Scene, reduced: Reduced, nameless: Nameless
-) -> tuple[Manifest, dict[str, str]]:
-    """Return the answers without names: the manifest, and the texts by where they lie in the pack."""
-    text = nameless.text
-    rows = {copy: json.dumps(row, indent=1, default=str) for copy, row in answers.rows.items()}
-    read = {path: got for path, (got, error) in answers.files.items() if not error} | rows
-    shown = {text(path): reduced.file(path, got[:_LONGEST]) for path, got in read.items()}
-    places = pack_file.members(shown)
-    failed = [(path, error) for path, (_, error) in answers.files.items() if error and path not in read]
-    failed += [(path, error) for path, (_, error) in answers.folders.items() if error]
-    manifest = Manifest(
-        schema=pack_file.SCHEMA,
-        rocenv=__version__,
-        platform="windows" if scene.platform == "windows" else "linux",
-        home="",
-        variables={
-            name: text(value)
-            for name, value in sorted(answers.variables.items())
-            if not _SECRET.search(name) and name != "ROCENV_SYSROOT"
-        },
-        files=tuple(Copy(path=path, member=places[path]) for path in sorted(shown)),
-        errors={
-            text(path): error_name(error) for path, error in sorted(failed) if error_name(error) != "ENOENT"
-        },
-        folders={
-            text(path): reduced.folder(path, names)
-            for path, (names, error) in sorted(answers.folders.items())
-            if not error
-        },
-        opened={text(path): error_name(error) for path, error in sorted(answers.opened.items())},
-        reached={text(path): error_name(error) for path, error in sorted(answers.reached.items())},
-        real={text(path): text(real) for path, real in sorted(answers.real.items())},
-        tried=tuple(
-            Tried(what=what, about=text(about), answer=text(json.dumps(answer)))
-            for (what, about), answer in sorted(answers.tried.items())
-        ),
-    )
-    return manifest, {places[path]: got for path, got in shown.items()}
 
 
 def _answer(text: str) -> str | int | bool | None:

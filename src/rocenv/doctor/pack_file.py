@@ -31,6 +31,9 @@ _MOST_FILE = 48 << 20
 _MOST_MEMBERS = 20_000
 _MOST_MEMBER = 16 << 20
 _MOST_ALL = 64 << 20
+MOST_ROWS = 5000  # of each table of the manifest
+MOST_NAMES = 20_000  # in all folders together
+MOST_EVIDENCE = 50
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _MEMBER = re.compile(r"files/(?!(?:.*/)?\.\.?(?:/|$))[^\\:\0-\x1f]{1,1000}")
 # What `zipfile` and `json` raise for bytes that are no pack.
@@ -64,6 +67,7 @@ class Noted:
     tells: str
     values: dict[str, str] = field(default_factory=dict)
     evidence: tuple[str, ...] = ()
+    grave: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,10 +191,26 @@ def _manifest(pack: zipfile.ZipFile, file: Path) -> Manifest:
     schema = plain.get("schema") if isinstance(plain, dict) else None
     if schema != SCHEMA or type(schema) is not int:
         raise _refused(file, f"its schema is {str(schema)[:20]!r}, and this rocenv reads {SCHEMA}")
+    _require_few(plain, file)
     try:
         return from_plain(Manifest, plain, MANIFEST)
     except RocenvError as error:
         raise _refused(file, error.message) from error
+
+
+def _require_few(plain: dict[str, Any], file: Path) -> None:
+    """Refuse what would take long to look through."""
+    for name, table in plain.items():
+        if isinstance(table, (list, dict)) and len(table) > MOST_ROWS:
+            raise _refused(file, f"`{name[:20]}` has more than {MOST_ROWS} rows")
+    folders, seen = plain.get("folders"), plain.get("seen")
+    lists = folders.values() if isinstance(folders, dict) else ()
+    if sum(len(names) for names in lists if isinstance(names, list)) > MOST_NAMES:
+        raise _refused(file, f"its folders hold more than {MOST_NAMES} names")
+    for each in seen if isinstance(seen, list) else ():
+        evidence = each.get("evidence") if isinstance(each, dict) else None
+        if isinstance(evidence, list) and len(evidence) > MOST_EVIDENCE:
+            raise _refused(file, f"a check has seen more than {MOST_EVIDENCE} lines")
 
 
 def _texts(pack: zipfile.ZipFile, manifest: Manifest, file: Path) -> dict[str, str]:

@@ -17,7 +17,16 @@ if TYPE_CHECKING:
 
 _USER_VARIABLES = ("USER", "LOGNAME", "USERNAME", "SUDO_USER")
 _HOME_VARIABLES = ("HOME", "USERPROFILE")
-_HOST_VARIABLES = ("HOSTNAME", "HOST", "COMPUTERNAME", "USERDOMAIN", "USERDNSDOMAIN", "LOGONSERVER")
+_HOST_VARIABLES = (
+    "HOSTNAME",
+    "HOST",
+    "COMPUTERNAME",
+    "USERDOMAIN",
+    "USERDOMAIN_ROAMINGPROFILE",
+    "USERDNSDOMAIN",
+    "LOGONSERVER",
+)
+_DISPLAY_NAME = 3  # Source: learn.microsoft.com, EXTENDED_NAME_FORMAT
 _ORDINARY = range(1000, 65000)  # numbers of people's accounts. Source: login.defs(5), UID_MIN, UID_MAX
 
 
@@ -43,6 +52,7 @@ def names_to_hide(variables: Mapping[str, str]) -> dict[str, str]:
     for name, full_name, _number in _accounts():
         if name in users:
             names |= dict.fromkeys(_parts(full_name), USER)
+    names |= dict.fromkeys(_parts(_display_name()), USER)
     return {name: instead for name, instead in names.items() if name.strip()}
 
 
@@ -83,4 +93,25 @@ def _accounts() -> Iterator[tuple[str, str, int]]:
 
 def _parts(full_name: str) -> tuple[str, ...]:
     """Return a full name and its words."""
-    return (full_name, *(word for word in full_name.split() if len(word) > 2))
+    return (full_name, *(word for word in full_name.split() if len(word) > 2 or not word.isascii()))
+
+
+if sys.platform == "win32":
+    import ctypes
+
+    def _display_name() -> str:
+        """Return the name that Windows shows of the person, "" where it has none."""
+        size = ctypes.c_ulong(0)
+        try:
+            ask = ctypes.windll.secur32.GetUserNameExW
+            ask(_DISPLAY_NAME, None, ctypes.byref(size))
+            text = ctypes.create_unicode_buffer(max(1, min(size.value, 1024)))
+            return text.value if ask(_DISPLAY_NAME, text, ctypes.byref(size)) else ""
+        except (OSError, AttributeError):
+            return ""
+
+else:
+
+    def _display_name() -> str:
+        """Return nothing: accounts have full names."""
+        return ""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
+from rocenv.doctor.checks import kernel
 from rocenv.doctor.nameless import HOST, OTHER, USER
 from rocenv.system.mounts import Mount, holder, mounts
 
@@ -18,12 +20,24 @@ _PARAMETERS = re.compile(
     r"|transparent_hugepage|module_blacklist|modprobe\.blacklist|rd\.driver\.blacklist|mitigations|numa\w*|kvm|quiet"
     r"|splash|ro|rw|acpi\w*|idle|processor\.\w+)([._=]|$)"
 )
-_GPU_LINE = re.compile(
-    r"amdgpu|kfd|\bdrm\b|AMD-Vi|iommu|\bttm\b|vfio|pci|radeon|nvrm|nouveau|Linux version|\bGPU\b",
+_WHOLE_FOLDERS = ("/sys/", "/proc/", "/dev", "/etc/", "/windows")
+GPU_FILE = re.compile(
+    r"^(lib)?(hip|roc(m|r|blas|fft|sparse|solver|rand|dxg|prim|tx|profiler)|hsa|amd|miopen|opencl|cuda|zluda|drm|nvcuda)",
     re.IGNORECASE,
 )
-_WHOLE_FOLDERS = ("/sys/", "/proc/", "/dev", "/etc/", "/windows")
-_GPU_FILE = re.compile(r"hip|roc|hsa|amd|miopen|opencl|cuda|zluda|comgr|drm", re.IGNORECASE)
+_MOST_NAMES = 2000  # of one folder
+# A line of no trouble: what is found in it too is no pattern of a trouble.
+_NO_TROUBLE = (
+    "[    1.000000] amdgpu 0000:01:00.0: usb 1-1: new device number 2, Product: a-b_c.so.1.2.3 (x) [y] "
+    "/dev/z 0x1f gfx1030 6.8.0 amdgpu/a_b.bin kernel: Linux GPU"
+)
+_OF_GPU = re.compile(r"amdgpu|kfd|drm|AMD-Vi|DMAR")
+_HEAD = re.compile(r"^\S.*? kernel: ")  # day, time and name of the machine
+_START = re.compile(r"\bLinux version \d")
+_EVENT = re.compile(r"<Event\b.*?</Event>", re.DOTALL)
+_OF_ZLUDA = re.compile(
+    r"zluda|rocenv|rocm|nvcuda|nvml|nvapi64|nvrtc|amdhip|hiprtc|\bcu(blas|dnn|fft|sparse|dart)"
+)
 _GPU_PACKAGE = re.compile(r"rocm|hip|hsa|amdgpu|roc|miopen|libdrm|linux-image")
 _EVENT_PARTS = re.compile(
     r"<(Security|Correlation)\b[^>]*/?>|<(Computer|UserID)>.*?</\2>", re.DOTALL | re.IGNORECASE
@@ -89,8 +103,8 @@ class Reduced:
     def folder(self, path: str, names: tuple[str, ...]) -> tuple[str, ...]:
         """Return the names in a folder that are needed; outside the system's own, those about GPUs."""
         if not path.startswith(_WHOLE_FOLDERS):
-            names = tuple(filter(_GPU_FILE.search, names))
-        shown = (self._text(f"{path.rstrip('/')}/{name}").rpartition("/")[2] for name in names)
+            names = tuple(filter(GPU_FILE.search, names))
+        shown = (self._text(f"{path.rstrip('/')}/{name}").rpartition("/")[2] for name in names[:_MOST_NAMES])
         return tuple(dict.fromkeys(shown))
 
     def _account(self, text: str) -> str:
@@ -132,14 +146,37 @@ def _needed(path: str, name: str, text: str) -> str:
     if name == "cmdline":
         return " ".join(map(_parameter, text.split())) + "\n"
     if re.search(r"kmsg|dmesg|kern\.log|syslog|messages|journal", name):
-        return "".join(line for line in text.splitlines(keepends=True) if _GPU_LINE.search(line))
+        kept = (line for line in text.splitlines(keepends=True) if _is_telling(line))
+        return "".join(_HEAD.sub("", line) for line in kept)
     if path.startswith("/var/lib/dpkg/"):
         packages = (each for each in text.split("\n\n") if _GPU_PACKAGE.search(each.partition("\n")[0]))
         wanted = ("Package:", "Status:", "Version:")
         return "\n\n".join(
             "\n".join(line for line in each.splitlines() if line.startswith(wanted)) for each in packages
         )
+    if name == "defender.xml":  # of all that it took, what checks ask for
+        text = _EVENT.sub(lambda event: event[0] if _OF_ZLUDA.search(event[0].lower()) else "", text)
     return _EVENT_PARTS.sub("", text) if name.endswith(".xml") else text
+
+
+@cache
+def log_patterns() -> tuple[re.Pattern[str], ...]:
+    """Return what the checks look for in the kernel's log."""
+    patterns = (value for value in vars(kernel).values() if isinstance(value, re.Pattern))
+    return tuple(pattern for pattern in patterns if not pattern.search(_NO_TROUBLE))
+
+
+def log_words() -> frozenset[str]:
+    """Return the words in what the checks look for."""
+    return frozenset(
+        word.casefold() for each in log_patterns() for word in re.findall(r"[A-Za-z]{3,}", each.pattern)
+    )
+
+
+def _is_telling(line: str) -> bool:
+    if _START.search(line):
+        return True
+    return _OF_GPU.search(line) is not None and any(each.search(line) for each in log_patterns())
 
 
 def _lines(text: str) -> list[str]:

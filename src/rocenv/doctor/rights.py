@@ -3,31 +3,65 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 from rocenv.system.machine import is_there, machine_path, read_attribute, tried
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 # Their groups on all distributions that AMD names, and in its own rules for udev.
 USUAL = ("render", "video")
-_SIGNS_OF_CONTAINERS = ("/.dockerenv", "/run/.containerenv", "/run/systemd/container")
+_SIGNS_OF_CONTAINERS = ("/.dockerenv", "/run/.containerenv", "/run/systemd/container", "/.singularity.d")
+# Set in each container of theirs. Sources: systemd:docs/CONTAINER_INTERFACE.md, apptainer
+_VARIABLES = ("container", "APPTAINER_CONTAINER", "SINGULARITY_CONTAINER")
+# The first process of a host is in none of these, whatever containers run beside it.
+_CGROUP = re.compile(
+    r"[:/](?:kubepods|docker|lxc|libpod|containerd|cri-containerd|crio|garden)(?=[-./:]|$)(?!\.service)"
+)
+# Where the layers of a container lie; a live medium's root is an overlay too, and none of theirs.
+_LAYERS = re.compile(r"/docker/|/containers/storage/|containerd|/kubelet/|/buildkit/|/crio/|/podman/")
+_FROM_OUTSIDE = ("/", "/etc/hostname", "/etc/hosts", "/etc/resolv.conf")  # what a runtime mounts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rights:
     """What keeps a user from devices."""
 
-    owners: tuple[str, ...]  # groups, by name where they have one
-    lacking: tuple[str, ...]  # of these, those that this process is not in
+    lacking: tuple[str, ...]  # groups of devices that this process is not in, by name where they have one
     waiting: bool = False  # the user has been added to all of them, and has not logged in since
     closed_to_group: bool = False  # no group may open one of them
     lines: tuple[str, ...] = ()  # as `ls -l` would show them
 
 
-def in_container() -> bool:
-    """Tell whether the examined machine is seen from within a container."""
-    return any(is_there(sign) for sign in _SIGNS_OF_CONTAINERS)
+def in_container(environ: Mapping[str, str]) -> bool:
+    """Tell whether the examined machine is seen from within a container.
+
+    Args:
+        environ: Variables of its environment.
+    """
+    if any(is_there(sign) for sign in _SIGNS_OF_CONTAINERS) or any(environ.get(name) for name in _VARIABLES):
+        return True
+    # A pack has not all of what tells it.
+    return tried("container", "/proc/self/mountinfo", _is_contained, False) or _is_contained()
+
+
+def _is_contained() -> bool:
+    if _CGROUP.search(read_attribute("/proc/1/cgroup")[0]):
+        return True
+    for line in read_attribute("/proc/self/mountinfo", 1 << 20)[0].splitlines():
+        fields = line.split(" ")
+        if len(fields) > 4 and fields[4] in _FROM_OUTSIDE and _LAYERS.search(_without_point(fields)):
+            return True
+    return False
+
+
+def _without_point(fields: list[str]) -> str:
+    return " ".join((fields[3], *fields[5:]))
 
 
 def rights(paths: list[str], user: str) -> Rights:
@@ -45,12 +79,10 @@ def rights(paths: list[str], user: str) -> Rights:
         closed = closed or mode[5] != "w" or number == "0"
         lines.append(f"{mode} {names.get(number, number)} {path}")
     if not owners:
-        return Rights(owners=USUAL, lacking=USUAL, lines=tuple(paths))
+        return Rights(lacking=USUAL, lines=tuple(paths))
     lacking = tuple(name for name, number in owners.items() if number not in own)
     waiting = bool(lacking) and all(user in members.get(name, ()) for name in lacking)
-    return Rights(
-        owners=tuple(owners), lacking=lacking, waiting=waiting, closed_to_group=closed, lines=tuple(lines)
-    )
+    return Rights(lacking=lacking, waiting=waiting, closed_to_group=closed, lines=tuple(lines))
 
 
 def _own_groups() -> str:

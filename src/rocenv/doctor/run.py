@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import difflib
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rocenv.diagnose.telling import Step, filled, steps
+from rocenv.diagnose.telling import Step, filled, steps, unfilled
 from rocenv.doctor.checks import CHECKS
-from rocenv.doctor.seen import Seen
+from rocenv.doctor.seen import Seen, all_of
+from rocenv.doctor.typed import is_own_command, typing
 from rocenv.errors import DataError, RocenvError
 from rocenv.host.gpu import printable
+from rocenv.system.command_lines import as_typed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
 
     from rocenv.doctor.checks import Check
     from rocenv.doctor.scene import Scene
@@ -48,6 +53,15 @@ class Finding:
         return tuple(command for step in self.steps for command in step.commands)
 
 
+class NoSuchCheck(RocenvError):
+    """A check that is not there, or not for what is looked at: wrong usage."""
+
+    exit_code = 2
+
+    def __init__(self, message: str, hints: Sequence[str]) -> None:
+        super().__init__(message, hints=tuple(hints), code="check-unknown")
+
+
 def applying(scene: Scene, names: Sequence[str] = ()) -> tuple[Check, ...]:
     """Return the checks that there are for a scene, those that take long last.
 
@@ -56,7 +70,7 @@ def applying(scene: Scene, names: Sequence[str] = ()) -> tuple[Check, ...]:
         names: Of the checks that are wanted; () = all.
 
     Raises:
-        RocenvError: There is no check of such a name, or it is not for this machine.
+        NoSuchCheck: There is no check of such a name, or it is not for this machine.
     """
     fits = [check for check in CHECKS if _fits(check, scene)]
     for name in names:
@@ -74,24 +88,22 @@ def _require(name: str, fits: Sequence[Check], scene: Scene) -> None:
         return
     known = next((check for check in CHECKS if check.name == name), None)
     if known is None:
-        raise RocenvError(
-            f"there is no check `{name}`", hints=("rocenv doctor --list",), code="check-unknown"
-        )
+        near = difflib.get_close_matches(name, [check.name for check in fits])
+        raise NoSuchCheck(f"there is no check `{name}`", (*near, "rocenv doctor --list"))
+    if known.of_env and scene.named is not None:
+        hint = as_typed("rocenv", "doctor", scene.named.name)
+        raise NoSuchCheck(f"the check `{name}` is for an env that is whole, which this one is not", (hint,))
     if known.of_env and scene.asked is None:
         hint = f"rocenv doctor NAME --check {name}"
-        raise RocenvError(f"the check `{name}` is for an env: name one", hints=(hint,), code="check-unknown")
-    raise RocenvError(
-        f"the check `{name}` is for {known.platform.capitalize()}",
-        hints=("rocenv doctor --list",),
-        code="check-unknown",
-    )
+        raise NoSuchCheck(f"the check `{name}` is for an env: name one", (hint,))
+    raise NoSuchCheck(f"the check `{name}` is for {known.platform.capitalize()}", ("rocenv doctor --list",))
 
 
 def look(
     scene: Scene,
     checks: Sequence[Check],
     language: Language,
-    begin: Callable[[Check], None] = lambda check: None,
+    begin: Callable[[Check], AbstractContextManager[object]] = nullcontext,
 ) -> list[Finding]:
     """Return what the checks find, errors first.
 
@@ -99,25 +111,27 @@ def look(
         scene: What is looked at.
         checks: From `applying`.
         language: Of the texts.
-        begin: Is told of each check before it is run.
+        begin: Is told of each check, which is run within what it returns.
     """
     found = []
     for check in checks:
-        begin(check)
-        finding = _looked(check, scene, language)
-        if finding is not None:
-            found.append(finding)
+        with begin(check):
+            found += _looked(check, scene, language)
     return sorted(found, key=lambda finding: SEVERITIES.index(finding.severity))
 
 
-def _looked(check: Check, scene: Scene, language: Language) -> Finding | None:
+def _looked(check: Check, scene: Scene, language: Language) -> list[Finding]:
     try:
-        seen = check.look(scene)
-        return None if seen is None else told(check.name, seen, scene, language)
+        return [told(check.name, seen, scene, language) for seen in all_of(check.look(scene))]
     except Exception as error:
         said = printable(f"{type(error).__name__}: {error}")
         crash = Seen(CRASHED, {"check": check.name, "error": said})
-        return told(check.name, crash, scene, language)
+        return [told(check.name, crash, scene, language)]
+
+
+def about(check: Check, scene: Scene, language: Language) -> str:
+    """Return what a check looks for, as the title of what it tells first."""
+    return unfilled(getattr(_row(check.title_row, scene).title, language))
 
 
 def told(check: str, seen: Seen, scene: Scene, language: Language) -> Finding:
@@ -125,15 +139,17 @@ def told(check: str, seen: Seen, scene: Scene, language: Language) -> Finding:
     row = _row(seen.tells, scene)
     values = {name: printable(value) for name, value in seen.values.items()}
     values = {"platform": scene.platform, **values}
+    if scene.sent and not is_own_command(values.get("create", "")):
+        values.pop("create", None)  # it may be anybody's
     facts = {name: (value,) for name, value in values.items() if value}
     return Finding(
         check=check,
         code=row.code,
-        severity=row.severity,
+        severity="error" if seen.grave else row.severity,
         title=filled(row.title, values, language) or row.code,
         detail=filled(row.detail, values, language) or "",
         evidence=tuple(_one_line(printable(line)) for line in seen.evidence),
-        steps=steps(row.remedy, facts, values, language),
+        steps=steps(row.remedy, facts, values, language, typing(scene.platform, strange=scene.sent)),
         links=row.links,
         fix=row.fix,
     )

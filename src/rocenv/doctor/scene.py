@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 
 from rocenv.errors import DataError, RocenvError
 from rocenv.host import detect
-from rocenv.install.prefix import all_prefixes
-from rocenv.system.machine import environment, examined_elsewhere
+from rocenv.install.prefix import Prefix, all_prefixes, prefix_of
+from rocenv.system.machine import environment, examined_elsewhere, missing_sysroot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from rocenv.home import Home
     from rocenv.host import Host
-    from rocenv.install.prefix import Prefix
     from rocenv.matrix.rows import Matrix
     from rocenv.model import Record
 
@@ -48,6 +47,8 @@ class Scene:
     home: Home
     envs: tuple[Env, ...] = ()
     asked: Env | None = None  # the one that was named
+    named: Prefix | None = None  # the env that was named and is not whole, so that there is no more of it
+    sent: bool = False  # all that is known was sent by somebody
     elsewhere: bool = False  # only what lies in a copy of the machine is known; nothing can be tried
 
     @property
@@ -80,26 +81,38 @@ def scene_of(
             examined elsewhere with variables of its own are not known.
 
     Raises:
-        RocenvError: There is no such env, or its record is damaged.
+        RocenvError: There is no such env, or no copy of a machine where `ROCENV_SYSROOT` says.
     """
     elsewhere = examined_elsewhere()
     of_other = elsewhere and environ is not None
+    if missing := missing_sysroot():
+        raise RocenvError(
+            f"ROCENV_SYSROOT names `{missing}`, which is no folder",
+            hints=("unset ROCENV_SYSROOT   # to examine this machine",),
+        )
+    asked = _asked(home, name) if name else None
     return Scene(
         host=detect(matrix),
         matrix=matrix,
         environ=environment() if environ is None else environ,
         home=home,
         envs=() if of_other else tuple(_envs(home)),
-        asked=_asked(home, name) if name else None,
+        asked=asked if isinstance(asked, Env) else None,
+        named=asked if isinstance(asked, Prefix) else None,
+        sent=of_other,
         elsewhere=elsewhere,
     )
 
 
-def _asked(home: Home, name: str) -> Env:
-    from rocenv.install.prefix import prefix_of
-
+def _asked(home: Home, name: str) -> Env | Prefix:
+    """Return the env of a name, or its folder alone where that is not whole."""
     prefix = prefix_of(home, name)
-    return Env(prefix=prefix, record=prefix.record())
+    if prefix.state == "absent":
+        prefix.require_complete()
+    try:
+        return Env(prefix=prefix, record=prefix.record())
+    except (RocenvError, ValueError):
+        return prefix
 
 
 def _envs(home: Home) -> Iterator[Env]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,3 +16,14 @@ class Seen:
     tells: str  # name of the row
     values: Mapping[str, str] = field(default_factory=dict)  # fill the placeholders of its texts
     evidence: tuple[str, ...] = ()  # as the machine has it, a line each
+    grave: bool = False  # an error, whatever the row calls it
+
+
+Found: TypeAlias = "Seen | tuple[Seen, ...] | None"  # what a check may return
+
+
+def all_of(found: Found) -> tuple[Seen, ...]:
+    """Return what a check found, one by one."""
+    if isinstance(found, Seen):
+        return (found,)
+    return found or ()

@@ -21,7 +21,9 @@ What `rocenv doctor` read on a machine, for somebody else to examine:
                  variables that the checks looked at, and what they saw
 
 Taken out: names of users and of the machine, full names, home folders, serial numbers and UUIDs, addresses of
-the network, e-mail addresses, names of servers and disks. Of some files only the lines about GPUs are here.
+the network, e-mail addresses, tokens, names of servers and disks, names of programs in the kernel's log.
+Folders that are no part of a system or of a known program are called p1, p2 and so on. Of the kernel's log,
+the registry and lists of folders only what the checks look for is here.
 All of it is plain text. Look into it before you send it; if something in it should stay with you, do not.
 """,
         "zh": """\
@@ -32,8 +34,9 @@ All of it is plain text. Look into it before you send it; if something in it sho
 - files/         {count} 个文本，按其在机器上的位置存放
 - manifest.json  每个文本对应哪个文件、哪些东西打不开、文件夹中的名称、检查时查看过的环境变量，以及检查结果
 
-已去掉：用户名和主机名、真实姓名、主目录、序列号和 UUID、网络地址、电子邮件地址、服务器和磁盘的名称。
-有些文件只保留了与 GPU 有关的行。全部内容都是纯文本。
+已去掉：用户名和主机名、真实姓名、主目录、序列号和 UUID、网络地址、电子邮件地址、令牌、服务器和磁盘的名称，
+以及内核日志中的程序名。不属于系统或常见程序的文件夹以 p1、p2 等代替。
+内核日志、注册表和文件夹列表只保留检查需要的部分。全部内容都是纯文本。
 发送之前请先看一遍；如果其中有不想给别人看的东西，就不要发送。
 """,
     },
@@ -44,6 +47,10 @@ All of it is plain text. Look into it before you send it; if something in it sho
     "variables": {
         "en": "and these variables of your environment: {names}",
         "zh": "以及这些环境变量：{names}",
+    },
+    "rows": {
+        "en": "and of Windows, in `{file}`: {names}",
+        "zh": "以及 Windows 的内容（`{file}`）：{names}",
     },
     "look": {
         "en": "look into it before you send it: {command}",

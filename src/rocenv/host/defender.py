@@ -6,7 +6,7 @@ Antivirus": event 1116 tells of a detection, 1117 of what was done; `Path` lists
 
 from __future__ import annotations
 
-import os
+import ntpath
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -31,12 +31,19 @@ class Quarantined:
 
 def quarantined(paths: Iterable[str]) -> tuple[Quarantined, ...]:
     """Return which of these files Defender's history names, each once, the newest first; empty if unknown."""
-    wanted = {os.path.normcase(os.path.normpath(path)) for path in paths}
+    wanted = {_key(path) for path in paths}
+    return tuple(each for each in history() if _key(each.path) in wanted)
+
+
+def history() -> tuple[Quarantined, ...]:
+    """Return every file that Defender's log names, each once, the newest first; empty where unknown."""
     found: dict[str, Quarantined] = {}
     for event in events(_CHANNEL, (1116, 1117), "defender.xml") or ():
-        for path in _FILE.findall(event.get("Path", "")):
-            key = os.path.normcase(os.path.normpath(path.strip()))
-            if key in wanted and key not in found:
-                threat, when = event.get("Threat Name", ""), event.get("TimeCreated", "")
-                found[key] = Quarantined(path=path.strip(), threat=threat, when=when[:19])
+        for path in map(str.strip, _FILE.findall(event.get("Path", ""))):
+            threat, when = event.get("Threat Name", ""), event.get("TimeCreated", "")[:19]
+            found.setdefault(_key(path), Quarantined(path=path, threat=threat, when=when))
     return tuple(found.values())
+
+
+def _key(path: str) -> str:
+    return ntpath.normcase(ntpath.normpath(path))

@@ -34,6 +34,8 @@ class InstalledSdk:
     found_by: str  # "HIP_PATH_57", "Program Files"
     row: HipSdk | None  # what it is; None = that cannot be told
     why_not: str = ""  # it cannot be taken over; "" = it can
+    missing: tuple[str, ...] = ()  # files that belong into it
+    mixed: tuple[str, ...] = ()  # files of several releases that lie in it
 
 
 def installed_sdks(matrix: Matrix) -> tuple[InstalledSdk, ...]:
@@ -58,11 +60,15 @@ def examine(folder: Path, found_by: str, matrix: Matrix) -> InstalledSdk:
     if len(rows) > 1:
         several = " and ".join(row.version for row in rows)
         return InstalledSdk(
-            folder=folder, found_by=found_by, row=None, why_not=f"it holds files of {several} at once"
+            folder=folder,
+            found_by=found_by,
+            row=None,
+            why_not=f"it holds files of {several} at once",
+            mixed=tuple(row.hiprtc[0] for row in rows),
         )
-    missing = [name for name in rows[0].libraries if name.lower() not in names]
+    missing = tuple(name for name in rows[0].libraries if name.lower() not in names)
     why_not = f"`{missing[0]}` is missing in it" if missing else ""
-    return InstalledSdk(folder=folder, found_by=found_by, row=rows[0], why_not=why_not)
+    return InstalledSdk(folder=folder, found_by=found_by, row=rows[0], why_not=why_not, missing=missing)
 
 
 def _is_of_an_env(folder: Path) -> bool:

@@ -3,11 +3,13 @@ r"""What the registry of a Windows machine says, and what else is kept of an exa
 Of an examined machine `windows/registry.json` holds keys with their values, names as the registry has them:
 `{"SYSTEM\\CurrentControlSet\\Control\\FileSystem": {"LongPathsEnabled": 1}}`, all below
 HKEY_LOCAL_MACHINE. A key that is not in it is not known.
+A recording keeps the values that checks look at: a key may hold secrets of any program.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 from typing import Any
 
@@ -15,6 +17,7 @@ from rocenv.system.machine import examined_elsewhere, keep_row, read_attribute
 
 _COPY = "/windows/registry.json"
 _MOST_BYTES = 4 << 20
+_KEPT = re.compile(r"HIP_PATH(_[0-9]+)?|LongPathsEnabled|DisableRealtimeMonitoring", re.IGNORECASE)
 
 
 def values(key: str) -> dict[str, Any] | None:
@@ -24,8 +27,13 @@ def values(key: str) -> dict[str, Any] | None:
         return found if isinstance(found, dict) else None
     row = _registered(key)
     if row is not None:
-        keep_row(_COPY, key, {name: value for name, value in row.items() if isinstance(value, str | int)})
+        keep(key, {name: value for name, value in row.items() if _KEPT.fullmatch(name)})
     return row
+
+
+def keep(key: str, row: dict[str, Any]) -> None:
+    """Have a recording keep these values of a key, and no others."""
+    keep_row(_COPY, key, {name: value for name, value in row.items() if isinstance(value, str | int)})
 
 
 def copied(path: str) -> dict[str, Any] | None:

@@ -22,6 +22,14 @@ _LIBRARIES = "/windows/system32.json"
 _FOLDERS = "/windows/folders.json"
 # Of the display driver, of CUDA or what stands for it, and of the Visual C++ runtime.
 _MATTERS = re.compile(r"(amdhip64|amd_comgr|hiprtc|nvcuda|nvml|msvcp140|vcruntime140)\w*\.dll", re.IGNORECASE)
+# Names that folders are told apart by: HIP's own, and CUDA's, for which a ZLUDA may stand.
+TELLING = re.compile(
+    r"(amdhip64|amd_comgr|hiprtc|rocblas|hipblas|nvcuda|nvml|nvapi64|nvrtc|nccl|zluda"
+    r"|cu(blas|blaslt|dnn|fft|fftw|sparse|solver|rand|dart))[\w-]*\.dll",
+    re.IGNORECASE,
+)
+
+_USUAL = re.compile(r"[a-z]:\\(windows|winnt)(\\|$)")
 
 
 def system_libraries() -> dict[str, str] | None:
@@ -53,14 +61,21 @@ def names_in(folder: str) -> frozenset[str] | None:
         found = frozenset()
     except OSError:
         return None
-    keep_row(_FOLDERS, folder, sorted(name for name in found if name.endswith(".dll")))
+    keep_row(_FOLDERS, folder, sorted(filter(TELLING.fullmatch, found)))
     return found
 
 
-def is_system_folder(folder: str) -> bool:
-    """Tell whether a folder on PATH is one of Windows' own."""
-    own = _plain(_windows())
-    return _plain(folder) == own or _plain(folder).startswith(own + "\\")
+def is_system_folder(folder: str, windows: str) -> bool:
+    """Tell whether a folder on PATH is one of Windows' own.
+
+    Args:
+        folder: Of the examined machine.
+        windows: Its SYSTEMROOT; "" = not known, where `Windows` of any drive may be it.
+    """
+    if _plain(folder).endswith("\\system32") or (not windows and _USUAL.match(_plain(folder))):
+        return True
+    own = _plain(windows) if windows else ""
+    return bool(own) and (_plain(folder) == own or _plain(folder).startswith(own + "\\"))
 
 
 @cache

@@ -25,6 +25,8 @@ _VALUES = {
     "DriverVersion": "DriverVersion",
     "RadeonSoftwareVersion": "RadeonSoftwareVersion",
 }
+# HIP itself leaves out what these hide, and counts anew.
+_HIDING = ("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
 _MEMORY = ("HardwareInformation.qwMemorySize", "HardwareInformation.MemorySize")
 
 
@@ -68,6 +70,7 @@ def _said_by(argv: list[str]) -> str:
             stderr=subprocess.STDOUT,
             timeout=_TIMEOUT_S,
             check=False,
+            env={name: value for name, value in os.environ.items() if name.upper() not in _HIDING},
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f'"{type(error).__name__} from {Path(argv[0]).name}"'

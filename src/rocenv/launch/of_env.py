@@ -32,10 +32,18 @@ def python_there(view: View) -> Iterator[Concern]:
             code="python-missing",
             severity="error",
             text=f"the env's Python is not there: `{start.prefix.venv_python}`",
-            remedy=f"rocenv repair {view.env}"
-            if any(part.kind == "torch" for part in start.record.lock.components)
-            else "an env has a Python of its own with `--torch` or `--zluda`",
+            remedy=_with_python(view),
         )
+
+
+def _with_python(view: View) -> str:
+    """Return what gives an env a Python: `repair` makes a venv only where there is none at all."""
+    prefix = view.start.prefix
+    if not any(part.kind == "torch" for part in view.start.record.lock.components):
+        return "an env has a Python of its own with `--torch` or `--zluda`"
+    if not (prefix.venv / "pyvenv.cfg").exists():
+        return f"rocenv repair {view.env}"
+    return as_typed("rocenv", "create", free_name(prefix.path), "--from", str(prefix.lock_file))
 
 
 def shims_in_place(view: View) -> Iterator[Concern]:

@@ -24,6 +24,7 @@ NETWORK_FILESYSTEMS = frozenset(
 
 # Nothing that is opened to look may block or be inherited; Windows has neither flag.
 _PLAIN = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+_MOST_BYTES = 16 << 20  # of a text that is read whole
 
 _T = TypeVar("_T", bound=Plain)
 
@@ -75,17 +76,8 @@ def machine_path(path: str) -> Path:
 
 def read_text(path: str) -> str | None:
     """Return the text of a file of the examined machine, or None where it cannot be read."""
-    if _given is not None:
-        text, error = _given.file(path)
-        return None if error else text
-    text, error = "", 0
-    try:
-        text = machine_path(path).read_text(encoding="utf-8", errors="replace")
-    except OSError as failure:
-        error = failure.errno or errno.EIO
-    if _kept is not None:
-        _kept.keep_file(path, text, error)
-    return None if error else text
+    text, error = read_attribute(path, _MOST_BYTES)
+    return None if error else text.replace("\r\n", "\n")
 
 
 def examined_elsewhere() -> bool:
@@ -118,8 +110,7 @@ def environment() -> Mapping[str, str]:
 def read_attribute(path: str, limit_bytes: int = 1 << 16) -> tuple[str, int]:
     """Return the head of a file of the examined machine, and the errno that kept it from being read, or 0.
 
-    Unlike `read_text` it tells what is absent from what is forbidden, and never waits or fills the memory,
-    whatever lies there.
+    It never waits or fills the memory, whatever lies there.
     """
     if _given is not None:
         text, error = _given.file(path)
@@ -134,11 +125,20 @@ def _head(path: str, limit_bytes: int) -> tuple[str, int]:
     try:
         file = os.open(machine_path(path), os.O_RDONLY | _PLAIN)
         try:
-            return os.read(file, limit_bytes).decode("utf-8", errors="replace"), 0
+            return _bytes(file, limit_bytes).decode("utf-8", errors="replace"), 0
         finally:
             os.close(file)
     except OSError as error:
         return "", error.errno or errno.EIO
+
+
+def _bytes(file: int, limit: int) -> bytes:
+    """Return what can be read without waiting; /proc gives no more than a page at once."""
+    data = os.read(file, limit)
+    with contextlib.suppress(BlockingIOError):
+        while data and len(data) < limit and (more := os.read(file, limit - len(data))):
+            data += more
+    return data
 
 
 def words(copy: str, ask: Callable[[], str | None], limit_bytes: int = 1 << 20) -> str | None:
@@ -266,8 +266,8 @@ def glibc_version() -> tuple[int, int] | None:
 
 def mount_of(path: PurePath) -> Mount | None:
     """Return the mount that holds `path`, which need not exist; None where mounts cannot be listed."""
-    text = read_text("/proc/self/mountinfo")
-    return None if text is None else holder(mounts(text), _real(path))
+    text, error = read_attribute("/proc/self/mountinfo", _MOST_BYTES)
+    return None if error else holder(mounts(text), _real(path))
 
 
 def _real(path: PurePath) -> PurePath:

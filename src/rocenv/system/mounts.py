@@ -5,6 +5,7 @@ Source: proc_pid_mountinfo(5)
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -42,5 +43,8 @@ def holder(listed: Iterable[Mount], path: PurePath) -> Mount | None:
 
 
 def _unescaped(text: str) -> str:
-    """Return a path of the kernel's: it writes space, tab, newline and backslash in octal."""
-    return text.encode().decode("unicode_escape").encode("latin-1").decode("utf-8", "replace")
+    """Return a path of the kernel's: it writes space, tab, newline and backslash in octal, no more."""
+    path = re.sub(
+        rb"\\([0-7]{3})", lambda octal: bytes([int(octal[1], 8) & 0xFF]), text.encode(errors="replace")
+    )
+    return path.decode("utf-8", "replace")

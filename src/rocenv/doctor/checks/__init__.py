@@ -16,6 +16,7 @@ from rocenv.doctor.checks import (
     variables,
     windows,
     windows_files,
+    windows_gpus,
 )
 
 __all__ = ["CHECKS", "Check"]
@@ -36,7 +37,7 @@ CHECKS: tuple[Check, ...] = (
     Check("kernel_too_old_for_env", kernel.kernel_too_old_for_env, "linux"),
     Check("igpu_first", devices.igpu_first, "linux"),
     Check("gpus_hidden", devices.gpus_hidden, "linux"),
-    Check("override_wrong", variables.override_wrong, "linux"),
+    Check("override_wrong", variables.override_wrong, "linux", tells="override_foreign"),
     Check("rocm_path_stale", variables.rocm_path_stale, "linux"),
     Check("rocm_paths_differ", variables.rocm_paths_differ, "linux"),
     Check("two_rocms", variables.two_rocms, "linux"),
@@ -44,6 +45,7 @@ CHECKS: tuple[Check, ...] = (
     Check("apu_carve_out_only", memory.apu_carve_out_only, "linux"),
     Check("disk_nearly_full", memory.disk_nearly_full, "any"),
     Check("iommu_between_gpus", kernel.iommu_between_gpus, "linux"),
+    *windows_gpus.CHECKS,
     *windows.CHECKS,
     *windows_files.CHECKS,
     *of_env.CHECKS,

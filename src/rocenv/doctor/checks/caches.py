@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rocenv.doctor.seen import Seen
-from rocenv.system.machine import NETWORK_FILESYSTEMS, mount_of, tried
+from rocenv.doctor.shares import network_kind
+from rocenv.system.machine import tried
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,11 +26,8 @@ _BELOW_PREFIX = "{prefix}/cache"  # what an env's own caches begin with
 
 def cache_on_network(scene: Scene) -> Seen | None:
     """A cache lies on a disk of another machine."""
-    found = []
-    for name, folder in caches(scene).items():
-        mount = mount_of(folder)
-        if mount is not None and mount.kind in NETWORK_FILESYSTEMS:
-            found.append((name, folder, mount.kind))
+    kinds = ((name, folder, network_kind(folder)) for name, folder in caches(scene).items())
+    found = [(name, folder, kind) for name, folder, kind in kinds if kind]
     if not found:
         return None
     name, folder, kind = found[0]
@@ -38,17 +36,22 @@ def cache_on_network(scene: Scene) -> Seen | None:
 
 
 def cache_read_only(scene: Scene) -> Seen | None:
-    """A cache cannot be written."""
-    found = [(name, folder) for name, folder in caches(scene).items() if not _is_writable(folder)]
+    """A cache cannot be written, or a folder on the way to it cannot be looked into."""
+    found = [(name, folder) for name, folder in _local(scene).items() if not _is_writable(folder)]
     if not found:
         return None
+    name, folder = found[0]
     evidence = tuple(f"{name}: {folder}" for name, folder in found)
-    return Seen("cache_read_only", _told(*found[0]), evidence)
+    closed = tried("closed", str(folder), partial(_closed, folder), "")
+    values = _told(name, folder) | {"closed": closed}
+    if closed and not values["variable"]:
+        values["usual"] = _from_home(Path(closed), scene)
+    return Seen("cache_closed" if closed else "cache_read_only", values, evidence)
 
 
 def cache_without_locks(scene: Scene) -> Seen | None:
     """A cache lies where files cannot be locked; it is tried."""
-    for name, folder in caches(scene).items():
+    for name, folder in _local(scene).items():
         error = tried("lock", str(folder), partial(_lock_error, folder), "")
         if error:
             return Seen(
@@ -78,6 +81,29 @@ def caches(scene: Scene) -> Mapping[str, Path]:
     return found
 
 
+def _local(scene: Scene) -> Mapping[str, Path]:
+    """Return the caches that can be tried: a share that does not answer would be waited for without end."""
+    return {name: folder for name, folder in caches(scene).items() if not network_kind(folder)}
+
+
+def _closed(folder: Path) -> str:
+    """Return what on the way to a folder, or itself, this user may not look into; "" = nothing."""
+    there = _existing(folder)
+    try:
+        os.listdir(there)
+        os.lstat(there / "x")
+    except PermissionError:
+        return str(there)
+    except OSError:
+        pass
+    return ""
+
+
+def _from_home(folder: Path, scene: Scene) -> str:
+    home = Path(scene.environ.get("HOME", ""))
+    return f"~/{folder.relative_to(home)}" if home in folder.parents else ""
+
+
 def _told(name: str, folder: Path) -> dict[str, str]:
     is_variable = not name.startswith("~")
     return {
@@ -89,7 +115,7 @@ def _told(name: str, folder: Path) -> dict[str, str]:
 
 def _existing(folder: Path) -> Path:
     """Return the folder, or what is there of the way to it."""
-    while not folder.is_dir() and folder != folder.parent:
+    while not os.path.isdir(folder) and folder != folder.parent:
         folder = folder.parent
     return folder
 
@@ -100,7 +126,7 @@ def _is_writable(folder: Path) -> bool:
 
 
 def _written(folder: Path) -> bool:
-    if folder.exists() and not folder.is_dir():
+    if os.path.exists(folder) and not os.path.isdir(folder):
         return False
     try:
         with tempfile.TemporaryFile(dir=_existing(folder)):

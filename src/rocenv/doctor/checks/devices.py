@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rocenv.doctor.distribution import distro
+from rocenv.doctor.gpu_names import short_name
 from rocenv.doctor.rights import in_container, rights
 from rocenv.doctor.seen import Seen
 from rocenv.host import kfd, pci
@@ -14,8 +17,6 @@ from rocenv.resolve.drivers import kernel_is_older
 from rocenv.system.machine import access_errno, is_there, list_folder, open_errno, read_attribute
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rocenv.doctor.scene import Scene
     from rocenv.host import Gpu
 
@@ -31,7 +32,7 @@ def no_gpu(scene: Scene) -> Seen | None:
     host = scene.host
     if host.gpus or host.named or _is_wsl():
         return None
-    return Seen("no_gpu", {"container": "yes" if in_container() else ""}, (host.why,))
+    return Seen("no_gpu", {"container": "yes" if in_container(scene.environ) else ""}, (host.why,))
 
 
 def wsl_without_gpu(scene: Scene) -> Seen | None:
@@ -73,10 +74,10 @@ def _closed(tells: str, paths: list[str], scene: Scene) -> Seen:
     found = rights(paths, user)
     values = {
         "groups": ",".join(name for name in found.lacking if not name.isdecimal()),
-        "numbers": ",".join(name for name in found.lacking if name.isdecimal()),
+        "number": next((name for name in found.lacking if name.isdecimal()), ""),
         "waiting": "yes" if found.waiting else "",
         "rule": "yes" if found.closed_to_group else "",
-        "container": "yes" if in_container() else "",
+        "container": "yes" if in_container(scene.environ) else "",
         "device": paths[0],
     }
     return Seen(tells, values, found.lines)
@@ -97,15 +98,17 @@ def container_without_devices(scene: Scene) -> Seen | None:
     if _is_wsl():
         return None
     gpus = scene.host.gpus
-    values = {"container": "yes" if in_container() else ""}
+    values = {"container": "yes" if in_container(scene.environ) else ""}
     error = open_errno(KFD)
+    # Without a container the same looks like a driver whose devices were not made.
+    tells = "container_without_devices" if values["container"] else "devices_missing"
     if kfd.gpu_nodes() and error in (errno.ENOENT, errno.EPERM):
-        return Seen("container_without_devices", values, (f"open {KFD}: {errno.errorcode[error]}",))
+        return Seen(tells, values, (f"open {KFD}: {errno.errorcode[error]}",))
     if any(gpu.usable for gpu in gpus) or error:
         return None
     kept = [gpu for gpu in gpus if gpu.state == "barred" and _kept_out(gpu)]
     evidence = tuple(f"{called(gpu)}: {gpu.why_not}" for gpu in kept)
-    return Seen("container_without_devices", values, evidence) if kept else None
+    return Seen(tells, values, evidence) if kept else None
 
 
 def _kept_out(gpu: Gpu) -> bool:
@@ -138,7 +141,7 @@ def kfd_missing(scene: Scene) -> Seen | None:
     without = [gpu for gpu in gpus if gpu.address in bound]
     if not without or kfd.present():
         return None
-    if in_container():
+    if in_container(scene.environ):
         return Seen("container_without_devices", {"container": "yes"}, (without[0].why_not,))
     return Seen("kfd_missing", _named(without[0], scene), (kfd.NODES, without[0].why_not))
 
@@ -154,60 +157,83 @@ def gpu_not_set_up(scene: Scene) -> Seen | None:
 
 def igpu_first(scene: Scene) -> Seen | None:
     """Programs take the first GPU, and that is the processor's own beside a card."""
-    seen = _visible(scene)
-    cards = [gpu for gpu in seen or () if gpu.integrated is False and gpu.usable]
-    if not seen or not cards or not seen[0].integrated:
+    stages = _stages(scene)
+    if not stages:
         return None
-    listed = [gpu for gpu in scene.host.gpus if gpu.hip_index is not None]
-    wanted = ",".join(str(gpu.hip_index) for gpu in listed if gpu in cards)
-    values = {
-        "igpu": seen[0].name or seen[0].target,
-        "card": cards[0].name or cards[0].target,
-        "wanted": wanted,
-    }
-    return Seen("igpu_first", values, tuple(f"{gpu.hip_index}: {called(gpu)}" for gpu in listed))
+    listed, seen = stages[0].left, stages[-1].left
+    cards = [gpu for gpu in seen if gpu.integrated is False and gpu.usable]
+    if not cards or not seen[0].integrated:
+        return None
+    # HIP's variable counts what ROCr's leaves.
+    wanted = ",".join(str(number) for number, gpu in enumerate(listed) if gpu in cards)
+    values = {"igpu": short_name(seen[0]), "card": short_name(cards[0]), "wanted": wanted}
+    evidence = [f"{stage.name}={stage.value}" for stage in stages if stage.value]
+    evidence += [f"{number}: {called(gpu)}" for number, gpu in enumerate(listed)]
+    return Seen("igpu_first", values, tuple(evidence))
 
 
 def gpus_hidden(scene: Scene) -> Seen | None:
     """A variable hides every GPU from programs."""
-    names = [name for name in _HIDING if scene.environ.get(name, "").strip()]
-    if not names or _visible(scene) != ():
+    stages = _stages(scene)
+    empty = next((stage for stage in stages or () if not stage.left), None)
+    if not stages or empty is None:
         return None
-    set_ = tuple(f"{name}={scene.environ[name]}" for name in names)
-    return Seen("gpus_hidden", {"variable": names[0], "value": scene.environ[names[0]]}, set_)
+    set_ = tuple(f"{stage.name}={stage.value}" for stage in stages if stage.value is not None)
+    return Seen("gpus_hidden", {"variable": empty.name, "value": empty.value or ""}, set_)
 
 
-# In the order in which they act. HIP reads CUDA's only where its own is not set.
-_HIDING = ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
+_OF_ROCR = "ROCR_VISIBLE_DEVICES"
+_OF_HIP = ("HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")  # CUDA's is read where its own is not set
 
 
-def _visible(scene: Scene) -> tuple[Gpu, ...] | None:
-    """Return the GPUs in the order that programs see; None where there are none, or it cannot be told."""
-    gpus: Sequence[Gpu] = [gpu for gpu in scene.host.gpus if gpu.hip_index is not None]
-    if not gpus:
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    """What a variable leaves of the GPUs; the next one counts these."""
+
+    name: str
+    value: str | None  # None = it is not set
+    left: tuple[Gpu, ...]
+
+
+def _stages(scene: Scene) -> tuple[_Stage, ...] | None:
+    """Return what is left behind ROCr, then behind HIP; None where there are no GPUs, or it cannot be told.
+
+    Source: ROCm/rocm-systems:projects/rocr-runtime amd_filter_device.cpp, projects/clr rocdevice.cpp
+    """
+    gpus = tuple(gpu for gpu in scene.host.gpus if gpu.hip_index is not None)
+    of_rocr = scene.environ.get(_OF_ROCR)
+    name = next((name for name in _OF_HIP if scene.environ.get(name)), _OF_HIP[0])
+    of_hip = scene.environ.get(name) or None  # set to nothing means not set, to HIP alone
+    behind_rocr = gpus if of_rocr is None else _kept(of_rocr, gpus)
+    behind_hip = behind_rocr if of_hip is None or not behind_rocr else _kept(of_hip, behind_rocr)
+    if not gpus or behind_rocr is None or behind_hip is None:
         return None
-    shown = [scene.environ.get(name, "").strip() for name in _HIDING]
-    for text in (shown[0], shown[1] or shown[2]):
-        if text and not text.replace(",", "").replace("-", "").replace(" ", "").isdecimal():
-            return None  # by their unique ids, which the kernel does not say
-        kept = []
-        for number in map(int, filter(str.strip, text.split(","))):
-            if not 0 <= number < len(gpus):
-                break  # neither reads on behind one that is not there
-            kept.append(gpus[number])
-        gpus = kept if text else gpus
-    return tuple(gpus)
+    return _Stage(_OF_ROCR, of_rocr, behind_rocr), _Stage(name, of_hip, behind_hip)
+
+
+def _kept(text: str, gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...] | None:
+    """Return the GPUs of a list; neither reads on behind what it cannot use."""
+    kept: list[Gpu] = []
+    for token in (each.strip() for each in text.split(",")):
+        if token.upper().startswith("GPU-"):
+            return None  # a unique id, which the kernel does not say
+        number = int(token) if token.isascii() and token.isdecimal() and len(token) < 10 else len(gpus)
+        if number >= len(gpus):
+            break
+        kept.append(gpus[number])
+    return tuple(kept)
 
 
 def _named(gpu: Gpu | None, scene: Scene) -> dict[str, str]:
     target = gpu.target if gpu else ""
     kernels = (row.linux for row in scene.matrix.first_kernel if row.target == target)
     return {
-        "gpu": (gpu.name or gpu.target or gpu.pci_id) if gpu else "",
+        "gpu": short_name(gpu) if gpu else "",
         "gfx": target,
         "kernel": scene.host.driver.kernel,
         "oldest": next(kernels, ""),
         "loaded": "yes" if scene.host.driver.loaded else "",
+        "distro": distro(),
     }
 
 

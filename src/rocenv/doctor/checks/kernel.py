@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from rocenv.doctor.distribution import distro
+from rocenv.doctor.gpu_names import short_name
 from rocenv.doctor.kernel_log import kernel_log, matching
 from rocenv.doctor.seen import Seen
 from rocenv.host import kfd, pci
@@ -17,24 +19,40 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rocenv.doctor.scene import Env, Scene
+    from rocenv.doctor.seen import Found
 
-# Source: torvalds/linux:drivers/gpu/drm/amd/{amdkfd/kfd_device.c,amdgpu/amdgpu_device.c,amdgpu/amdgpu_job.c}
-_REJECTED = re.compile(r"kfd.*PCI rejects atomics")
-_UNSUPPORTED = re.compile(r"kfd.*\bnot supported in kfd")
-_INIT_FAILED = re.compile(r"amdgpu.*(Fatal error during GPU init|probe of \S+ failed with error)")
-_FIRMWARE = re.compile(
-    r"Direct firmware load for amdgpu/\S+ failed|Failed to (load|get) .*firmware|failed to init \w+ firmware"
+# Sources: torvalds/linux:drivers/gpu/drm/amd/{amdkfd/kfd_device.c,amdkfd/kfd_device_queue_manager.c,
+# amdgpu/amdgpu_device.c,amdgpu/amdgpu_job.c,amdgpu/mes_v11_0.c}, drivers/iommu/{amd/iommu.c,intel/dmar.c}
+_ADDRESS = re.compile(r"\b[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\b")
+_REJECTED = re.compile(r"PCI rejects atomics|PCIE atomic ops is not supported")
+_UNSUPPORTED = re.compile(r"\bnot supported in kfd")
+_INIT_FAILED = re.compile(
+    r"Fatal error during GPU init|probe (?:of [0-9a-f:.]{7,16}|with driver amdgpu) failed with error"
 )
+_FIRMWARE = re.compile(
+    r"Direct firmware load for amdgpu/\S{1,80} failed|Failed to (?:load|get) .{0,80}firmware|"
+    r"failed to init \w{1,20} firmware"
+)
+_FILE = re.compile(r"amdgpu/[\w.+-]{1,80}\.bin")
 _RESET = re.compile(
-    r"amdgpu.*(GPU reset begin|ring \S+ timeout|MES failed to respond|GPU reset\(\d+\) failed|"
-    r"Hang detected|GPU Recovery Failed)",
+    r"GPU reset begin|\bring \S{1,40} timeout|MES failed to respon(?:d|se)|MES might be in unrecoverable|"
+    r"GPU reset\(\d{1,9}\) (?:failed|succeeded)|Hang detected|GPU Recovery Failed|"
+    r"queue preemption time ?out|fence wait loop timeout expired|ring \S{1,40} reset succeeded",
     re.IGNORECASE,
 )
-_FAULT = re.compile(r"amdgpu.*\[\w*hub\w*\] .*(page fault|no-retry page fault)", re.IGNORECASE)
-_IO_FAULT = re.compile(r"AMD-Vi: Event logged \[?IO_PAGE_FAULT", re.IGNORECASE)
+_SOFT = re.compile(r"soft recovered|ring \S{1,40} reset succeeded", re.IGNORECASE)
+_TIMEOUT = re.compile(r"\bring \S{1,40} timeout", re.IGNORECASE)
+_LOST = re.compile(r"GPU reset\(\d{1,9}\) failed|GPU Recovery Failed", re.IGNORECASE)
+_BACK = re.compile(r"GPU reset\(\d{1,9}\) succeeded", re.IGNORECASE)
+_FAULT = re.compile(r"\[\w{0,20}hub\w{0,8}\] (?:\S{1,20} )?page fault", re.IGNORECASE)
+_IO_FAULT = re.compile(
+    r"AMD-Vi: Event logged \[?IO_PAGE_FAULT|Request device \[[0-9a-f:.]{7,12}\] (?:PASID \S{1,16} )?fault",
+    re.IGNORECASE,
+)
+_OURS = ("amdgpu", "kfd")  # what the lines of AMD's driver have in them
 
 
-def driver_apart(scene: Scene) -> Seen | None:
+def driver_apart(scene: Scene) -> Found:
     """An env's ROCm was not tested with AMD's kernel driver that is loaded."""
     # A version of three parts (6.10.5) is the module's own, and does not say which ROCm it came with.
     version = scene.host.driver.amdgpu
@@ -44,17 +62,17 @@ def driver_apart(scene: Scene) -> Seen | None:
         for env, release in _releases(scene)
         if driver and tested(driver, release, scene.matrix) is False
     ]
-    if not apart:
-        return None
-    env, release = apart[0]
-    drivers, _ = tested_drivers(release, scene.matrix)
-    values = {"driver": driver, "rocm": release, "env": env.name, "tested": ", ".join(drivers)}
-    evidence = [f"/sys/module/amdgpu/version: {version}"]
-    evidence += [f"{env.name}: ROCm {release}" for env, release in apart]
-    return Seen("driver_apart", values, tuple(evidence))
+    found = []
+    for release in dict.fromkeys(release for _env, release in apart):
+        drivers, _ = tested_drivers(release, scene.matrix)
+        names = [env.name for env, other in apart if other == release]
+        values = {"driver": driver, "rocm": release, "env": ", ".join(names), "tested": ", ".join(drivers)}
+        evidence = (f"/sys/module/amdgpu/version: {version}", *(f"{name}: ROCm {release}" for name in names))
+        found.append(Seen("driver_apart", values, evidence))
+    return tuple(found)
 
 
-def kernel_too_old_for_env(scene: Scene) -> Seen | None:
+def kernel_too_old_for_env(scene: Scene) -> Found:
     """The kernel, whose own driver is used, is older than all that an env's ROCm was tested on."""
     driver = scene.host.driver
     if driver.amdgpu or driver.wsl or not driver.kernel:
@@ -64,12 +82,14 @@ def kernel_too_old_for_env(scene: Scene) -> Seen | None:
         oldest, _ = oldest_kernel(release, scene.matrix)
         if oldest and kernel_is_older(driver.kernel, oldest):
             older.append((env, release, oldest))
-    if not older:
-        return None
-    env, release, oldest = older[0]
-    values = {"kernel": driver.kernel, "oldest": oldest, "rocm": release, "env": env.name}
-    lines = (f"{env.name}: ROCm {release}, tested on Linux {oldest}" for env, release, oldest in older)
-    return Seen("kernel_too_old_for_env", values, (f"Linux {driver.kernel}", *lines))
+    return tuple(
+        Seen(
+            "kernel_too_old_for_env",
+            {"kernel": driver.kernel, "oldest": oldest, "rocm": release, "env": env.name},
+            (f"Linux {driver.kernel}", f"{env.name}: ROCm {release}, from Linux {oldest} on"),
+        )
+        for env, release, oldest in older
+    )
 
 
 def _releases(scene: Scene) -> Iterator[tuple[Env, str]]:
@@ -100,44 +120,68 @@ def gpu_left_out(scene: Scene) -> Seen | None:
     ]
     if not gpus:
         return None
-    log = kernel_log() or []
-    values = {"gpu": gpus[0].name or gpus[0].target or gpus[0].pci_id, "gfx": gpus[0].target}
-    evidence = tuple(f"{called(gpu)}: {gpu.pci_id}" for gpu in gpus)
+    log = kernel_log(scene) or ()
+    values = {"gpu": short_name(gpus[0]), "gfx": gpus[0].target}
+    evidence = tuple(f"{called(gpu)}: {gpu.address}" for gpu in gpus)
     for tells, pattern in (("pcie_atomics_missing", _REJECTED), ("gpu_too_old_for_kfd", _UNSUPPORTED)):
-        if lines := matching(log, pattern):
+        if lines := matching(log, pattern, *_OURS):
             return Seen(tells, values, (*evidence, *lines))
     return Seen("gpu_left_out", values, evidence)
 
 
 def gpu_init_failed(scene: Scene) -> Seen | None:
-    """The kernel's log tells that the driver could not start a GPU."""
-    log = kernel_log() or []
-    failed = matching(log, _INIT_FAILED)
+    """The kernel's log tells that the driver could not start a GPU; or the log cannot be read."""
+    log = kernel_log(scene)
+    if log is None:
+        is_told = scene.host.gpus and not scene.elsewhere and not scene.host.driver.wsl
+        return Seen("kernel_log_unread", {"distro": distro()}, ("dmesg, journalctl -k",)) if is_told else None
+    failed = matching(log, _INIT_FAILED, "amdgpu")
     if not failed:
         return None
-    firmware = matching(log, _FIRMWARE)
-    file = next((found[0] for line in firmware if (found := re.search(r"amdgpu/\S+\.bin", line))), "")
-    return Seen("firmware_missing" if firmware else "gpu_init_failed", {"file": file}, (*firmware, *failed))
+    addresses = {address for line in failed for address in _ADDRESS.findall(line)}
+    firmware = tuple(
+        line for line in matching(log, _FIRMWARE, "amdgpu", most=100) if _is_of(line, addresses)
+    )[-4:]
+    file = next((found[0] for line in firmware if (found := _FILE.search(line))), "")
+    tells = "firmware_missing" if firmware else "gpu_init_failed"
+    return Seen(tells, {"file": file, "distro": distro()}, (*firmware, *failed))
+
+
+def _is_of(line: str, addresses: set[str]) -> bool:
+    """Tell whether a line of the driver is of one of some devices; older drivers name none."""
+    of = _ADDRESS.findall(line)
+    return not of or not addresses or not addresses.isdisjoint(of)
 
 
 def gpu_resets(scene: Scene) -> Seen | None:
     """The kernel's log tells of a GPU that hung."""
-    lines = matching(kernel_log() or [], _RESET)
-    return Seen("gpu_resets", {"kernel": scene.host.driver.kernel}, lines) if lines else None
+    log = kernel_log(scene) or ()
+    lines = matching(log, _RESET, *_OURS, most=100)
+    if not lines:
+        return None
+    soft = any(_SOFT.search(line) for line in lines)
+    if soft and all(_SOFT.search(line) or _TIMEOUT.search(line) for line in lines):
+        return Seen("gpu_recovered", {"kernel": scene.host.driver.kernel}, lines[-4:])
+    lost, back = (any(pattern.search(line) for line in lines) for pattern in (_LOST, _BACK))
+    values = {"kernel": scene.host.driver.kernel, "back": "yes" if back and not lost else ""}
+    return Seen("gpu_resets", values, lines[-4:])
 
 
 def gpu_page_faults(scene: Scene) -> Seen | None:
     """The kernel's log tells of programs that touched memory that the GPU does not have."""
-    lines = matching(kernel_log() or [], _FAULT)
+    lines = matching(kernel_log(scene) or (), _FAULT, "amdgpu")
     return Seen("gpu_page_faults", {}, lines) if lines else None
 
 
 def iommu_faults(scene: Scene) -> Seen | None:
     """The kernel's log tells that the IOMMU refused what a GPU wanted."""
     addresses = [gpu.address.removeprefix("0000:") for gpu in scene.host.gpus if gpu.address]
-    log = kernel_log() or []
-    lines = [line for line in log if _IO_FAULT.search(line) and any(at in line for at in addresses)]
-    return Seen("iommu_faults", {}, matching(lines, _IO_FAULT)) if lines else None
+    lines = [line for line in kernel_log(scene) or () if "AMD-Vi:" in line or "DMAR:" in line]
+    lines = [line for line in lines if any(at in line for at in addresses)]
+    found = matching(lines, _IO_FAULT)
+    is_on = "iommu=pt" in read_attribute("/proc/cmdline")[0].split()
+    values = {"distro": distro(), "through": "yes" if is_on else ""}
+    return Seen("iommu_faults", values, found) if found else None
 
 
 def iommu_between_gpus(scene: Scene) -> Seen | None:
@@ -151,7 +195,8 @@ def iommu_between_gpus(scene: Scene) -> Seen | None:
     line = read_attribute("/proc/cmdline")[0].strip()
     evidence = tuple(f"{address} iommu_group/type: {kinds[address]}" for address in translated)
     options = " ".join(word for word in line.split() if "iommu" in word)
-    return Seen("iommu_between_gpus", {"count": str(len(addresses)), "options": options}, evidence)
+    values = {"count": str(len(addresses)), "options": options, "distro": distro()}
+    return Seen("iommu_between_gpus", values, evidence)
 
 
 def _iommu_of(address: str) -> str:

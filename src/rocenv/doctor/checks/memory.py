@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from rocenv.doctor.distribution import distro
 from rocenv.doctor.seen import Seen
 from rocenv.host import kfd
 from rocenv.system.machine import free_bytes, read_attribute, tried
@@ -33,6 +34,7 @@ def apu_memory_small(scene: Scene) -> Seen | None:
         "machine": _gib(total),
         "pages": str(wanted // 4096),
         "wanted": _gib(wanted),
+        "distro": distro(),
         "options": " ".join(_OPTIONS.findall(read_attribute("/proc/cmdline")[0])),
     }
     evidence = [f"mem_info_vram_total: {gpu.vram_bytes}", f"mem_info_gtt_total: {gpu.gtt_bytes}"]

@@ -37,20 +37,22 @@ _WRONG = ("failed", "crashed", "timeout")
 _MODULES = ("updates/dkms", "extra", "kernel/drivers/gpu/drm/amd/amdgpu")  # where the kernel has amdgpu
 
 
-def env_unusable(scene: Scene) -> Seen | None:
-    """A folder of an env that was never finished, was moved to another name, or has a damaged record."""
-    prefixes = [scene.asked.prefix] if scene.asked else all_prefixes(scene.home)
-    found = [(prefix, tells) for prefix in prefixes if (tells := _state(prefix))]
-    if not found:
-        return None
-    prefix, tells = found[0]
-    return Seen(tells, {"env": as_typed(prefix.name)}, tuple(str(each.path) for each, _tells in found))
+def env_unusable(scene: Scene) -> tuple[Seen, ...]:
+    """Folders of envs that were never finished, were moved to another name, or have a damaged record."""
+    asked = scene.named or (scene.asked.prefix if scene.asked else None)
+    found = []
+    for prefix in [asked] if asked else all_prefixes(scene.home):
+        if tells := _state(prefix):
+            # Of many envs one that is left over is no error; of the one that was named it is.
+            found.append(Seen(tells, {"env": prefix.name}, (str(prefix.path),), grave=asked is not None))
+    return tuple(found)
 
 
 def _state(prefix: Prefix) -> str:
     """Return the row that tells of what is wrong with an env's folder as a whole, "" where nothing is."""
-    if prefix.state == "incomplete":
-        return "env_incomplete"
+    state = prefix.state
+    if state != "complete":
+        return "env_incomplete" if state == "incomplete" else "env_foreign"
     try:
         prefix.files(prefix.record())
     except PrefixError:
@@ -70,7 +72,7 @@ def env_moved_home(scene: Scene) -> Seen | None:
     plain = all(char.isascii() and (char.isalnum() or char in r"/\:._- ") for char in path)
     if not plain or not texts or any(path in text for text in texts):
         return None
-    return Seen("env_moved_home", {"env": as_typed(env.name)}, (path,))
+    return Seen("env_moved_home", {"env": env.name}, (path,))
 
 
 def env_shims_missing(scene: Scene) -> Seen | None:
@@ -119,7 +121,7 @@ def env_store_damaged(scene: Scene) -> Seen | None:
                 wrong = {"manifest.json": error.message}
             if wrong:
                 evidence = tuple(f"{path}: {what}" for path, what in list(wrong.items())[:_SHOWN])
-                found = {"env": as_typed(_asked(scene).name), "folder": str(folder.parent)}
+                found = {"env": _asked(scene).name, "folder": str(folder.parent)}
                 return Seen("env_store_damaged", found, evidence)
     return None
 
@@ -133,10 +135,12 @@ def env_python_missing(scene: Scene) -> Seen | None:
     ):
         return None
     python, lock = env.prefix.venv_python, str(env.prefix.lock_file)
-    create = as_typed("rocenv", "create", env.prefix.free_name(), "--from", lock)
     base = os.readlink(python) if python.is_symlink() else ""
-    evidence = (f"{python} -> {base}" if base else str(python),)
-    return Seen("env_python_missing", {"env": as_typed(env.name), "create": create}, evidence)
+    found = {"env": env.name}
+    # `repair` makes a venv where there is none at all, and leaves one that is there to its Python.
+    if (env.prefix.venv / "pyvenv.cfg").exists():
+        found["create"] = as_typed("rocenv", "create", env.prefix.free_name(), "--from", lock)
+    return Seen("env_python_missing", found, (f"{python} -> {base}" if base else str(python),))
 
 
 def env_known_broken(scene: Scene) -> Seen | None:
@@ -148,7 +152,7 @@ def env_known_broken(scene: Scene) -> Seen | None:
     machine = Machine(platform=scene.platform, driver=scene.host.driver.release)
     create = remedy_command(env.record.lock, scene.matrix, machine, name=env.prefix.free_name())
     told = tuple(f"{row.what} (source: {row.source.partition(';')[0]})" for row in rows)
-    return Seen("env_known_broken", {"env": as_typed(env.name), "create": create}, told)
+    return Seen("env_known_broken", {"env": env.name, "create": create}, told)
 
 
 def env_gpu_absent(scene: Scene) -> Seen | None:
@@ -158,7 +162,7 @@ def env_gpu_absent(scene: Scene) -> Seen | None:
     if any(gpu.target == target for gpu in host.gpus):
         return None
     there = ", ".join(gpu.target or gpu.name for gpu in host.gpus)
-    found = {"env": as_typed(env.name), "target": target, "there": there}
+    found = {"env": env.name, "target": target, "there": there}
     return Seen("env_gpu_absent", found, tuple(f"{gpu.name} {gpu.target}".strip() for gpu in host.gpus))
 
 
@@ -172,7 +176,7 @@ def env_gpu_hidden(scene: Scene) -> Seen | None:
     if not wanted or is_set.split(",")[0] == wanted.split(",")[0]:
         return None
     lock = str(env.prefix.lock_file)
-    found = {"env": as_typed(env.name), "target": target, "visible": wanted, "set": is_set}
+    found = {"env": env.name, "target": target, "visible": wanted, "set": is_set}
     if own:
         found["create"] = as_typed("rocenv", "create", env.prefix.free_name(), "--from", lock)
     return Seen("env_gpu_hidden", found, (f"{VISIBLE}={is_set}",) if is_set else ())
@@ -181,7 +185,7 @@ def env_gpu_hidden(scene: Scene) -> Seen | None:
 def env_never_verified(scene: Scene) -> Seen | None:
     """Nothing has shown that the env works."""
     env = _asked(scene)
-    return None if _proof(env) else Seen("env_never_verified", {"env": as_typed(env.name)})
+    return None if _proof(env) else Seen("env_never_verified", {"env": env.name})
 
 
 def env_verify_failed(scene: Scene) -> Seen | None:
@@ -190,7 +194,7 @@ def env_verify_failed(scene: Scene) -> Seen | None:
     for rung in _proof(env).get("rungs", ()):
         if rung["status"] in _WRONG:
             found = {
-                "env": as_typed(env.name),
+                "env": env.name,
                 "rung": str(rung["rung"]),
                 "code": str(rung["exit_code"] or ""),
             }
@@ -204,7 +208,7 @@ def env_verified_without_gpu(scene: Scene) -> Seen | None:
     usable = any(gpu.usable and gpu.target == env.record.lock.target for gpu in scene.host.gpus)
     if not usable or not any(rung.get("no_device") for rung in _proof(env).get("rungs", ())):
         return None
-    return Seen("env_verified_without_gpu", {"env": as_typed(env.name)})
+    return Seen("env_verified_without_gpu", {"env": env.name})
 
 
 def env_verified_before_driver(scene: Scene) -> Seen | None:
@@ -216,7 +220,7 @@ def env_verified_before_driver(scene: Scene) -> Seen | None:
         return None
     installed = datetime.datetime.fromtimestamp(driver_s, datetime.timezone.utc)
     evidence = (f"verified {proof['when']}", f"amdgpu {installed.isoformat(timespec='seconds')}")
-    return Seen("env_verified_before_driver", {"env": as_typed(env.name)}, evidence)
+    return Seen("env_verified_before_driver", {"env": env.name}, evidence)
 
 
 def _driver_installed_s(kernel: str) -> float | None:
@@ -247,7 +251,7 @@ def _proof(env: Env) -> dict[str, Any]:
 def _files_seen(tells: str, wrong: Mapping[str, str], env: Env) -> Seen | None:
     if not wrong:
         return None
-    found = {"env": as_typed(env.name), "file": next(iter(wrong)), "count": str(len(wrong))}
+    found = {"env": env.name, "file": next(iter(wrong)), "count": str(len(wrong))}
     return Seen(tells, found, tuple(f"{path}: {what}" for path, what in list(wrong.items())[:_SHOWN]))
 
 
@@ -259,7 +263,7 @@ def _read(path: Path) -> str:
 
 
 CHECKS: tuple[Check, ...] = (
-    Check("env_unusable", env_unusable, "any"),
+    Check("env_unusable", env_unusable, "any", tells="env_incomplete"),
     Check("env_moved_home", env_moved_home, "any", of_env=True),
     Check("env_shims_missing", env_shims_missing, "any", of_env=True),
     Check("env_files_missing", env_files_missing, "any", of_env=True),

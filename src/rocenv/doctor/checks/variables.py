@@ -6,6 +6,8 @@ import os
 import re
 from typing import TYPE_CHECKING
 
+from rocenv.doctor.distribution import distro
+from rocenv.doctor.gpu_names import short_name
 from rocenv.doctor.seen import Seen
 from rocenv.host.override import override_notes
 from rocenv.host.ranking import supported_today
@@ -30,13 +32,13 @@ def override_wrong(scene: Scene) -> Seen | None:
     gpus = [gpu for gpu in scene.host.gpus if gpu.target and gpu.state != "unable"]
     if not value or not gpus:
         return None
-    values = {"value": value, "gfx": gpus[0].target, "gpu": gpus[0].name or gpus[0].target}
+    values = {"value": value, "gfx": gpus[0].target, "gpu": short_name(gpus[0])}
     stands_for = re.fullmatch(r"([0-9]{1,2})\.([0-9]{1,3})\.([0-9]{1,3})", value)
     if not stands_for:
         return Seen("override_malformed", values, (f"{OVERRIDE}={value}",))
     support, rows = supported_today(scene.matrix), scene.matrix.override
     for gpu in gpus:
-        mine = values | {"gfx": gpu.target, "gpu": gpu.name or gpu.target}
+        mine = values | {"gfx": gpu.target, "gpu": short_name(gpu)}
         known = [row for row in rows if row.target == gpu.target and row.value in (value, "*")]
         evidence = (f"{OVERRIDE}={value}",)
         if any(row.verdict == "block" for row in known):
@@ -46,7 +48,14 @@ def override_wrong(scene: Scene) -> Seen | None:
             return Seen("override_idle" if same else "override_needless", mine, evidence)
         if not known and not gpu.target.startswith(f"gfx{stands_for[1]}"):
             return Seen("override_foreign", mine, evidence)
-    return None
+    if _in_env(scene):
+        return None  # an env sets it for its own programs
+    return Seen("override_global", values, (f"{OVERRIDE}={value}",))
+
+
+def _in_env(scene: Scene) -> bool:
+    """Tell whether an env is active, so that its variables are set."""
+    return any(_within(each, str(scene.home.envs)) for each in scene.environ.get("PATH", "").split(":"))
 
 
 def rocm_path_stale(scene: Scene) -> Seen | None:
@@ -91,7 +100,8 @@ def _mixed(tells: str, found: dict[str, str]) -> Seen | None:
     if len(found) < 2:
         return None
     first, second, *_ = found
-    return Seen(tells, {"first": first, "second": second}, tuple(found.values()))
+    values = {"first": first, "second": second, "distro": distro()}
+    return Seen(tells, values, tuple(found.values()))
 
 
 def _named_folders(scene: Scene) -> Iterator[tuple[str, str]]:

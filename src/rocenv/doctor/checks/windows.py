@@ -1,4 +1,4 @@
-r"""Checks of a Windows machine's display driver, HIP SDKs and variables.
+r"""Checks of a Windows machine's display driver, HIP SDKs and variables; of its GPUs `windows_gpus` has some.
 
 `CHECKS` are rows of the table.
 Of an examined machine: `windows/video_controllers.json` and `hipinfo.txt` (`host/windows_texts.py`),
@@ -21,17 +21,16 @@ from rocenv.host.system32 import names_in, system_libraries
 from rocenv.model import Machine
 from rocenv.resolve.known import known_broken, remedy_command
 from rocenv.resolve.versions import allows, series
-from rocenv.system.command_lines import as_typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rocenv.doctor.scene import Env, Scene
-    from rocenv.host import Gpu
     from rocenv.matrix.knowledge import Verdict
 
 _ENVIRONMENT = r"SYSTEM\CurrentControlSet\Control\Session Manager\Environment"
 _HIP_PATH = re.compile(r"HIP_PATH(_[0-9]+)?", re.IGNORECASE)
+_SHOWN = 10
 _RUNTIME = re.compile(r"amdhip64(_[0-9]+)?\.dll")
 
 
@@ -41,7 +40,8 @@ class Sdk:
 
     folder: str
     version: str = ""  # "" = that cannot be told
-    why_not: str = ""  # it is not whole
+    missing: tuple[str, ...] = ()  # files that belong into it
+    mixed: tuple[str, ...] = ()  # files of several releases
 
 
 def path_folders(scene: Scene) -> list[str]:
@@ -66,7 +66,10 @@ def envs_of(scene: Scene) -> tuple[Env, ...]:
 def _sdks(scene: Scene) -> list[Sdk]:
     if not scene.elsewhere:
         found = installed_sdks(scene.matrix)
-        return [Sdk(str(each.folder), each.row.version if each.row else "", each.why_not) for each in found]
+        return [
+            Sdk(str(each.folder), each.row.version if each.row else "", each.missing, each.mixed)
+            for each in found
+        ]
     folders = dict.fromkeys(folder for _name, folder in _hip_paths(scene))
     return [Sdk(each, _release(each, scene)) for each in folders if _holds_hip(each)]
 
@@ -92,18 +95,22 @@ def _release(folder: str, scene: Scene) -> str:
     return rows[0].version if len(rows) == 1 else ""
 
 
-def driver_breaks_env(scene: Scene) -> Seen | None:
+def driver_breaks_env(scene: Scene) -> tuple[Seen, ...]:
     """An env whose set is known not to work with the display driver."""
     release = scene.host.driver.release
-    for env in envs_of(scene) if release else ():
-        for row in known_broken(env.record.lock, scene.matrix, release):
-            if row.driver:
-                return _driver_seen(env, row, release, scene)
-        if wanted := _driver_of_wheels(env, scene):
-            found = {"env": as_typed(env.name), "driver": release, "wanted": wanted}
-            if not allows(wanted, release):
-                return Seen("driver_too_old", found, (f"ROCm {env.rocm}",))
-    return None
+    found = (_driver_and(env, release, scene) for env in envs_of(scene) if release)
+    return tuple(seen for seen in found if seen is not None)
+
+
+def _driver_and(env: Env, release: str, scene: Scene) -> Seen | None:
+    for row in known_broken(env.record.lock, scene.matrix, release):
+        if row.driver:
+            return _driver_seen(env, row, release, scene)
+    wanted = _driver_of_wheels(env, scene)
+    if not wanted or allows(wanted, release):
+        return None
+    found = {"env": env.name, "driver": release, "wanted": wanted}
+    return Seen("driver_too_old", found, (f"ROCm {env.rocm}",))
 
 
 def _driver_of_wheels(env: Env, scene: Scene) -> str:
@@ -116,7 +123,7 @@ def _driver_seen(env: Env, row: Verdict, release: str, scene: Scene) -> Seen:
     machine = Machine(platform="windows", driver=release)
     create = remedy_command(env.record.lock, scene.matrix, machine, name=env.prefix.free_name())
     zluda = next((part.version for part in env.record.lock.components if part.kind == "zluda"), "")
-    found = {"env": as_typed(env.name), "driver": release, "zluda": zluda, "create": create}
+    found = {"env": env.name, "driver": release, "zluda": zluda, "create": create}
     return Seen("driver_breaks_env", found, (row.what, f"source: {row.source}"))
 
 
@@ -134,15 +141,6 @@ def driver_reported(scene: Scene) -> Seen | None:
         return None
     told = tuple(dict.fromkeys(f"{row.what} (source: {row.source.partition(';')[0]})" for row in rows))
     return Seen("driver_reported", {"driver": release}, told)
-
-
-def display_driver_missing(scene: Scene) -> Seen | None:
-    """An AMD GPU that runs on Windows' own driver, which offers no HIP."""
-    plain = scene.gauge("basic_display")[0].lower()
-    found = next((gpu for gpu in scene.host.gpus if gpu.name.lower().startswith(plain)), None)
-    if found is None:
-        return None
-    return Seen("display_driver_missing", {"name": found.name}, (f"{found.name} ({found.pci_id})",))
 
 
 def hip_runtime_absent(scene: Scene) -> Seen | None:
@@ -171,7 +169,7 @@ def _runtimes(scene: Scene) -> Iterator[tuple[str, str, str]]:
     """Return the HIP runtimes that programs should take: name, release, and whose it is."""
     rows = {row.version: row for row in scene.matrix.hip_sdk}
     # A venv with ZLUDA loads its env's own runtime before anything asks for one by name.
-    wanted = [(env.rocm, f"env {env.name}") for env in envs_of(scene) if not env.prefix.venv.is_dir()]
+    wanted = [(env.rocm, str(env.prefix.path)) for env in envs_of(scene) if not env.prefix.venv.is_dir()]
     wanted += [(sdk.version, sdk.folder) for sdk in _sdks(scene)]
     for version, where in wanted:
         for name in rows[version].runtime if version in rows else ():
@@ -181,12 +179,11 @@ def _runtimes(scene: Scene) -> Iterator[tuple[str, str, str]]:
 def hip_sdk_damaged(scene: Scene) -> Seen | None:
     """A HIP SDK that is not whole, or into which files of another release were copied."""
     for sdk in _sdks(scene):
-        if sdk.version and sdk.why_not:
-            return Seen(
-                "hip_sdk_damaged", {"folder": sdk.folder, "rocm": series(sdk.version)}, (sdk.why_not,)
-            )
-        if " at once" in sdk.why_not:
-            return Seen("hip_sdk_mixed", {"folder": sdk.folder}, (sdk.why_not,))
+        if sdk.missing:
+            found = {"folder": sdk.folder, "rocm": series(sdk.version)}
+            return Seen("hip_sdk_damaged", found, tuple(f"{name}: ENOENT" for name in sdk.missing[:_SHOWN]))
+        if sdk.mixed:
+            return Seen("hip_sdk_mixed", {"folder": sdk.folder}, sdk.mixed)
     return None
 
 
@@ -205,8 +202,12 @@ def hip_path_unset(scene: Scene) -> Seen | None:
     set_by = next((value for name, value in _machine_variables() if name.upper() == "HIP_PATH"), "")
     if set_by and _holds_hip(set_by.rstrip("\\")) is not False:
         return Seen("hip_path_unseen", {"folder": set_by}, (f"HIP_PATH={set_by}",))
-    whole = [sdk for sdk in _sdks(scene) if sdk.version and not sdk.why_not]
-    return Seen("hip_path_unset", {"folder": whole[0].folder}) if whole else None
+    whole = [sdk for sdk in _sdks(scene) if sdk.version and not sdk.missing]
+    if not whole:
+        return None
+    folder = whole[0].folder.rstrip("\\")
+    # With a backslash at its end, as the installer sets it: batch files go on with `bin` right behind it.
+    return Seen("hip_path_unset", {"folder": folder, "value": folder + "\\"}, (folder,))
 
 
 def _machine_variables() -> list[tuple[str, str]]:
@@ -229,24 +230,7 @@ def hip_path_differs(scene: Scene) -> Seen | None:
     return None
 
 
-def igpu_first_on_windows(scene: Scene) -> Seen | None:
-    """HIP lists the GPU of the processor before a card, so programs take that."""
-    listed = [gpu for gpu in scene.host.gpus if gpu.hip_index is not None]
-    listed.sort(key=lambda gpu: gpu.hip_index or 0)
-    card = next((gpu for gpu in listed if gpu.integrated is False), None)
-    if card is None or not listed[0].integrated:
-        return None
-    visible = scene.host.visible_devices(card.target) or str(card.hip_index)
-    found = {"igpu": _called(listed[0]), "card": _called(card), "visible": visible}
-    return Seen("igpu_first_on_windows", found, tuple(f"{gpu.hip_index}: {_called(gpu)}" for gpu in listed))
-
-
-def _called(gpu: Gpu) -> str:
-    return f"{gpu.name} ({gpu.target})" if gpu.name and gpu.target else gpu.name or gpu.target
-
-
 CHECKS: tuple[Check, ...] = (
-    Check("display_driver_missing", display_driver_missing, "windows"),
     Check("driver_breaks_env", driver_breaks_env, "windows"),
     Check("driver_reported", driver_reported, "windows"),
     Check("hip_runtime_absent", hip_runtime_absent, "windows"),
@@ -255,5 +239,4 @@ CHECKS: tuple[Check, ...] = (
     Check("hip_path_stale", hip_path_stale, "windows"),
     Check("hip_path_unset", hip_path_unset, "windows"),
     Check("hip_path_differs", hip_path_differs, "windows"),
-    Check("igpu_first_on_windows", igpu_first_on_windows, "windows"),
 )

@@ -16,15 +16,17 @@ from rocenv.doctor.check import Check
 from rocenv.doctor.checks.windows import envs_of, path_folders, variable
 from rocenv.doctor.seen import Seen
 from rocenv.errors import PrefixError
-from rocenv.host.defender_exclusions import excluded, history, watches
+from rocenv.host.defender import history
+from rocenv.host.defender_exclusions import excluded, watches
 from rocenv.host.long_paths import limited
 from rocenv.host.system32 import is_system_folder, names_in, system_libraries
 from rocenv.install.path_length import refuse_long
 from rocenv.resolve.versions import allows
-from rocenv.system.command_lines import as_typed
 from rocenv.system.machine import cloud_folder
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from rocenv.doctor.scene import Env, Scene
     from rocenv.host.defender import Quarantined
 
@@ -55,7 +57,7 @@ def vc_runtime_old(scene: Scene) -> Seen | None:
     return None
 
 
-def defender_took(scene: Scene) -> Seen | None:
+def defender_took(scene: Scene) -> tuple[Seen, ...]:
     """Files of an env, or of a ZLUDA anywhere, that Microsoft Defender took and that did not come back."""
     names = {name.lower() for row in scene.matrix.zluda for name in row.files}
     own = os.path.join(str(scene.home.envs), "")
@@ -65,13 +67,20 @@ def defender_took(scene: Scene) -> Seen | None:
         if _lies_in(each.path, own) or ntpath.basename(each.path).lower() in names
         if scene.elsewhere or _is_gone(each.path)
     ]
-    if not taken:
-        return None
-    found = {"file": ntpath.basename(taken[0].path), "threat": taken[0].threat, "home": str(scene.home.path)}
-    env = next((env for env in envs_of(scene) if any(_is_of(each, env) for each in taken)), None)
-    found |= {"env": as_typed(env.name)} if env else {"folder": ntpath.dirname(taken[0].path)}
-    evidence = tuple(f"{each.when} {each.threat}: {each.path}" for each in taken[:_SHOWN])
-    return Seen("defender_took_of_env" if env else "defender_took_zluda", found, evidence)
+    found = []
+    for env in envs_of(scene):
+        of_env = [each for each in taken if _is_of(each, env)]
+        taken = [each for each in taken if each not in of_env]
+        if of_env:
+            found.append(_took("defender_took_of_env", of_env, {"env": env.name, "home": _home(scene)}))
+    if taken:
+        found.append(_took("defender_took_zluda", taken, {"folder": ntpath.dirname(taken[0].path)}))
+    return tuple(found)
+
+
+def _took(tells: str, taken: list[Quarantined], values: dict[str, str]) -> Seen:
+    values |= {"file": ntpath.basename(taken[0].path), "threat": taken[0].threat}
+    return Seen(tells, values, tuple(f"{each.when} {each.threat}: {each.path}" for each in taken[:_SHOWN]))
 
 
 def _is_of(taken: Quarantined, env: Env) -> bool:
@@ -103,20 +112,31 @@ def home_too_deep(scene: Scene) -> Seen | None:
     home = _home(scene)
     try:
         refuse_long(Path(home), [scene.gauge("deepest_path")[0]])
-    except PrefixError as error:
-        return Seen("home_too_deep", {"home": home, "length": str(len(home))}, (error.message,))
+    except PrefixError:
+        return Seen("home_too_deep", {"home": home, "length": str(len(home))}, (home,))
     return None
 
 
 def home_in_cloud(scene: Scene) -> Seen | None:
-    """A ROCENV_HOME in a folder that OneDrive keeps in step with its cloud."""
+    """A ROCENV_HOME in a folder that a program keeps in step with its cloud."""
     home = _home(scene)
     around = "" if scene.elsewhere else cloud_folder(scene.home.envs)
     for name in ("OneDrive", "OneDriveConsumer", "OneDriveCommercial"):
         folder = variable(scene, name)
         if folder and _lies_in(home + "\\", folder.rstrip("\\") + "\\"):
             around = around or folder
-    return Seen("home_in_cloud", {"home": home, "folder": around}) if around else None
+    around = around or _called_like_a_cloud(home, scene.gauge("cloud_folders"))
+    return Seen("home_in_cloud", {"home": home, "folder": around}, (home,)) if around else None
+
+
+def _called_like_a_cloud(home: str, names: Iterable[str]) -> str:
+    r"""Return the folder around a path that bears a cloud's name, as `Dropbox (Team)`; "" = there is none."""
+    known = [name.lower() for name in names]
+    parts = home.split("\\")
+    for count, part in enumerate(map(str.lower, parts), 1):
+        if any(part == name or part.startswith(f"{name} (") for name in known):
+            return "\\".join(parts[:count])
+    return ""
 
 
 def other_zluda_on_path(scene: Scene) -> Seen | None:
@@ -126,7 +146,7 @@ def other_zluda_on_path(scene: Scene) -> Seen | None:
     wanted = {_DRIVER} | {file.stands_for.lower() for row in scene.matrix.shim_map for file in row.files}
     for folder in path_folders(scene):
         found = sorted(wanted & (names_in(folder) or frozenset()))
-        if found and not is_system_folder(folder):
+        if found and not is_system_folder(folder, variable(scene, "SYSTEMROOT")):
             return Seen("other_zluda_on_path", {"folder": folder, "library": found[0]}, tuple(found))
     return None
 
@@ -136,8 +156,8 @@ def zluda_in_system32(scene: Scene) -> Seen | None:
     there = system_libraries() or {}
     if _DRIVER not in there or _NVIDIA in scene.host.others or not scene.host.gpus:
         return None
-    version = there[_DRIVER] or "version not known"
-    return Seen("zluda_in_system32", {"library": _DRIVER}, (rf"System32\{_DRIVER}: {version}",))
+    evidence = rf"System32\{_DRIVER}: {there[_DRIVER]}".removesuffix(": ")
+    return Seen("zluda_in_system32", {"library": _DRIVER}, (evidence,))
 
 
 def other_hip_on_path(scene: Scene) -> Seen | None:
@@ -146,7 +166,7 @@ def other_hip_on_path(scene: Scene) -> Seen | None:
         names = names_in(folder) or frozenset()
         found = sorted(name for name in names if name.startswith("amdhip64"))
         is_sdk = any(name.startswith("hiprtc") for name in names)
-        if found and not is_sdk and not is_system_folder(folder):
+        if found and not is_sdk and not is_system_folder(folder, variable(scene, "SYSTEMROOT")):
             return Seen("other_hip_on_path", {"folder": folder, "library": found[0]}, tuple(found))
     return None
 
@@ -163,7 +183,7 @@ def _with_zluda(scene: Scene) -> bool:
 CHECKS: tuple[Check, ...] = (
     Check("vc_runtime_missing", vc_runtime_missing, "windows"),
     Check("vc_runtime_old", vc_runtime_old, "windows"),
-    Check("defender_took", defender_took, "windows"),
+    Check("defender_took", defender_took, "windows", tells="defender_took_of_env"),
     Check("defender_not_told", defender_not_told, "windows"),
     Check("home_too_deep", home_too_deep, "windows"),
     Check("home_in_cloud", home_in_cloud, "windows"),
