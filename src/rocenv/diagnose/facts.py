@@ -25,7 +25,7 @@ _THERE = "yes"
 _MODEL = re.compile(r"\b(RX) ?(?=[0-9])", re.IGNORECASE)
 _SUFFIX = re.compile(r"([0-9]) ?(XTX?|GRE)\b", re.IGNORECASE)
 _ANY = "."  # the literal says it all
-_SOME, _MANY = 500, 5000  # sightings
+_SOME, _MANY = 200, 1000  # sightings
 _LIST = 4  # a line that names more is a list of what there can be, not of what is there
 _MOST = 40  # values of a fact
 _LONGEST = 80  # characters of a value

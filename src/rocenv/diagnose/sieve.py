@@ -111,7 +111,7 @@ class _Alike:
         return is_new or self.count <= _SPREAD or self.count & (self.count - 1) == 0
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=2)  # each takes megabytes
 def _automaton(literals: tuple[str, ...]) -> BytesAhoCorasick:
     import ahocorasick_rs
 
@@ -135,7 +135,7 @@ class _Sieve:
         cut = _Cut(text)
         number, counted = block.first_line, len(before)
         ends: dict[int, int] = {}  # of a literal: where the line ends that it was seen in last
-        latest: dict[int, tuple[_Alike, int, int, int]] = {}  # where the last of lines that are alike stands
+        latest: dict[int, tuple[_Alike, int, int]] = {}  # where the last of lines that are alike stands
         for index, found, _end in _automaton(self._literals).find_matches_as_indexes(
             block.data, overlapping=True
         ):
@@ -143,17 +143,19 @@ class _Sieve:
             if at < ends.get(index, 0):
                 continue
             ends[index] = cut.end_of_line(at)
-            number += text.count(b"\n", counted, at)
-            counted = at
-            alike = self._alike(self._literals[index], cut, at)
+            line = cut.line(at)
+            alike = self._alike(self._literals[index], line)
             if alike is None:
                 continue
-            if alike.wants(cut.line(at)) and self._has_room(self._literals[index], alike):
+            if alike.wants(line) and self._has_room(self._literals[index], alike):
+                number += text.count(b"\n", counted, at)
+                counted = at
                 alike.kept.append(self._sighting(index, cut, at, number))
             else:
-                latest[id(alike)] = (alike, index, at, number)
-        for alike, index, at, number in latest.values():
+                latest[id(alike)] = (alike, index, at)
+        for alike, index, at in latest.values():
             if self._kept_bytes < _KEPT_BYTES:
+                number = block.first_line + text.count(b"\n", len(before), at)
                 alike.last = self._sighting(index, cut, at, number)
         self.lines += block.data.count(b"\n")
         self._drop_what_is_known()
@@ -167,11 +169,11 @@ class _Sieve:
     def _has_room(self, literal: str, alike: _Alike) -> bool:
         return self._kept_bytes < _KEPT_BYTES or (alike.count == 1 and len(self._kinds[literal]) <= _FEW)
 
-    def _alike(self, literal: str, cut: _Cut, at: int) -> _Alike | None:
+    def _alike(self, literal: str, line: bytes) -> _Alike | None:
         """Return where lines of this kind are kept, None where no more are."""
         self._seen[literal] = self._seen.get(literal, 0) + 1
         kinds = self._kinds.setdefault(literal, {})
-        kind = _NUMBERS.sub(b"#", cut.line(at))
+        kind = _NUMBERS.sub(b"#", line)
         known = kinds.get(kind)
         if known is None and len(kinds) < _KINDS:
             known = kinds[kind] = _Alike()
