@@ -153,9 +153,11 @@ class _Sieve:
                 alike.kept.append(self._sighting(index, cut, at, number))
             else:
                 latest[id(alike)] = (alike, index, at)
-        for alike, index, at in latest.values():
+        number, counted = block.first_line, len(before)
+        for alike, index, at in sorted(latest.values(), key=lambda each: each[2]):
             if self._kept_bytes < _KEPT_BYTES:
-                number = block.first_line + text.count(b"\n", len(before), at)
+                number += text.count(b"\n", counted, at)
+                counted = at
                 alike.last = self._sighting(index, cut, at, number)
         self.lines += block.data.count(b"\n")
         self._drop_what_is_known()
