@@ -19,7 +19,6 @@ from rocenv.doctor.packing import hiding, packed, shown
 from rocenv.doctor.run import SEVERITIES, applying, look, told
 from rocenv.doctor.scene import scene_of
 from rocenv.doctor.seen import Seen, all_of
-from rocenv.doctor.tellable import tellable
 from rocenv.doctor.words import said
 from rocenv.errors import RocenvError
 from rocenv.home import Home
@@ -185,7 +184,7 @@ def _told_there(pack: Opened, checks: Sequence[Check], scene: Scene, language: L
     """Yield what the checks saw on the machine, as far as it is something that they can see."""
     for check in checks:
         noted = [each for each in pack.seen if each.check == check.name][:_MOST_SEEN]
-        rows = tellable(check, scene.matrix) if noted and not check.of_env else frozenset()
+        rows = {row.name for row in scene.matrix.advice if check.name in row.told_by and not check.of_env}
         for each in noted:
             if each.tells in rows:
                 values = {name: value[:_MOST_VALUE] for name, value in each.values.items()}

@@ -90,6 +90,12 @@ class Advice(Known):
     remedy: tuple[Remedy, ...] = ()
     links: tuple[str, ...] = ()
     fix: str = ""  # what `doctor --fix` may do about it; "" = nothing that is safe
+    checks: tuple[str, ...] = ()  # that tell it; () = the one of its name
+
+    @property
+    def told_by(self) -> tuple[str, ...]:
+        """The names of the checks that tell it: what a pack says of others is not believed."""
+        return self.checks or (self.name,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
