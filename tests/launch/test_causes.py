@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -119,7 +120,7 @@ class TestWhoseWords:
     def test_a_command_line_is_no_output(self, lab: Lab, words: str) -> None:
         on_linux(lab)
         done = lab.run("launch", "sd", "--", sys.executable, "-c", "raise SystemExit(1)", words)
-        assert f"# command {sys.executable}" in lab.log().decode()
+        assert f"# command {subprocess.list2cmdline([sys.executable])}" in lab.log().decode()
         assert words in lab.log().decode()
         said = done.stderr.decode().partition(".log\n")[2]
         assert "ended with exit code 1" in said
