@@ -161,7 +161,7 @@ def _run(argv: list[str], *, wants_json: bool) -> int:
     except Exception as error:
         if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None:
             _forget_stdout()
-            sys.stderr.write("error: no space is left on a disk, or where the output goes\n")
+            sys.stderr.write("error: cannot write: no space is left on a disk, or where the output goes\n")
             return 1
         from rocenv.commands.report import write_report
 
