@@ -13,7 +13,7 @@ from rocenv.errors import DataError, FetchError, ResolutionImpossible
 from rocenv.home import Home
 from rocenv.lockfile import artifacts_of, lock_text, read_lock, relocated
 from rocenv.matrix.load import load
-from rocenv.model import Artifact, Component, EnvChange, Layout, Lock, Request
+from rocenv.model import Artifact, Component, EnvChange, Layout, Lock, Program, Request
 from rocenv.net import Network
 from rocenv.outage import REMEMBERED_FOR_S
 from rocenv.plan import make_plan
@@ -311,6 +311,16 @@ def test_every_field_of_a_lock_survives(tmp_path: Path) -> None:
         bin="opt/rocm/bin",
         device_libs="opt/rocm/amdgcn/bitcode",
         runtime={"hip": "6.2"},
+        programs=(
+            Program(
+                path="usr/bin/llama-*",
+                environment={"X": "{tree}/usr"},
+                arguments=("-B{bin}",),
+                not_before="-cc1",
+                names=("llama",),
+            ),
+        ),
+        links={"usr/bin": "usr/lib/*.so"},
     )
     component = Component(
         kind="torch",
@@ -325,7 +335,7 @@ def test_every_field_of_a_lock_survives(tmp_path: Path) -> None:
         python="3.11.7",
     )
     lock = Lock(
-        request=Request(rocm="6.2", torch="*", python="3.11", target="gfx1100", channel="amd"),
+        request=Request(rocm="6.2", torch="*", python="3.11", target="gfx1100", channel="amd", app="sdnext"),
         platform="linux",
         target="gfx1100",
         components=(component,),

@@ -16,7 +16,6 @@ enum {
     ILLEGAL_ADDRESS = 700,
 };
 enum { HOST_TO_DEVICE = 1, DEVICE_TO_HOST = 2 };
-#define MEMORY_BYTES ((size_t)8 << 30)
 
 EXPORT int rocenv_standin = 1;
 
@@ -68,64 +67,86 @@ EXPORT void rocenv_standin_target(char *name, size_t size) { target_of(current, 
 
 /* ---------------------------------------------------------------- memory on the "device" */
 
-#define MAX_BLOCKS 4096
-static struct block {
-    char *start;
-    size_t size;
-} blocks[MAX_BLOCKS];
-
-static struct block *block_at(const void *pointer) {
-    for (int i = 0; i < MAX_BLOCKS; i++)
-        if (blocks[i].start && (const char *)pointer >= blocks[i].start &&
-            (const char *)pointer < blocks[i].start + blocks[i].size)
-            return &blocks[i];
-    return NULL;
-}
+#include "memory.h"
 
 /* Tell whether the device may touch `size` bytes there; the other libraries of the stand-in ask too. */
 EXPORT int rocenv_standin_device_memory(const void *pointer, size_t size) {
     struct block *block = block_at(pointer);
-    return block && (const char *)pointer + size <= block->start + block->size;
+    if (!block || size > block->size || (const char *)pointer + size > block->start + block->size) return 0;
+    present_pages((char *)pointer, size);
+    return 1;
+}
+
+/* The mode of a group, or of its calls for much memory, or of those after memory ran out. */
+static struct failure failure_for(const char *group, size_t size) {
+    char name[64];
+    const char *large = variable("ROCENV_STANDIN_LARGE");
+    struct failure found = failure_of(group);
+    if (!*found.mode && large && size >= amount_of(large)) {
+        snprintf(name, sizeof name, "%s.large", group);
+        found = failure_of(name);
+    }
+    if (!*found.mode && ran_out) {
+        snprintf(name, sizeof name, "%s.after", group);
+        found = failure_of(name);
+    }
+    return found;
+}
+
+/* The mode of an allocation: of all, of this one by its number, or of those for more than there is. */
+static struct failure failure_of_malloc(size_t size, int is_there) {
+    static unsigned calls;
+    char name[64];
+    struct failure found = failure_for("malloc", size);
+    snprintf(name, sizeof name, "malloc.%u", ++calls);
+    if (!*found.mode) found = failure_of(name);
+    if (!*found.mode && !is_there) found = failure_of("malloc.over");
+    return found;
 }
 
 EXPORT int hipMalloc(void **pointer, size_t size) {
-    FAIL("malloc");
-    if (fails_as(&failure, "oom") && size >= failure.number) return OUT_OF_MEMORY;
-    for (int i = 0; i < MAX_BLOCKS; i++) {
-        if (blocks[i].start) continue;
-        blocks[i].start = malloc(size ? size : 1);
-        if (!blocks[i].start) return OUT_OF_MEMORY;
-        blocks[i].size = size;
-        *pointer = blocks[i].start;
-        return SUCCESS;
-    }
+    struct memory *memory = memory_of(current);
+    FAIL_AS(failure_of_malloc(size, has_room(memory, size)));
+    int refused = fails_as(&failure, "oom") && size >= failure.number;
+    *pointer = refused ? NULL : take(memory, size);
+    if (*pointer) return SUCCESS;
+    ran_out = 1;
     return OUT_OF_MEMORY;
 }
 
 EXPORT int hipFree(void *pointer) {
-    FAIL("free");
     struct block *block = block_at(pointer);
+    FAIL_AS(failure_for("free", block ? block->size : 0));
     if (!block || block->start != pointer) return INVALID_DEVICE_POINTER;
-    free(block->start);
-    block->start = NULL;
+    if (!fails_as(&failure, "leak")) give_back(block);
     return SUCCESS;
 }
 
 EXPORT int hipMemcpy(void *to, const void *from, size_t size, int kind) {
-    FAIL(kind == HOST_TO_DEVICE ? "upload" : "download");
     const void *device = kind == HOST_TO_DEVICE ? to : from;
+    struct block *block = block_at(device);
+    FAIL_AS(failure_for(kind == HOST_TO_DEVICE ? "upload" : "download", block ? block->size : 0));
     if (kind != HOST_TO_DEVICE && kind != DEVICE_TO_HOST) return INVALID_VALUE;
     if (!rocenv_standin_device_memory(device, size)) return INVALID_VALUE;
     if (leaves_unwritten(&failure)) return SUCCESS;
-    memcpy(to, from, size);
+    copy_bytes(to, from, size, block->fill);
     spoil_bytes(&failure, to, size);
     return SUCCESS;
 }
 
+EXPORT int hipMemset(void *to, int value, size_t size) {
+    struct block *block = block_at(to);
+    FAIL_AS(failure_for("memset", block ? block->size : 0));
+    if (!block || size > block->size || (char *)to + size > block->start + block->size) return INVALID_VALUE;
+    if (leaves_unwritten(&failure)) return SUCCESS;
+    fill_block(block, to, size, (unsigned char)(fails_as(&failure, "wrong") ? ~value : value));
+    return SUCCESS;
+}
+
 EXPORT int hipMemGetInfo(size_t *available, size_t *total) {
-    FAIL("meminfo");
-    *available = (size_t)7 << 30;
-    *total = MEMORY_BYTES;
+    FAIL_AS(failure_for("meminfo", 0));
+    say(memory_of(current), available, total);
+    if (fails_as(&failure, "wrong")) *available = 3 * *total;
     return SUCCESS;
 }
 
@@ -165,7 +186,8 @@ static int fill_properties(char *properties, int device, size_t size, size_t mem
     if (device < 0 || device >= device_count()) return INVALID_DEVICE;
     memset(properties, 0xA5, size); /* whatever is read from a wrong place must look wrong */
     listed("ROCENV_STANDIN_NAME", "Stand-in GPU", device, properties, 256);
-    size_t bytes = MEMORY_BYTES;
+    size_t bytes, available;
+    say(memory_of(device), &available, &bytes);
     memcpy(properties + memory, &bytes, sizeof bytes);
     int lanes = 32;
     memcpy(properties + wave, &lanes, sizeof lanes);
@@ -194,7 +216,18 @@ EXPORT int hipDeviceGetName(char *name, int size, int device) {
 EXPORT int hipDeviceTotalMem(size_t *bytes, int device) {
     FAIL("props");
     if (device < 0 || device >= device_count()) return INVALID_DEVICE;
-    *bytes = MEMORY_BYTES;
+    size_t available;
+    say(memory_of(device), &available, bytes);
+    return SUCCESS;
+}
+
+/* Each device has a place on the bus of its own. */
+EXPORT int hipDeviceGetPCIBusId(char *text, int size, int device) {
+    FAIL("place");
+    if (device < 0 || device >= device_count()) return INVALID_DEVICE;
+    char otherwise[32];
+    snprintf(otherwise, sizeof otherwise, "0000:%02x:00.0", 3 + visible(device));
+    listed("ROCENV_STANDIN_ADDRESS", otherwise, device, text, (size_t)size);
     return SUCCESS;
 }
 

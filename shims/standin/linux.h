@@ -3,6 +3,7 @@
 #define ROCENV_STANDIN_LINUX_H
 
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
@@ -19,5 +20,16 @@ static inline void give_up(void) { abort(); }
 static inline void wait_for_ever(void) {
     for (;;) pause();
 }
+
+/* Address space without memory: the kernel gives a page once it is written, and only that one. */
+static inline char *reserve_pages(size_t size) {
+    void *start = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (start == MAP_FAILED) return NULL;
+    madvise(start, size, MADV_NOHUGEPAGE);
+    return start;
+}
+static inline void release_pages(char *start, size_t size) { munmap(start, size); }
+static inline void forget_pages(char *start, size_t size) { madvise(start, size, MADV_DONTNEED); }
+static inline void present_pages(char *start, size_t size) { (void)start, (void)size; }
 
 #endif

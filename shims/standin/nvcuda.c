@@ -37,6 +37,7 @@ int hipMalloc(void **pointer, size_t size);
 int hipFree(void *pointer);
 int hipMemcpy(void *to, const void *from, size_t size, int kind);
 int hipMemGetInfo(size_t *available, size_t *total);
+int hipMemset(void *to, int value, size_t size);
 int hipModuleLoadData(void **module, const void *image);
 int hipModuleGetFunction(void **function, void *module, const char *name);
 int hipModuleLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
@@ -216,6 +217,12 @@ EXPORT int cuMemcpyDtoH_v2(void *to, device_pointer from, size_t size) {
     int status = cuda(hipMemcpy(to, (void *)from, size, DEVICE_TO_HOST));
     if (!status) spoil_bytes(&failure, to, size);
     return status;
+}
+
+EXPORT int cuMemsetD8_v2(device_pointer to, unsigned char value, size_t size) {
+    FAIL("cumemset");
+    NEEDS_CONTEXT;
+    return cuda(hipMemset((void *)to, value, size));
 }
 
 EXPORT int cuMemGetInfo_v2(size_t *available, size_t *total) {

@@ -47,8 +47,17 @@ static inline size_t write_code(char *code, const char *target, int elf_machine)
 
 struct failure {
     char mode[16]; /* "" = work */
-    unsigned long number;
+    uint64_t number;
 };
+
+/* A number, of bytes where a unit follows: "4096", "0x10", "512MiB", "16GiB". */
+static inline uint64_t amount_of(const char *text) {
+    char *end;
+    uint64_t number = strtoull(text, &end, 0);
+    double exact = *end == '.' ? strtod(text, &end) : 0;
+    int shift = *end == 'K' ? 10 : *end == 'M' ? 20 : *end == 'G' ? 30 : 0;
+    return exact > 0 ? (uint64_t)(exact * (double)((uint64_t)1 << shift)) : number << shift;
+}
 
 /* The mode that ROCENV_STANDIN_FAIL asks of a group, "gemm=wrong1,malloc=oom:4096". */
 static inline struct failure failure_of(const char *group) {
@@ -61,7 +70,7 @@ static inline struct failure failure_of(const char *group) {
             size_t mode = strcspn(at, ":,");
             if (mode >= sizeof found.mode) mode = sizeof found.mode - 1;
             memcpy(found.mode, at, mode);
-            if (at[mode] == ':') found.number = strtoul(at + mode + 1, NULL, 0);
+            if (at[mode] == ':') found.number = amount_of(at + mode + 1);
             return found;
         }
         at = strchr(at, ',');
@@ -79,7 +88,7 @@ static inline void touch_nothing(void) {
 
 /* Do what can be done anywhere, and return the status to answer with, 0 = go on. */
 static inline int fail(const struct failure *failure) {
-    static unsigned long calls; /* of functions that are to crash, later than at once */
+    static uint64_t calls; /* of functions that are to crash, later than at once */
     if (fails_as(failure, "segv") && ++calls >= failure->number) {
         nobody_catches();
         touch_nothing();
@@ -91,13 +100,16 @@ static inline int fail(const struct failure *failure) {
     return fails_as(failure, "error") ? (int)failure->number : 0;
 }
 
-/* Start a function of a group: from here on `failure` is its mode. */
-#define FAIL(group)                                   \
-    struct failure failure = failure_of(group);       \
+/* Start a function: from here on `failure` is its mode. */
+#define FAIL_AS(mode_of_it)                           \
+    struct failure failure = mode_of_it;              \
     do {                                              \
         int status_ = fail(&failure);                 \
         if (status_) return status_;                  \
     } while (0)
+
+/* Start a function of a group. */
+#define FAIL(group) FAIL_AS(failure_of(group))
 
 static inline int leaves_unwritten(const struct failure *failure) { return fails_as(failure, "unwritten"); }
 

@@ -30,8 +30,8 @@ static inline const char *variable(const char *name) {
     static struct {
         const char *name;
         char text[1024];
-    } kept[8];
-    for (int i = 0; i < 8; i++) {
+    } kept[24];
+    for (int i = 0; i < 24; i++) {
         if (kept[i].name && strcmp(kept[i].name, name)) continue;
         kept[i].name = name;
         DWORD length = GetEnvironmentVariableA(name, kept[i].text, sizeof kept[i].text);
@@ -60,6 +60,15 @@ static inline void give_up(void) {
 }
 
 static inline void wait_for_ever(void) { Sleep(INFINITE); }
+
+/* Address space without memory; pages have to be asked for before they are used. */
+static inline char *reserve_pages(size_t size) { return VirtualAlloc(NULL, size, MEM_RESERVE, PAGE_READWRITE); }
+static inline void release_pages(char *start, size_t size) {
+    (void)size;
+    VirtualFree(start, 0, MEM_RELEASE);
+}
+static inline void forget_pages(char *start, size_t size) { VirtualFree(start, size, MEM_DECOMMIT); }
+static inline void present_pages(char *start, size_t size) { VirtualAlloc(start, size, MEM_COMMIT, PAGE_READWRITE); }
 
 /* A function of a DLL that is loaded, NULL if there is none. */
 static inline void *function_of(HMODULE module, const char *name) {

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from rocenv.model import Artifact, Component, EnvChange
+    from rocenv.model import Artifact, Component, EnvChange, Program
     from rocenv.sources import Work
 
 LOCK_SCHEMA = 1
@@ -49,7 +49,9 @@ def read_lock(path: Path) -> Lock:
 
 def _check_names(lock: Lock, path: Path) -> None:
     """Raise DataError for names that would be more than names: a lock may come from anywhere."""
-    for variable in (*(change.name for change in lock.environment), *lock.watched):
+    programs = [each for part in lock.components if part.layout for each in part.layout.programs]
+    set_by = [name for each in programs for name in each.environment]
+    for variable in (*(change.name for change in lock.environment), *lock.watched, *set_by):
         if re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", variable) is None:
             raise DataError(f"`{variable}` in `{path}` cannot be the name of a variable")
     for artifact in artifacts_of(lock):
@@ -61,6 +63,7 @@ def _check_names(lock: Lock, path: Path) -> None:
             if re.fullmatch(allowed, text) is None:
                 raise DataError(f"`{text}` in `{path}` is no name or version of a package")
     _check_parts(lock, path)
+    _check_programs(lock, programs, path)
     for place in [place for component in lock.components for place in _places(component)]:
         if place.startswith("/") or ".." in place.split("/") or "\\" in place or ":" in place:
             raise DataError(f"`{place}` in `{path}` leads out of the env")
@@ -72,6 +75,18 @@ def _check_parts(lock: Lock, path: Path) -> None:
             raise DataError(f"`{component.python}` in `{path}` is no version of Python")
         if component.into and component.into.split("/")[0] not in _FOLDERS:
             raise DataError(f"`{component.into}` in `{path}` is no place for a part of a set")
+
+
+def _check_programs(lock: Lock, programs: Sequence[Program], path: Path) -> None:
+    if re.fullmatch("[A-Za-z0-9._+-]{0,64}", lock.request.app) is None:
+        raise DataError(f"`{lock.request.app}` in `{path}` is no name of an app")
+    for program in programs:
+        for name in program.names:
+            if re.fullmatch("[A-Za-z0-9_+][A-Za-z0-9._+-]*", name) is None:
+                raise DataError(f"`{name}` in `{path}` cannot be the name of a program")
+        for text in (*program.environment.values(), *program.arguments, program.not_before):
+            if any(ord(character) < 32 for character in text):
+                raise DataError(f"{text!r} in `{path}` holds a control character")
 
 
 def _places(component: Component) -> list[str]:
@@ -87,6 +102,9 @@ def _places(component: Component) -> list[str]:
             layout.device_libs,
             *layout.library_dirs,
             *layout.libraries.values(),
+            *(program.path for program in layout.programs),
+            *layout.links,
+            *layout.links.values(),
         ]
     return named
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-ComponentKind = Literal["rocm", "zluda", "libraries", "torch"]
+ComponentKind = Literal["rocm", "zluda", "libraries", "torch", "compiler"]
 # A `folder` is one that lay on the machine and was taken over; `path` says where, `sha256` is that of its
 # list of files. An `installer` and an `archive` are unpacked, never run.
 ArtifactKind = Literal["deb", "wheel", "installer", "archive", "folder"]
@@ -28,6 +28,22 @@ class Artifact:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """Programs of a set that people start by name: each gets a starter in the prefix's folder of programs.
+
+    In values and arguments `{tree}` is the tree, `{bin}` the folder of the starters.
+    """
+
+    path: str  # below the tree; the last part may be a pattern, "usr/bin/llama-*"
+    environment: dict[str, str] = field(default_factory=dict)  # what it needs to find its own files
+    arguments: tuple[str, ...] = ()  # the same, put before the user's
+    not_before: str = (
+        ""  # how a first argument begins that they are left out for: the program calls itself so
+    )
+    names: tuple[str, ...] = ()  # that it is started by; () = its own
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
     """Where things lie in an unpacked set; every path is relative to the tree and uses `/`."""
 
@@ -37,6 +53,10 @@ class Layout:
     bin: str = ""  # folder of the programs; "" = there are none
     device_libs: str = ""  # folder of the device bitcode; "" = built into the compiler
     runtime: dict[str, str] = field(default_factory=dict)  # role -> version prefix the library must report
+    programs: tuple[Program, ...] = ()
+    # Folder that programs look in for files, below the tree -> a pattern of those files, where they lie. A
+    # program that its own loader starts takes the loader's folder for its own.
+    links: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +152,7 @@ class Request:
     platform: str = "linux"  # or "windows"
     zluda: str = ""  # "" = no ZLUDA, "*" = any
     driver: str = ""  # "" = the machine's, where that is known
+    app: str = ""  # key of the profile of the app that the env is for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

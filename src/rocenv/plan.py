@@ -7,6 +7,7 @@ the plan's notes, with the reason: nothing is replaced silently.
 from __future__ import annotations
 
 import importlib
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rocenv import outage
@@ -15,11 +16,13 @@ from rocenv.matrix.environment import changes_for
 from rocenv.matrix.releases import RocmSet
 from rocenv.model import OVERRIDE, Component, EnvChange, Lock
 from rocenv.resolve import describe, resolve
+from rocenv.resolve.of_app import own_program, packages_of
 from rocenv.system import WINDOWS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from rocenv.matrix.rows import Matrix
     from rocenv.model import ComponentKind, Machine, Request
     from rocenv.resolve import Candidate
     from rocenv.sources import Source, Work
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
 
 # Which source a part of a set for Linux comes from, in the order in which the parts are found and installed.
 # They are imported when they are needed.
-SOURCES: Mapping[ComponentKind, str] = {"rocm": "rocenv.sources.apt", "torch": "rocenv.sources.wheels"}
+SOURCES: Mapping[ComponentKind, str] = {"rocm": "rocenv.sources.apt.part", "torch": "rocenv.sources.wheels"}
 
 
 def make_plan(
@@ -37,6 +40,7 @@ def make_plan(
     machine: Machine | None = None,
     changes: Sequence[EnvChange] = (),
     *,
+    said: Sequence[str] = (),
     unlisted: bool = False,
 ) -> Lock:
     """Return the set for a request, with every artifact.
@@ -46,12 +50,24 @@ def make_plan(
         work: What planning works with.
         machine: What the set has to live with.
         changes: Changes to the environment that this machine needs, beside those of the set.
+        said: Notes on the request, to stand first.
         unlisted: Return the best set without its files, with a note, where the files of none can be listed.
 
     Raises:
         ResolutionImpossible: No set of the matrix fits, or none of those that fit is whole in its channel.
         FetchError: No channel that has a fitting set can be had.
     """
+    try:
+        lock = _planned(request, work, machine, changes, unlisted=unlisted)
+    except ResolutionImpossible as error:
+        error.hints += tuple(said)  # an app's needs may be why nothing fits
+        raise
+    return replace(lock, notes=(*said, *_app_notes(lock, work.matrix), *lock.notes))
+
+
+def _planned(
+    request: Request, work: Work, machine: Machine | None, changes: Sequence[EnvChange], *, unlisted: bool
+) -> Lock:
     candidates = resolve(request, work.matrix, machine)
     if request.platform == "windows":
         best = next(candidates)
@@ -72,6 +88,14 @@ def make_plan(
     best = missed[0][0]
     said = (f"its files are not listed, and `create` would fail now: {nothing.message}", *best.notes)
     return _lock(best, _unlisted(best), said, request, work, changes)
+
+
+def _app_notes(lock: Lock, matrix: Matrix) -> tuple[str, ...]:
+    """Return what to tell where the channel of a set has nothing of the app that it is for."""
+    channel = next(part.channel for part in lock.components if part.kind == "rocm")
+    if not lock.request.app or packages_of(lock.request.app, channel, matrix) is not None:
+        return ()
+    return tuple(own_program(lock.request, channel, matrix))
 
 
 def _windows_parts(

@@ -68,7 +68,18 @@ class Progress:
     @contextlib.contextmanager
     def stage(self, title: str, total_bytes: int = 0) -> Iterator[Stage]:
         """Show a piece of work while the block runs; `total_bytes` 0 means that the end is not known."""
-        stage = Stage(self, title, total_bytes, self._clock)
+        with self._shown(Stage(self, title, total_bytes, self._clock)) as stage:
+            yield stage
+
+    @contextlib.contextmanager
+    def wait(self, title: str, usual_s: float = 0.0) -> Iterator[Wait]:
+        """Show a piece of work of which only the time can be told; `usual_s` is what it took last time."""
+        wait = Wait(self, title, usual_s, self._clock)
+        with self._shown(wait):
+            yield wait
+
+    @contextlib.contextmanager
+    def _shown(self, stage: Stage) -> Iterator[Stage]:
         timer = threading.Timer(SHOWN_AFTER_S, self._show)
         timer.daemon = True
         with self._lock:
@@ -218,3 +229,34 @@ class Stage:
             minutes, seconds = divmod(round((self.total_bytes - self.done_bytes) / rate), 60)
             text += f", {minutes}:{seconds:02d} left"
         return text
+
+
+class Wait(Stage):
+    """Work that somebody else does and says nothing about: made by `Progress.wait`, a clock and no more."""
+
+    def __init__(self, progress: Progress, title: str, usual_s: float, clock: Callable[[], float]) -> None:
+        super().__init__(progress, title, round(usual_s), clock)
+
+    def tick(self) -> None:
+        """Say that it still goes on; to be called about each second."""
+        with self._lock:
+            # A bar that is full says that it is done, which it is not.
+            self.done_bytes = min(round(self._elapsed_s()), round(self.total_bytes * 0.99))
+        self._progress.report(self)
+
+    def closing_line(self) -> str:
+        """Return what remains to be said at the end; empty if it was short."""
+        took_s = self._elapsed_s()
+        return f"{self.title}: {took_s:.1f} s" if took_s >= CLOSING_LINE_AFTER_S else ""
+
+    def _elapsed_s(self) -> float:
+        return self._clock() - self._begin
+
+    def _figures(self) -> str:
+        text = _clock_text(self._elapsed_s())
+        return f"{text}, took {_clock_text(self.total_bytes)} before" if self.total_bytes else text
+
+
+def _clock_text(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}:{rest:02d}"

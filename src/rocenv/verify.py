@@ -91,6 +91,7 @@ def verify(
     save_dir: Path | None = None,
     timeout_s: float = 0.0,
     report: Callable[[RungResult], None] = lambda _result: None,
+    last: Callable[[tuple[RungResult, ...]], RungResult] | None = None,
 ) -> Verdict:
     """Walk the ladder in an env, keep the result in its prefix, and return it.
 
@@ -103,6 +104,7 @@ def verify(
         save_dir: Where the GEMM source, the code objects and the logs are kept; made when absent.
         timeout_s: For each rung; 0 = what such a set may need.
         report: Called with each result as it comes.
+        last: What else is to be proved once the ladder was walked: from its results to one more.
 
     Raises:
         PrefixError: The env is missing or incomplete.
@@ -128,6 +130,9 @@ def verify(
             judge=lambda result: _knowing(result, known, matrix),
             report=report,
         )
+        if last is not None:
+            results = (*results, _knowing(last(results), known, matrix))
+            report(results[-1])
     advice = tuple(_advice(prefix, record, matrix, known[0], driver)) if known else ()
     verdict = Verdict(env=prefix.name, target=probe.task.target, results=results, advice=advice)
     # What another target gets says nothing about the set that the env was made of.

@@ -83,7 +83,8 @@ packages = st.builds(
 )
 universes = st.lists(packages, max_size=9, unique_by=lambda each: (each.name, each.version))
 wishes = st.lists(clauses, min_size=1, max_size=2).map(tuple)
-patterns = st.lists(st.sampled_from(["d", "[e]*", "w"]), max_size=1).map(tuple)
+patterns = st.lists(st.sampled_from(["d", "[e]*", "w", "[de]"]), max_size=1).map(tuple)
+exceptions = st.lists(st.sampled_from(["d", "e", "w"]), max_size=1).map(tuple)
 
 
 def meets(one: Package, relation: Relation) -> bool:
@@ -102,11 +103,13 @@ def meets(one: Package, relation: Relation) -> bool:
     )
 
 
-def stands(chosen: Sequence[Package], roots: Sequence[Clause], keep_out: Sequence[str]) -> bool:
+def stands(
+    chosen: Sequence[Package], roots: Sequence[Clause], keep_out: Sequence[str], keep_in: Sequence[str]
+) -> bool:
     """Tell whether a choice of packages is whole and free of conflicts."""
 
     def kept_out(name: str) -> bool:
-        return any(fnmatchcase(name, pattern) for pattern in keep_out)
+        return name not in keep_in and any(fnmatchcase(name, pattern) for pattern in keep_out)
 
     needs = [*roots, *(clause for each in chosen for clause in each.depends)]
     return (
@@ -132,18 +135,18 @@ def choices(universe: Sequence[Package]) -> Iterable[list[Package]]:
 
 
 @settings(max_examples=300, deadline=None)
-@given(universe=universes, roots=wishes, keep_out=patterns)
+@given(universe=universes, roots=wishes, keep_out=patterns, keep_in=exceptions)
 def test_it_finds_a_set_exactly_where_there_is_one(
-    universe: list[Package], roots: tuple[Clause, ...], keep_out: tuple[str, ...]
+    universe: list[Package], roots: tuple[Clause, ...], keep_out: tuple[str, ...], keep_in: tuple[str, ...]
 ) -> None:
-    possible = any(stands(choice, roots, keep_out) for choice in choices(universe))
+    possible = any(stands(choice, roots, keep_out, keep_in) for choice in choices(universe))
     try:
-        chosen = closure(roots, [Shelf(universe)], keep_out)
+        chosen = closure(roots, [Shelf(universe)], keep_out, keep_in)
     except NoClosure as error:
         assert not possible
         assert "cannot be met" in str(error)
         return
-    assert stands(chosen, roots, keep_out)
+    assert stands(chosen, roots, keep_out, keep_in)
     needs = [*roots, *(clause for each in chosen for clause in each.depends)]
     for each in chosen:
         assert any(meets(each, relation) for clause in needs for relation in clause), f"nobody needs {each}"
@@ -219,6 +222,16 @@ def test_a_need_that_a_kept_out_package_would_meet_counts_as_met() -> None:
     assert found(
         "a", package("a", depends="perl (>= 5), debconf | cdebconf"), perl, keep_out=["perl*", "debconf*"]
     ) == ["a 1"]
+
+
+def test_what_is_asked_for_by_name_is_not_kept_out() -> None:
+    """Blender runs Python inside, so modules come in, and Python itself and what else they need does not."""
+    modules = package("python3-numpy", depends="python3, libblas3")
+    index = Shelf([package("blender"), modules, package("python3"), package("libblas3")])
+    roots = parse_clauses("blender, python3-numpy")
+    chosen = closure(roots, [index], ["python3*"], ["blender", "python3-numpy"])
+    assert [each.name for each in chosen] == ["blender", "libblas3", "python3-numpy"]
+    assert [each.name for each in closure(roots, [index], ["python3*"])] == ["blender"]
 
 
 def test_a_kept_out_package_does_not_come_in_under_another_name() -> None:

@@ -442,7 +442,7 @@ class TestFoundingCases:
             (
                 "cycles-gfx1201",
                 ["gfx12-hiprt-fault"],
-                ["Denoising Data", "5.2", "HIP RT", "gfx1201", "hipcc"],
+                ["Denoising Data", "5.2", "HIP RT", "gfx1201", "rocenv kernels build"],
             ),
             ("cycles-memory", ["vram-oom"], ["Texture Limit", "CYCLES_CONCURRENT_STATES_FACTOR", "/free"]),
             ("redshift-memory", ["vram-oom"], ["Redshift", "Percentage of GPU", "ollama stop"]),

@@ -117,6 +117,7 @@ class Lab:
         changes: tuple[EnvChange, ...] = (),
         files: Sequence[str] = (),
         in_torch: bool = False,
+        request: Request = Request(),  # noqa: B008 - it is frozen
     ) -> Prefix:
         """Write a complete env with these files in it, whose content is their name."""
         prefix = self.prefix(name)
@@ -129,9 +130,7 @@ class Lab:
         python = prefix.venv / "bin" / "python"
         python.parent.mkdir(parents=True)
         python.symlink_to(sys.executable)
-        lock = Lock(
-            request=Request(), platform=platform, target=target, components=parts, environment=changes
-        )
+        lock = Lock(request=request, platform=platform, target=target, components=parts, environment=changes)
         record = Record(
             name=name,
             created="2026-11-20T00:00:00+00:00",

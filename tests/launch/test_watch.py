@@ -60,7 +60,14 @@ class TestFailures:
 
     def test_those_of_all_apps_too(self, watch: Watch) -> None:
         watch.see(b"\nrocBLAS error: Cannot read rocblas/library/TensileLibrary.dat: No such file\n")
-        assert "no kernels" in watch.failures[0].means
+        assert watch.failures[0].code == "rocblas-tensile-missing-for-gfx"
+
+    def test_what_shows_the_gpu_at_work(self, watch: Watch) -> None:
+        watch.see(b"INFO Engine: backend=Backend.DIFFUSERS compute=cpu device=cpu\n")
+        assert not watch.on_gpu
+        for piece in (b"INFO Engine: backend=Backend.DIFFUSERS \x1b[1mcompute", b"=ro", b"cm device=cuda"):
+            watch.see(piece)
+        assert watch.on_gpu
 
     def test_nothing_in_ordinary_output(self, watch: Watch) -> None:
         watch.see(b"Loading weights: 100%\r\nZLUDA load: path='x' nightly=False\r\n" * 100)

@@ -32,6 +32,19 @@ _FITTING: dict[str, Row] = {
     "display_driver": {"version": "25.4.1"},
     "rocm": {"version": "9.9", "channel": "base", "packages": ["hip"]},
     "torch": {"version": "9.9", "rocm": "9.9"},
+    "app_packages": {"channel": "base", "names": ["app"]},
+    "compiler": {
+        "version": "9.9",
+        "channel": "base",
+        "packages": ["clang"],
+        "program": "clang",
+        "layout": {
+            "root": "usr",
+            "library_dirs": [],
+            "libraries": {},
+            "programs": [{"path": "usr/bin/clang"}],
+        },
+    },
     "rocm_wheels": {"version": "9.9"},
     "hip_sdk": {"version": "9.9"},
     "zluda": {"version": "9.9"},
@@ -43,6 +56,7 @@ _FITTING: dict[str, Row] = {
     },
     "clue": {"text": ["some text"]},
     "first_kernel": {"target": "gfx1030", "linux": "5.9"},
+    "never_together": {"variables": ["X"], "words": ["one", "other"]},
 }
 
 

@@ -18,12 +18,16 @@ if TYPE_CHECKING:
 
 # Every field that names targets, of every table.
 TARGET_FIELDS = [
+    ("app_build", "targets"),
+    ("app_release", "targets"),
+    ("compiler", "targets"),
     ("first_kernel", "target"),
     ("generic_target", "members"),
     ("gpu_name", "target"),
     ("good_set", "targets"),
     ("index", "targets"),
     ("kernels", "targets"),
+    ("knob", "targets"),
     ("override", "runs_as"),
     ("override", "target"),
     ("pack", "targets"),
@@ -39,6 +43,7 @@ TARGET_FIELDS = [
     ("verdict", "targets"),
 ]
 VERSIONS = [
+    ("compiler", "version"),
     ("release", "version"),
     ("rocm", "version"),
     ("rocm", "glibc"),
@@ -297,3 +302,23 @@ def test_kinds_of_fields_are_what_these_tests_take_them_for() -> None:
     for table, field in SPECIFIERS:
         assert field_kind(table, field) is str
     assert get_args(field_kind("rocm", "blas")) == (str, ...)
+
+
+# ---------------------------------------------------------------- packages of apps, compilers
+
+
+@pytest.mark.parametrize("table", ["app_packages", "compiler"])
+def test_packages_of_a_channel_that_is_not_there(table: str, tmp_path: Path) -> None:
+    loaded(tmp_path, (table, example(table)))
+    refused(tmp_path, "`channel` names `nobody`", (table, example(table, channel="nobody")))
+
+
+@pytest.mark.parametrize("path", ["/usr/bin", "usr/../../bin"])
+def test_an_app_whose_files_lie_outside_of_its_packages(path: str, tmp_path: Path) -> None:
+    refused(tmp_path, "leads out of the tree", ("app_packages", example("app_packages", program=path)))
+    links = {"usr/bin": f"{path}/x"}
+    refused(tmp_path, "leads out of the tree", ("app_packages", example("app_packages", links=links)))
+
+
+def test_a_compiler_that_no_starter_is_for(tmp_path: Path) -> None:
+    refused(tmp_path, "`gcc` is the name of none", ("compiler", example("compiler", program="gcc")))

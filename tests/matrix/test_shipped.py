@@ -12,9 +12,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from rocenv.matrix.apps import DeviceList
 from rocenv.matrix.checks import series
 from rocenv.matrix.folder import data_files
 from rocenv.matrix.load import load
+from rocenv.matrix.recipes import BuiltWith, KernelRecipe
 from rocenv.matrix.rules import Clue, Sign
 
 if TYPE_CHECKING:
@@ -26,7 +28,14 @@ if TYPE_CHECKING:
 
 PROFILES = Path(__file__).parents[2] / "profiles"
 TARGET = re.compile(r"gfx[0-9a-f]{3,4}")
-PARTS_OF_LINES = ("text", "pattern", "near", "not_near")  # and no texts
+# Fields that hold parts of lines and of programs, whose blanks count, and no texts.
+PARTS: dict[type, tuple[str, ...]] = {
+    Sign: ("text", "pattern", "near", "not_near"),
+    Clue: ("text", "pattern", "near", "not_near"),
+    DeviceList: ("pattern", "other"),
+    BuiltWith: ("text", "named"),
+    KernelRecipe: ("flags_text", "flags_more"),
+}
 URL = re.compile(r"https?://[^\s\"',;)]+")
 
 # Whose pages rows may name: who makes a thing, or who reported it.
@@ -43,6 +52,7 @@ HOSTS = (
     "learn.microsoft.com",
     "numpy.org",
     "blender.org",
+    "llvm.org",
     "maxon.net",
     "otoy.com",
 )
@@ -64,7 +74,7 @@ def texts(value: Any) -> Iterator[str]:
         yield value
     elif is_dataclass(value):
         for item in fields(value):
-            if not (isinstance(value, (Sign, Clue)) and item.name in PARTS_OF_LINES):
+            if item.name not in PARTS.get(type(value), ()):
                 yield from texts(getattr(value, item.name))
     elif isinstance(value, dict):
         yield from texts(list(value.values()))

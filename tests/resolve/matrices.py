@@ -48,7 +48,9 @@ KERNEL_DRIVERS = ("5.7", "6.2")
 CHANNELS = {
     "amd": "maker",
     "debian": "distribution",
+    "unstable": "distribution",
 }
+ONLY_NAMED = "unstable"  # nobody gets its sets unasked
 Flavour = Literal["plain", "rocm5", "rocm6", "nightly"]
 FLAVOURS: tuple[Flavour, ...] = ("plain", "rocm5", "rocm6", "nightly")
 LEVELS = ("official", "official", "deprecated", "libraries", "runtime", "unsupported")
@@ -314,7 +316,14 @@ def _target(name: str) -> Target:
 def _channel(name: str) -> Channel:
     by: Any = CHANNELS[name]
     return Channel(
-        name=name, title=name, by=by, repos=(), status="maker", source="a page", checked="2026-11-20"
+        name=name,
+        title=name,
+        by=by,
+        repos=(),
+        only_named=name == ONLY_NAMED,
+        status="maker",
+        source="a page",
+        checked="2026-11-20",
     )
 
 
@@ -357,7 +366,7 @@ linux_requests = strategy(
         torch=torch_wish,
         python=python_wish,
         target=target,
-        channel=often("", ("amd", "debian", "nobody")),
+        channel=often("", ("amd", "debian", "unstable", "nobody")),
         platform=just("linux"),
         driver=often("", KERNEL_DRIVERS),
     )

@@ -172,11 +172,16 @@ def linux_fits(parts: Parts, world: World) -> bool:
     return (
         target_known(world)
         and wished(request.rocm, row.version, floating=row.floating)
-        and request.channel in ("", row.channel)
+        and (request.channel == row.channel or (not request.channel and not by_name_only(row, world)))
         and way_fits(parts, row, world)
         and (parts.torch is None or wheel_fits(parts, parts.torch, world))
         and not known_bad(parts, world)
     )
+
+
+def by_name_only(row: RocmSet, world: World) -> bool:
+    """Whether only who names its channel gets a set."""
+    return world.matrix.channels[row.channel].only_named
 
 
 def way_fits(parts: Parts, row: RocmSet, world: World) -> bool:

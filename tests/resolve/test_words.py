@@ -75,6 +75,13 @@ def test_a_driver_that_does_not_serve_a_release_puts_it_last() -> None:
     assert next(resolve(linux(target="gfx90a"), matrix())).rocm.version > "6.1.2"
 
 
+def test_a_channel_that_has_to_be_named_is_not_taken_unasked() -> None:
+    """Debian's unstable may break any day."""
+    assert matrix().channels["debian-sid"].only_named
+    assert not any(name.startswith("debian-sid") for name in names(linux("6.4")))
+    assert names(linux("6.4", channel="debian-sid")) == ["debian-sid 6.4"]
+
+
 def test_no_torch_unless_asked() -> None:
     assert all(found.torch is None for found in resolve(linux(), matrix()))
 

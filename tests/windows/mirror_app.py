@@ -93,6 +93,7 @@ def main():
     if not torch.cuda.is_available():
         print("Torch: no GPU, using the CPU", flush=True)
         return 3
+    print("Engine: backend=Backend.DIFFUSERS compute=zluda device=cuda", flush=True)
     print(f"Device: {torch.cuda.get_device_name(0)}", flush=True)
     a, b = torch.ones(2, 4).to("cuda"), torch.ones(4, 8).to("cuda")
     print(f"Sum: {float((a @ b).sum())}", flush=True)

@@ -82,6 +82,26 @@ def apps(_context: click.Context, _parameter: click.Parameter, incomplete: str) 
     return _told({row.key: row.title for row in World().matrix.launcher}, incomplete)
 
 
+def memory_programs(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Return the programs whose settings for GPU memory are known."""
+    return _starting(sorted({row.program for row in World().matrix.knob}), incomplete)
+
+
+def sizes(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Return amounts of memory that cards are sold with."""
+    return _starting((f"{gib}GiB" for gib in (4, 6, 8, 12, 16, 20, 24, 32, 48, 64, 128)), incomplete)
+
+
+def contexts(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Return lengths of context that models are run with."""
+    return _starting((str(1 << power) for power in range(11, 18)), incomplete)
+
+
+def limits(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Return amounts of memory, and shares of what is free."""
+    return [*_starting(("50%", "80%", "90%"), incomplete), *sizes(context, parameter, incomplete)]
+
+
 def shells(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Return the shells that can activate envs of this machine."""
     from rocenv.activate.shells import SHELLS

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from rocenv.commands.build_windows import build_windows
-from rocenv.commands.resolve import Asked, completed, plan_json, plan_text, request_options, visible_gpus
+from rocenv.commands.plan_view import plan_json, plan_text
+from rocenv.commands.resolve import Asked, completed, plan_of, request_options, visible_gpus
 from rocenv.commands.verify import print_ladder, verdict_text
 from rocenv.commands.world import World, json_option, note, print_json
 from rocenv.errors import FetchError, RocenvError
@@ -111,9 +112,7 @@ def _lock(asked: Asked, lock_file: Path | None, world: World) -> Lock:
     from rocenv.lockfile import on_this_machine, read_lock, relocated
 
     if lock_file is None:
-        from rocenv.plan import make_plan
-
-        return make_plan(asked.request, world.planning(), asked.machine, asked.changes)
+        return plan_of(asked, world)
     lock = relocated(read_lock(lock_file), world.planning())
     host = detect(world.matrix)
     return on_this_machine(lock, visible_gpus(host, lock.target) if host.platform == lock.platform else ())
@@ -161,7 +160,6 @@ def _confirm(yes: bool) -> None:
 
 def _build(name: str, lock: Lock, asked: Asked, lock_file: Path | None, world: World) -> Record:
     from rocenv.install.build import build
-    from rocenv.plan import make_plan
 
     try:
         return build(name, lock, world.building())
@@ -171,7 +169,7 @@ def _build(name: str, lock: Lock, asked: Asked, lock_file: Path | None, world: W
         if lock_file is not None:
             raise _left_the_mirror(name, lock, error, world) from error
         # The mirror has moved on since its index was read: read it again, once.
-        fresh = make_plan(asked.request, world.planning(max_age_s=0), asked.machine, asked.changes)
+        fresh = plan_of(asked, world, max_age_s=0)
         if fresh.components == lock.components:
             raise
         note("the mirror has moved on; the new plan is:")
@@ -189,7 +187,9 @@ def _left_the_mirror(name: str, lock: Lock, error: FetchError, world: World) -> 
     if rocm is not None:
         series = ".".join(rocm.version.split(".")[:2])
         torch = "*" if lock.request.torch else ""
-        wish = replace(lock.request, rocm=series, target=lock.target, torch=torch, channel="")
+        only_named = {each.name for each in world.matrix.channels.values() if each.only_named}
+        channel = rocm.channel if rocm.channel in only_named else ""
+        wish = replace(lock.request, rocm=series, target=lock.target, torch=torch, channel=channel)
         try:
             nearest = make_plan(wish, world.planning(max_age_s=0))
         except RocenvError:

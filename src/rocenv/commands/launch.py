@@ -72,7 +72,7 @@ def _own(words: Sequence[str]) -> int:
     metavar="APP",
     default="",
     shell_complete=candidates.apps,
-    help="Which app it is. Default: recognised by its files.",
+    help="Which app it is. Default: recognised by its program or its files, or what the env is for.",
 )
 @click.option(
     "--write-shortcut",
@@ -91,13 +91,19 @@ def command(name: str, app: str, shortcut_folder: Path | None, argv: tuple[str, 
     """
     world = World()
     start = _start(world, name, app, argv)
+    if start.wrapper:
+        os.chdir(start.folder)  # as that script does
     if shortcut_folder is not None:
         _write_shortcut(start, shortcut_folder, argv)
         return 0
+    from rocenv.commands.launch_kernels import with_kernels
     from rocenv.host import detect
+    from rocenv.launch.fitted import fit_start
     from rocenv.launch.view import View
 
-    view = View(start=start, host=detect(world.matrix), matrix=world.matrix)
+    view = View(start=with_kernels(world, start), host=detect(world.matrix), matrix=world.matrix)
+    with world.progress.wait(f"Looking what {start.title} can do here"):
+        view = fit_start(view)
     return _run(view, _look(view))
 
 
@@ -107,7 +113,14 @@ def _start(world: World, name: str, app: str, words: tuple[str, ...]) -> Start:
 
     prefix = world.prefix(name)
     record = prefix.record()
-    chosen = choose(tuple(world.matrix.launcher), app, words, Path.cwd())
+    chosen = choose(
+        tuple(world.matrix.launcher),
+        app,
+        words,
+        Path.cwd(),
+        platform=record.lock.platform,
+        own=record.lock.request.app,
+    )
     columns = terminal_columns()
     return plan_start(prefix, record, chosen, words, os.environ, is_piped=is_piped(), columns=columns)
 
@@ -123,8 +136,8 @@ def _look(view: View) -> tuple[Concern, ...]:
             _tell(concern)
     if worst is not None:
         raise PrefixError(worst.text, hints=tuple(filter(None, [worst.remedy])), code=worst.code)
-    if view.start.added:
-        note(f"added for ZLUDA: {' '.join(view.start.added)}")
+    for line in view.start.notes:
+        note(line)
     return concerns
 
 

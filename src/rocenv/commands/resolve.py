@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rocenv.commands import candidates
-from rocenv.commands.world import World, harmless, json_option, note, print_json, short_enough
+from rocenv.commands.plan_view import plan_json, plan_text
+from rocenv.commands.world import World, json_option, note, print_json, short_enough
 from rocenv.errors import DataError, RocenvError
 from rocenv.model import VISIBLE, EnvChange, Machine, Request
 from rocenv.system.files import storage_errors
-from rocenv.wrap import reading_width, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rocenv.host import Host
-    from rocenv.model import Component, Lock
+    from rocenv.model import Lock
 
 DEFAULTS = ("rocm", "zluda", "torch", "python", "target", "channel")
-_NAMES = ("rocm", "zluda", "torch", "no_torch", "python", "target", "channel", "platform", "driver")
+_NAMES = ("rocm", "zluda", "torch", "no_torch", "python", "target", "channel", "platform", "driver", "app")
 
 
 def request_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -100,6 +100,13 @@ def request_options(function: Callable[..., Any]) -> Callable[..., Any]:
                 callback=short_enough,
                 help="Driver of the machine that the set is for: of the kernel, or Windows' display driver.",
             ),
+            click.option(
+                "--app",
+                metavar="APP",
+                callback=short_enough,
+                shell_complete=candidates.apps,
+                help="What this app needs of an env, and the app itself where the channel has it.",
+            ),
         )
     ):
         gather = option(gather)
@@ -113,21 +120,24 @@ class Asked:
     request: Request
     machine: Machine
     changes: tuple[EnvChange, ...] = ()  # to the environment, for this machine's sake
+    said: tuple[str, ...] = ()  # of what an app needs
 
 
 def completed(request: Request, world: World) -> Asked:
-    """Return the request with what was not asked for: the user's `[defaults]`, then what this machine is.
+    """Return the request with what was not asked for: the user's `[defaults]`, the app's needs, this machine.
 
     Raises:
         DataError: `[defaults]` has a name that stands for no option.
-        RocenvError: No target is named, and there is no GPU that programs could use.
+        RocenvError: No target is named, and there is no GPU that programs could use; or there is no such app.
     """
     from rocenv.host import detect
     from rocenv.resolve.candidate import NO_TORCH
+    from rocenv.resolve.of_app import narrowed
 
     request = _with_defaults(request, world)
     host = detect(world.matrix)
     request = replace(request, platform=request.platform or host.platform)
+    request, said = narrowed(request, world.matrix)
     if request.torch == NO_TORCH:
         request = replace(request, torch="")
     elif request.zluda and not request.torch:
@@ -142,7 +152,7 @@ def completed(request: Request, world: World) -> Asked:
             hints=("add `--target gfx1100`, with the target of the GPU that the env is for",),
             code="no-gpu",
         )
-    return _on(host, request)
+    return replace(_on(host, request), said=said)
 
 
 def _with_defaults(request: Request, world: World) -> Request:
@@ -175,6 +185,14 @@ def _on(host: Host, request: Request) -> Asked:
     kernel = "" if host.driver.amdgpu or host.driver.wsl else host.driver.kernel
     machine = Machine(platform=host.platform, glibc=glibc, kernel=kernel, driver=driver)
     return Asked(request=request, machine=machine, changes=visible_gpus(host, request.target))
+
+
+def plan_of(asked: Asked, world: World, *, max_age_s: float | None = None, unlisted: bool = False) -> Lock:
+    """Return the plan for what is asked; see `make_plan`."""
+    from rocenv.plan import make_plan
+
+    work = world.planning(max_age_s=max_age_s)
+    return make_plan(asked.request, work, asked.machine, asked.changes, said=asked.said, unlisted=unlisted)
 
 
 def visible_gpus(host: Host, target: str) -> tuple[EnvChange, ...]:
@@ -217,85 +235,16 @@ def _target_of(host: Host) -> str:
     return host.gpu.target
 
 
-def plan_json(lock: Lock) -> dict[str, Any]:
-    """Return a plan as `resolve --json` prints it."""
-    from rocenv.activate.changes import apply
-    from rocenv.codec import to_plain
-
-    return {
-        "request": to_plain(lock.request),
-        "platform": lock.platform,
-        "target": lock.target,
-        "runs_as": lock.code_target,
-        "components": [
-            {
-                "kind": part.kind,
-                "name": part.name,
-                "version": part.version,
-                "channel": part.channel,
-                "why": part.why,
-                "python": part.python,
-                "glibc": part.glibc,
-                "own_glibc": bool(part.loader),
-                "artifacts": [
-                    {
-                        "name": artifact.name,
-                        "version": artifact.version,
-                        "url": artifact.url,
-                        "sha256": artifact.sha256 or None,
-                        "size_bytes": artifact.size_bytes or None,
-                    }
-                    for artifact in part.artifacts
-                ],
-            }
-            for part in lock.components
-        ],
-        "environment": apply(lock.environment, {}, lock.platform),
-        "notes": list(lock.notes),
-    }
-
-
-def plan_text(lock: Lock) -> str:
-    """Return a plan for people to read."""
-    runs_as = f", run as {lock.runs_as}" if lock.runs_as else ""
-    lines = [f"Plan for {lock.target}{runs_as} on {lock.platform}"]
-    for part in lock.components:
-        lines += _part_text(part)
-    width = reading_width()
-    for text in lock.notes:
-        lines += wrapped(text, width, "  - ", "    ")
-    return harmless("\n".join(lines))
-
-
-def _part_text(part: Component) -> list[str]:
-    from rocenv.progress import size_text
-
-    name = part.kind if part.name in (part.kind, part.channel) else part.name
-    lines = [f"  {name} {part.version} from {part.channel}: {part.why}"]
-    if part.python:
-        lines.append(f"    for Python {part.python}")
-    download = sum(artifact.size_bytes for artifact in part.artifacts)
-    if download and len(part.artifacts) > 1:
-        installed = sum(artifact.installed_bytes for artifact in part.artifacts)
-        size = f"    {len(part.artifacts)} packages, {size_text(download)}"
-        lines.append(size + (f", {size_text(installed)} once unpacked" if installed else ""))
-    else:
-        lines += [f"    {artifact.url}" for artifact in part.artifacts]
-    return lines
-
-
 @click.command()
 @request_options
 @click.option("--offline", is_flag=True, help="Use only what was fetched before.")
 @json_option
 def command(request: Request, offline: bool, as_json: bool) -> None:
     """Show the set that `create` would take for the same options, and why."""
-    from rocenv.plan import make_plan
-
     world = World(offline=offline)
     with storage_errors(world.home.path):
         asked = completed(request, world)
-        lock = make_plan(asked.request, world.planning(), asked.machine, asked.changes, unlisted=True)
+        lock = plan_of(asked, world, unlisted=True)
     if as_json:
         print_json(plan_json(lock))
     else:

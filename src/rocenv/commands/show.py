@@ -23,6 +23,12 @@ def _parts(part: Component) -> str:
     return f"{len(part.artifacts)} package{'s' * (len(part.artifacts) != 1)}"
 
 
+def _app(key: str, world: World) -> str:
+    """Return an app as people call it; a lock may name one that is not known here."""
+    title = next((row.title for row in world.matrix.launcher if row.key == key), "")
+    return f"{title} ({key})" if title and title != key else key
+
+
 @click.command()
 @click.argument("name", shell_complete=candidates.env_names)
 @json_option
@@ -37,6 +43,7 @@ def command(name: str, as_json: bool) -> None:
     told: dict[str, Any] = summary(prefix) | {
         "files": len(files),
         "size_bytes": sum(entry.size_bytes for entry in files.values()),
+        "app": record.lock.request.app or None,
         "own_loader": record.loader,
         "rocenv_version": record.rocenv_version,
         "notes": list(record.lock.notes),
@@ -54,8 +61,10 @@ def command(name: str, as_json: bool) -> None:
     rows: list[tuple[str, ...]] = [
         ("name", name),
         ("prefix", str(prefix.path)),
-        ("target", record.lock.target),
+        ("target", record.lock.target or "any that its compiler knows"),
     ]
+    if record.lock.request.app:
+        rows.append(("app", _app(record.lock.request.app, world)))
     for part in record.lock.components:
         rows.append((part.kind, f"{part.version} from {part.channel}, {_parts(part)}: {part.why}"))
     rows += [

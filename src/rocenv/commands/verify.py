@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,9 @@ from rocenv.probe.wire import CALLING
 from rocenv.system.command_lines import as_typed
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rocenv.install.prefix import Prefix
     from rocenv.model import RungResult
     from rocenv.verify import Verdict
 
@@ -51,13 +55,32 @@ def _meaning(verdict: Verdict) -> str:
             return text
         return f"{text}; `rocenv verify {as_typed(verdict.env)} --save-artifacts DIR` keeps the logs"
     proved = f"proved up to `{verdict.level}`" if verdict.level else "nothing could be proved"
-    proved += f" for {verdict.target}"
+    if verdict.target:  # a compiler is for many
+        proved += f" for {verdict.target}"
     if verdict.no_device:
         return (
             f"nothing is wrong with env `{verdict.env}`, {proved}; only the rungs that need a GPU could not "
             "run: there is no usable AMD GPU here"
         )
     return f"env `{verdict.env}` is {proved}"
+
+
+def _asking(
+    world: World, prefix: Prefix, app: str, timeout_s: int
+) -> Callable[[tuple[RungResult, ...]], RungResult]:
+    """Return what asks an app once the ladder was walked; raise RocenvError where there is no such app."""
+    from rocenv.launch.app_rung import app_rung, require_app
+
+    record = prefix.record()
+    require_app(world.matrix, app, record.lock.platform)
+
+    def ask(ladder: tuple[RungResult, ...]) -> RungResult:
+        with world.progress.wait(f"Asking {app}"):
+            return app_rung(
+                prefix, record, world.matrix, app, ladder, environ=os.environ, timeout_s=timeout_s
+            )
+
+    return ask
 
 
 @click.command()
@@ -71,6 +94,13 @@ def _meaning(verdict: Verdict) -> str:
     help="Instead of the target of the set.",
 )
 @click.option(
+    "--app",
+    metavar="APP",
+    default="",
+    shell_complete=candidates.apps,
+    help="Ask this app too, in the env, which GPUs it sees.",
+)
+@click.option(
     "--save-artifacts",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
@@ -81,7 +111,13 @@ def _meaning(verdict: Verdict) -> str:
 )
 @json_option
 def command(
-    name: str, upto: str, target: str, save_artifacts: Path | None, timeout_s: int | None, as_json: bool
+    name: str,
+    upto: str,
+    target: str,
+    app: str,
+    save_artifacts: Path | None,
+    timeout_s: int | None,
+    as_json: bool,
 ) -> int:
     """Prove the env NAME: each rung of the ladder in a process of its own, so that a crash is a result.
 
@@ -93,8 +129,9 @@ def command(
     if target:
         require_target(target)
     world = World()
+    prefix = world.prefix(name)
     verdict = verify(
-        world.prefix(name),
+        prefix,
         world.matrix,
         world.progress,
         upto=upto,
@@ -102,6 +139,7 @@ def command(
         save_dir=save_artifacts,
         timeout_s=timeout_s or 0,
         report=(lambda result: None) if as_json else print_ladder,
+        last=_asking(world, prefix, app, timeout_s or 0) if app else None,
     )
     if as_json:
         print_json(verdict_json(verdict))

@@ -3,7 +3,8 @@
     blocks (reading) -> sightings of all literals (sieve) -> facts of the log (facts)
                      -> rules with signs (signs) -> findings, best first (ranking) -> texts (report)
 
-What is known about failures is data: `rule` in `profiles/rules/`, `clue` in `profiles/clues.toml`.
+What is known about failures is data: `rule` in `profiles/rules/`, `clue` in `profiles/clues.toml`, and the
+failures of apps in `profiles/apps/`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from rocenv.diagnose.decode import code_page
 from rocenv.diagnose.facts import Facts, drawn, joined, settled, sightings_needed
+from rocenv.diagnose.of_apps import signs_of_apps
 from rocenv.diagnose.ranking import ranked
 from rocenv.diagnose.reading import read_bytes
 from rocenv.diagnose.sieve import sift
@@ -115,7 +117,12 @@ def _looked(file: str, blocks: Iterable[Block], matrix: Matrix) -> _Log:
         {line for each in seen for line in (each.before[-_SAMPLE_BYTES:] + each.line).split(b"\n")}
     )
     facts = settled(drawn(matrix.clue, sightings, page), matrix)
-    found = (candidate(rule, sightings, facts, page, file) for rule in matrix.rule)
+    of_apps = matrix.kept("signs_of_apps", signs_of_apps)
+    found = (
+        candidate(rule, rule.sign, sightings, facts, page, file)
+        or candidate(rule, of_apps.get(rule.code, ()), sightings, facts, page, file)
+        for rule in matrix.rule
+    )
     return _Log(
         candidates=tuple(filter(None, found)),
         facts=facts,
@@ -126,7 +133,9 @@ def _looked(file: str, blocks: Iterable[Block], matrix: Matrix) -> _Log:
 
 def _literals(matrix: Matrix) -> tuple[Sequence[str], Mapping[str, int]]:
     """Return what is looked for in a log, and how often what only draws facts has to be seen."""
-    signs = dict.fromkeys(text for rule in matrix.rule for sign in rule.sign for text in sign.text)
+    of_rules = [sign for rule in matrix.rule for sign in rule.sign]
+    of_apps = [sign for each in matrix.kept("signs_of_apps", signs_of_apps).values() for sign in each]
+    signs = dict.fromkeys(text for sign in (*of_rules, *of_apps) for text in sign.text)
     enough: dict[str, int] = {}
     for clue in matrix.clue:
         for text in clue.text:

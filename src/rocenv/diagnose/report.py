@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from rocenv.diagnose.better import create_command, target_of
 from rocenv.diagnose.facts import hold
-from rocenv.diagnose.telling import Step, filled, steps
+from rocenv.diagnose.of_apps import steps_of_apps
+from rocenv.diagnose.telling import MOST_STEPS, Step, filled, steps
 from rocenv.host.gpu import printable
 
 if TYPE_CHECKING:
@@ -71,9 +72,10 @@ def told(finding: Finding, matrix: Matrix, language: Language, machine: Facts | 
     if command := create_command(facts, matrix):
         values["create"] = command
     causes = (filled(why.text, values, language) for why in rule.why if hold(why.when, facts))
+    of_app = steps_of_apps(matrix, facts, rule.code, values, language)
     return Told(
         title=filled(rule.title, values, language) or rule.code,
         cause=next(filter(None, causes), ""),
-        steps=steps(rule.remedy, facts, values, language),
+        steps=(*of_app, *steps(rule.remedy, facts, values, language)[: max(0, MOST_STEPS - len(of_app))]),
         links=rule.links,
     )

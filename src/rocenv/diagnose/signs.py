@@ -9,6 +9,8 @@ from rocenv.diagnose.decode import decoded
 from rocenv.diagnose.facts import Facts, compiled, hold, joined
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from rocenv.diagnose.sieve import Sighting, Sightings
     from rocenv.matrix.rules import Rule, Sign
 
@@ -63,9 +65,11 @@ class Candidate:
         return self.file, min(shown.sighting.number for shown in self.shown)
 
 
-def candidate(rule: Rule, sightings: Sightings, facts: Facts, page: str, file: str = "") -> Candidate | None:
-    """Return what a log shows of a rule; None where it shows nothing."""
-    found = (_first(sign, sightings, page) for sign in rule.sign if hold(sign.when, facts))
+def candidate(
+    rule: Rule, signs: Iterable[Sign], sightings: Sightings, facts: Facts, page: str, file: str = ""
+) -> Candidate | None:
+    """Return what a log shows of a rule by some signs; None where it shows nothing."""
+    found = (_first(sign, sightings, page) for sign in signs if hold(sign.when, facts))
     shown = sorted(filter(None, found), key=lambda each: (-each.sign.weight, each.sighting.number))
     return Candidate(rule=rule, shown=tuple(shown), file=file) if shown else None
 

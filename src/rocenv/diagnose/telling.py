@@ -18,7 +18,7 @@ _PLACE = re.compile(r"\{(\w+)(?:\|([^{}]*))?\}")
 # What may stand in a command: it comes from anybody's log.
 _WORD = re.compile(r"(?:~(?=/))?[\w.:+,/\\@=-]{1,80}")
 _CREATE = "create"  # whole commands, made by rocenv
-_REMEDIES = 4
+MOST_STEPS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ def steps(
     told: set[str] = set()
     plain = {name: value if name == _CREATE else typed(value) for name, value in values.items()}
     for row in rows:
-        if len(found) == _REMEDIES:
+        if len(found) == MOST_STEPS:
             break
         if not hold(row.when, facts) or (text := filled(row.text, values, language)) is None:
             continue

@@ -15,6 +15,7 @@ from rocenv.install.library_pack import require_fitting_packs
 from rocenv.install.origins import tree_files
 from rocenv.install.path_length import require_short_names
 from rocenv.install.prefix import library_folders
+from rocenv.install.programs import write_programs
 from rocenv.install.shims import apply_shims
 from rocenv.install.startup import write_startup
 from rocenv.install.tools import python_tools
@@ -118,6 +119,7 @@ def write_own_files(
         written += write_wrappers(
             prefix.bin, loader=prefix.path / loader, library_dirs=library_folders(prefix, lock)
         )
+    written += write_programs(prefix, lock, loader, files)
     return {path.relative_to(prefix.path).as_posix(): file_entry(path) for path in written}
 
 

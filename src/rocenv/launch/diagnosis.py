@@ -7,6 +7,7 @@ import signal
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rocenv.launch.causes import codes_of, fallbacks, why
 from rocenv.launch.stack import last_stack
 from rocenv.resolve.known import known_broken
 from rocenv.system.command_lines import as_typed
@@ -18,12 +19,15 @@ if TYPE_CHECKING:
 
     from rocenv.host.faults import Fault
     from rocenv.launch.capture import Ended
+    from rocenv.launch.causes import Cause
     from rocenv.launch.trace import Trace
     from rocenv.launch.view import View
     from rocenv.launch.watch import Watch
+    from rocenv.matrix.apps import Failure
     from rocenv.matrix.knowledge import Verdict
 
 _SHOWN = 3  # lines of output
+UNPROVED = "nothing shows that it used the GPU"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +40,7 @@ class Outcome:
     trace: Trace
     fault: Fault | None = None
     log: Path | None = None
-    causes: tuple[str, ...] = ()  # what its output is known to come from, in words
+    causes: tuple[Cause, ...] = ()  # what its output is known to come from
 
     @property
     def died_inside(self) -> bool:
@@ -50,6 +54,23 @@ class Outcome:
     def crashed(self) -> bool:
         """It, or a program that it stands for, was ended by a fault."""
         return is_crash(self.ended.code) or self.died_inside
+
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        """What it printed that means trouble: the CPU is none where somebody has asked for it."""
+        is_asked = self.view.start.wants_cpu
+        return tuple(each for each in self.watch.failures if not (each.cpu and is_asked))
+
+    @property
+    def on_cpu(self) -> bool:
+        """It has said that the CPU does the work, and nobody had asked for that."""
+        return any(failure.cpu for failure in self.failures)
+
+    @property
+    def is_unproved(self) -> bool:
+        """It had work for the GPU, and printed nothing of what it prints once it works on one."""
+        start = self.view.start
+        return bool(start.launcher.gpu_used) and not self.watch.on_gpu and start.is_gpu_work
 
     @property
     def may_have_crashed(self) -> bool:
@@ -74,22 +95,23 @@ class Explanation:
 def explain(outcome: Outcome) -> Explanation | None:
     """Return why an app ended badly, or what went wrong in it all the same; None where all is well.
 
-    An end by Ctrl-C is no bad end.
+    An end by Ctrl-C is no bad end; servers have no other, so what they printed before it counts.
     """
-    code, failures = outcome.ended.code, outcome.watch.failures
-    if outcome.ended.interrupted and not _is_fault(code):
+    code, failures = outcome.ended.code, outcome.failures
+    if outcome.ended.interrupted and not _is_fault(code) and not failures:
         return None
-    if code == 0 and not _concerns_set(outcome):
+    if code == 0 and not _concerns_set(outcome) and not outcome.is_unproved:
         return None
-    happened = list(_happened(outcome))
-    known = known_broken(outcome.view.start.record.lock, outcome.view.matrix, outcome.view.machine.driver)
-    why = [f"{failure.means} (it printed `{failure.text}`)" for failure in failures]
-    if not _concerns_set(outcome):
-        known = ()
-    why += [_why(row) for row in known[:1]]
-    why += outcome.causes
-    todo = list(_todo(outcome, known))
-    return Explanation(happened=tuple(happened), why=tuple(why), todo=tuple(todo))
+    lock, matrix = outcome.view.start.record.lock, outcome.view.matrix
+    known: Sequence[Verdict] = ()
+    if _concerns_set(outcome):
+        known = known_broken(lock, matrix, outcome.view.machine.driver)
+    printed, others = why(failures, outcome.causes, matrix)
+    return Explanation(
+        happened=tuple(_happened(outcome)),
+        why=(*printed, *(_why(row) for row in known[:1]), *others),
+        todo=tuple(_todo(outcome, known)),
+    )
 
 
 def _is_fault(code: int) -> bool:
@@ -98,7 +120,7 @@ def _is_fault(code: int) -> bool:
 
 def _concerns_set(outcome: Outcome) -> bool:
     """Tell whether an end is one that a set can be blamed for, and not an error of the app's own."""
-    return outcome.crashed or outcome.trace.is_bad or bool(outcome.watch.failures)
+    return outcome.crashed or outcome.trace.is_bad or bool(outcome.failures)
 
 
 def _happened(outcome: Outcome) -> Iterator[str]:
@@ -106,15 +128,24 @@ def _happened(outcome: Outcome) -> Iterator[str]:
     title = outcome.view.start.title
     if outcome.crashed and not is_crash(code):
         yield f"{title} ended with {describe_exit(code)}, but a program that it started crashed"
-    elif code == 0:
-        yield f"{title} ended with exit code 0, but not all of it worked"
+    elif code == 0 or (outcome.ended.interrupted and not _is_fault(code)):
+        by = "ended with exit code 0" if code == 0 else "was ended by Ctrl-C"
+        yield f"{title} {by}, but {_in_vain(outcome)}"
     else:
         meaning = meaning_of_exit(code)
         yield f"{title} ended with {describe_exit(code)}" + (f": {meaning}" if meaning else "")
+    if code and outcome.is_unproved and not outcome.on_cpu and not outcome.ended.interrupted:
+        yield f"  {UNPROVED}"
     yield from _where(outcome)
     if code and not outcome.crashed:
         for line in [line for line in outcome.watch.tail if line.strip()][-_SHOWN:]:
             yield f"  | {line}"
+
+
+def _in_vain(outcome: Outcome) -> str:
+    if outcome.on_cpu:
+        return "it worked on the CPU"
+    return "not all of it worked" if _concerns_set(outcome) else UNPROVED
 
 
 def _where(outcome: Outcome) -> Iterator[str]:
@@ -140,11 +171,12 @@ def _why(row: Verdict) -> str:
 
 def _todo(outcome: Outcome, known: Sequence[Verdict]) -> Iterator[str]:
     view = outcome.view
-    todo: list[str] = []
+    failures = outcome.failures
+    todo = list(fallbacks(view, codes_of(failures, outcome.causes)))
     if known:
         todo += [view.another() or known[0].remedy]
-    todo += [failure.remedy.replace("{name}", view.env) for failure in outcome.watch.failures]
-    if not any(todo) and _concerns_set(outcome):
+    todo += [view.filled(failure.remedy) for failure in failures]
+    if not any(todo) and (_concerns_set(outcome) or outcome.is_unproved):
         todo.append(f"rocenv verify {view.env}")
     yield from dict.fromkeys(filter(None, todo))
     own = [view.start.folder / name for name in view.start.launcher.logs]

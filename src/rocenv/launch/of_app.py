@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rocenv.launch.view import Concern
+from rocenv.launch.view import Concern, free_name
+from rocenv.system.command_lines import as_typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rocenv.launch.view import View
+
+
+_ASSIGNED = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)=(.*)")
+_SETTINGS_BYTES = 1 << 20
 
 
 def app_there(view: View) -> Iterator[Concern]:
@@ -122,6 +129,69 @@ def own_settings(view: View) -> Iterator[Concern]:
                     remedy=f"add it to {launcher.arguments_variable or 'its arguments'} there, "
                     f"or start without that file: {_plainly(view)}",
                 )
+
+
+def torch_there(view: View) -> Iterator[Concern]:
+    """The torch of the env, for an app that is kept from installing one, or cannot."""
+    start, launcher = view.start, view.start.launcher
+    lock = start.record.lock
+    if not launcher.needs.torch or not start.is_app or start.zluda is not None:
+        return
+    if any(part.kind == "torch" for part in lock.components):
+        return
+    name = free_name(start.prefix.path)
+    yield Concern(
+        code="torch-missing",
+        severity="error",
+        text=f"{launcher.title} needs torch, and the env has none",
+        remedy=as_typed("rocenv", "create", name, "--app", launcher.key, "--target", lock.target),
+    )
+
+
+def wrapper_settings(view: View) -> Iterator[Concern]:
+    """What the user has set in a file that only a script of the app's reads, which is not run."""
+    start, wrapper = view.start, view.start.launcher.wrapper
+    if not start.wrapper or not wrapper.settings:
+        return
+    path = start.folder / wrapper.settings
+    for line in _lines(path):
+        found = _ASSIGNED.match(line)
+        if found and found[1] not in wrapper.ignored and (remedy := _instead(view, found[1], found[2])):
+            yield Concern(
+                code="settings-not-read",
+                severity="warning",
+                text=f"`{path}` sets {found[1]}, and is not read without `{start.wrapper}`",
+                remedy=remedy,
+            )
+
+
+def _instead(view: View, name: str, text: str) -> str:
+    """Return the line that does what an assignment in a shell's file does; "" where nothing is lost."""
+    start = view.start
+    try:
+        words = shlex.split(text, comments=True)
+    except ValueError:  # a quote that ends in another line
+        words = [text]
+    value = words[0] if words else ""
+    if not value or start.environ.get(name) == value:
+        return ""
+    if any(mark in text for mark in "$`(") or len(words) > 1:
+        return f"export {name}={text.strip()}"  # as the shell is to understand it
+    if name != start.launcher.arguments_variable:
+        return f"export {name}={as_typed(value)}"
+    lost = [word for word in value.split() if word not in start.given()]
+    typed = [word for word in start.words[len(start.launcher.command) :] if word not in start.added]
+    return f"rocenv launch {view.env} -- {as_typed(*lost, *typed)}" if lost else ""
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        if not path.is_file():  # to open a pipe is to wait for somebody
+            return []
+        with path.open("rb") as file:
+            return file.read(_SETTINGS_BYTES).decode("utf-8", "replace").splitlines()
+    except OSError:
+        return []
 
 
 def right_way_of_shims(view: View) -> Iterator[Concern]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rocenv.launch import of_app, of_env
+from rocenv.launch import of_app, of_devices, of_env, of_llvm, of_release
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rocenv.launch.view import Concern, View
 
 CHECKS: tuple[Callable[[View], Iterable[Concern]], ...] = (
+    of_app.torch_there,
     of_env.python_there,
     of_app.app_there,
     of_env.shims_in_place,
@@ -23,9 +24,14 @@ CHECKS: tuple[Callable[[View], Iterable[Concern]], ...] = (
     of_app.deleted_zluda,
     of_app.own_python,
     of_app.own_settings,
+    of_app.wrapper_settings,
     of_app.right_way_of_shims,
     of_env.others_on_path,
     of_env.hip_elsewhere,
+    of_release.fits_release,
+    of_llvm.one_llvm,
+    of_devices.gpu_listed,
+    of_devices.made_to_fit,
     of_env.right_gpu,
     of_env.last_proof,
     of_env.known_to_fail,

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rocenv.activate.loader import CommandNotExecutable
-from rocenv.errors import RocenvError
 from rocenv.host.faults import fault_of
 from rocenv.launch.capture import NotStarted, run_captured
+from rocenv.launch.causes import causes_of
 from rocenv.launch.diagnosis import Explanation, Outcome, explain
 from rocenv.launch.log import head, open_log
 from rocenv.launch.start import GENERIC
@@ -102,24 +102,9 @@ def run(view: View, concerns: tuple[Concern, ...], level: str, tell: Callable[[s
 def _explained(outcome: Outcome) -> Explanation | None:
     """Return why an app ended badly, its output looked through only where it did."""
     explanation = explain(outcome)
-    return explain(replace(outcome, causes=_causes(outcome))) if explanation else None
-
-
-def _causes(outcome: Outcome) -> tuple[str, ...]:
-    """Return in words what the app's output is known to come from."""
-    from rocenv.diagnose import diagnose, diagnose_bytes
-    from rocenv.diagnose.reading import read_path
-    from rocenv.diagnose.report import facts_of, told
-
-    matrix = outcome.view.matrix
-    try:
-        if outcome.log is None:
-            raise FileNotFoundError
-        said = diagnose(read_path(outcome.log), matrix)
-    except (RocenvError, FileNotFoundError):  # there is none, or it has been taken away
-        said = diagnose_bytes("\n".join(outcome.watch.tail).encode(), matrix)
-    machine = facts_of(outcome.view.host, said.facts)
-    return tuple(f"{told(each, matrix, 'en', machine).title} [{each.code}]" for each in said.findings)
+    if explanation is None:
+        return None
+    return explain(replace(outcome, causes=causes_of(outcome.view, outcome.log, outcome.watch.tail)))
 
 
 def _launchers(view: View) -> tuple[Launcher, ...]:

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rocenv.activate.changes import apply, expand
 from rocenv.activate.loader import find_program, loader_argv
 from rocenv.errors import RocenvError
 from rocenv.install.prefix import library_folders
-from rocenv.matrix.apps import inherited
+from rocenv.launch.options import Given, Options
+from rocenv.launch.recognition import GENERIC, LOOKED_AT, choose, is_program, is_there, name_of, program_of
 from rocenv.system import WINDOWS
+from rocenv.system.command_lines import as_typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from rocenv.install.prefix import Prefix
     from rocenv.matrix.apps import Launcher
     from rocenv.model import EnvChange, Record
 
-GENERIC = "generic"
-_LOOKED_AT = 4  # words of a command that may name a file of the app
+__all__ = ["GENERIC", "Start", "choose", "plan_start"]
+
 _HERE = "windows" if WINDOWS else "linux"  # whatever the env is for: it is started here
 
 
@@ -39,6 +40,8 @@ class Start:
     changes: tuple[EnvChange, ...]  # what the env and the app's profile change
     outside: Mapping[str, str]  # the environment before that
     added: tuple[str, ...] = ()  # arguments that nobody gave
+    notes: tuple[str, ...] = ()  # what is done otherwise than it was typed, and why: a line each
+    wrapper: str = ""  # the app's script that was typed, and is not run
 
     @property
     def environ(self) -> dict[str, str]:
@@ -48,7 +51,7 @@ class Start:
     @property
     def title(self) -> str:
         """What to call the app in a sentence."""
-        return f"`{_name(self.words[0])}`" if self.launcher.key == GENERIC else self.launcher.title
+        return f"`{name_of(self.words[0])}`" if self.launcher.key == GENERIC else self.launcher.title
 
     @property
     def zluda(self) -> Path | None:
@@ -75,56 +78,41 @@ class Start:
     @property
     def is_script(self) -> bool:
         """A script of a shell is started, whose end may not be the one of the program that it is about."""
-        names = [*self.programs(), _name(self.argv()[0]).lower()]
+        names = [*self.programs(), name_of(self.argv()[0]).lower()]
         return any(name.endswith((".bat", ".cmd", ".sh")) for name in names)
 
     @property
     def is_app(self) -> bool:
         """What is started is the app itself, and not another program in its folder."""
         own = (*self.launcher.entries, *self.launcher.settings)
-        return bool(set(self.programs()) & {name.lower() for name in own})
+        is_own = bool(set(self.programs()) & {name.lower() for name in own})
+        return is_own or is_program(self.launcher, program_of(self.words))
+
+    @property
+    def is_gpu_work(self) -> bool:
+        """The app is to do something that the GPU is for, and nobody has asked for the CPU."""
+        launcher, given = self.launcher, self._given_to_it()
+        if not self.is_app or self.wants_cpu or any(given.says(each) for each in launcher.only_tells):
+            return False
+        return not launcher.gpu_work or any(given.says(each) for each in launcher.gpu_work)
+
+    @property
+    def wants_cpu(self) -> bool:
+        """The user has asked for the CPU."""
+        given = self._given_to_it()
+        return any(given.says(each) for each in self.launcher.cpu)
+
+    def _given_to_it(self) -> Given:
+        return Given(words=tuple(self.given()), environ=self.environ, options=Options())
 
     def programs(self) -> list[str]:
         """Return the names of the programs and files that the command begins with, in lower case."""
-        return [_name(word).lower() for word in self.words[:_LOOKED_AT]]
+        return [name_of(word).lower() for word in self.words[:LOOKED_AT]]
 
     def given(self) -> list[str]:
         """Return all arguments that the app will see."""
         name = self.launcher.arguments_variable
         return [*self.words, *(self.outside.get(name, "").split() if name else ())]
-
-
-def choose(
-    launchers: Sequence[Launcher], key: str, words: Sequence[str], here: Path
-) -> tuple[Launcher, Path]:
-    """Return how an app is started and where it lies.
-
-    Args:
-        launchers: All there are.
-        key: The one that was asked for; "" = the app is recognised by its files.
-        words: The command, which may name a file of it; may be empty.
-        here: The folder that the command is given in.
-
-    Raises:
-        RocenvError: There is no such app, exit code 2.
-    """
-    known = {launcher.key: launcher for launcher in launchers}
-    if GENERIC not in known:
-        raise RocenvError("the data has no app `generic`", hints=("check ROCENV_PROFILES",))
-    if key and key not in known:
-        error = RocenvError(
-            f"there is no app `{key}`",
-            hints=(f"`--app` takes one of {', '.join(sorted(known))}; without it the app is recognised",),
-            code="usage",
-        )
-        error.exit_code = 2
-        raise error
-    folders = _folders(words, here)
-    for folder in folders:
-        for launcher in sorted(launchers, key=lambda each: each.key):
-            if key in ("", launcher.key) and _is_there(launcher, folder):
-                return inherited(launcher, known[GENERIC]), folder
-    return inherited(known[key or GENERIC], known[GENERIC]), folders[0]
 
 
 def plan_start(
@@ -153,6 +141,7 @@ def plan_start(
     """
     launcher, folder = chosen
     python = str(prefix.venv_python)
+    wrapper, words = _without_wrapper(launcher, folder, words)
     if not words or words[0].startswith("-"):
         words = (*(word.replace("{python}", python) for word in _usual(launcher)), *words)
     places = {
@@ -173,16 +162,39 @@ def plan_start(
         words=tuple(words),
         changes=(*expand(record.lock.environment, str(prefix.path)), *own),
         outside=outside,
+        wrapper=wrapper,
+        notes=_about_wrapper(launcher, wrapper, words),
     )
-    added = _missing_arguments(start)
-    return replace(start, words=(*words, *added), added=added)
+    added, notes = _missing_arguments(start)
+    return replace(start, words=(*words, *added), added=added, notes=(*start.notes, *notes))
+
+
+def _without_wrapper(launcher: Launcher, folder: Path, words: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    """Return a script of the app's that is not run, and the arguments given to it; or "" and the words."""
+    program = program_of(words)
+    is_one = name_of(program) in launcher.wrapper.names and is_there(launcher, folder)
+    if _HERE != "linux" or not is_one:
+        return "", tuple(words)
+    return name_of(program), tuple(words[words.index(program) + 1 :])
+
+
+def _about_wrapper(launcher: Launcher, wrapper: str, words: Sequence[str]) -> tuple[str, ...]:
+    if not wrapper:
+        return ()
+    does = f": {launcher.wrapper.does}" if launcher.wrapper.does else ""
+    return (f"`{wrapper}` is not run{does}; started in its place: {as_typed(*words)}",)
 
 
 def _usual(launcher: Launcher) -> tuple[str, ...]:
     if launcher.command:
         return launcher.command
+    what = (
+        "no app is recognised in this folder"
+        if launcher.key == GENERIC
+        else f"{launcher.title} has no usual one"
+    )
     error = RocenvError(
-        "there is no command to launch, and no app is recognised in this folder",
+        f"there is no command to launch, and {what}",
         hints=(
             "give one: `rocenv launch NAME -- CMD…`",
             "or go to the app's folder, or name the app with `--app`",
@@ -207,30 +219,13 @@ def _filled(value: str, places: Mapping[str, str]) -> str:
     return value
 
 
-def _missing_arguments(start: Start) -> tuple[str, ...]:
+def _missing_arguments(start: Start) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the arguments with which an app takes the env's ZLUDA or its torch, and what to tell of it."""
     launcher = start.launcher
-    if start.zluda is None or not set(start.programs()) & set(launcher.entries):
-        return ()
-    return tuple(each for each in launcher.zluda_arguments if each not in start.given())
-
-
-def _folders(words: Sequence[str], here: Path) -> list[Path]:
-    """Return the folders that the app may lie in, the likeliest first."""
-    named = [
-        Path(os.path.abspath(here / word)).parent
-        for word in words[:_LOOKED_AT]
-        if not word.startswith("-") and os.path.isfile(here / word)
-    ]
-    return [here, *(folder for folder in named if folder != here)]
-
-
-def _is_there(launcher: Launcher, folder: Path) -> bool:
-    return (
-        bool(launcher.signs)
-        and all((folder / name).exists() for name in launcher.signs)
-        and not any((folder / name).exists() for name in launcher.unlike)
-    )
-
-
-def _name(word: str) -> str:
-    return word.replace("\\", "/").rpartition("/")[2] if WINDOWS else os.path.basename(word)
+    if not set(start.programs()) & set(launcher.entries):
+        return (), ()
+    # With ZLUDA an app loads it in the same step in which it would install its torch.
+    wanted = launcher.own_torch if start.zluda is None else launcher.zluda_arguments
+    added = tuple(each for each in wanted if each not in start.given())
+    why = "so that the env's torch stays as it is" if start.zluda is None else "for ZLUDA"
+    return added, ((f"added {why}: {' '.join(added)}",) if added else ())

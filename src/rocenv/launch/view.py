@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rocenv.host import Host
+    from rocenv.launch.devices import Devices
     from rocenv.launch.start import Start
     from rocenv.matrix.rows import Matrix
 
@@ -35,11 +36,22 @@ class View:
     start: Start
     host: Host
     matrix: Matrix
+    devices: Devices | None = None  # that the program lists; None = it was not asked
+    concerns: tuple[Concern, ...] = ()  # of making the start fit this machine
 
     @property
     def env(self) -> str:
         """The env's name, as a command has it."""
         return as_typed(self.start.prefix.name)
+
+    def filled(self, text: str) -> str:
+        """Return a text of a profile with the env, its target and the app's program in it."""
+        from rocenv.launch.app_version import program_path
+
+        if "{program}" in text:
+            program = program_path(self.start)
+            text = text.replace("{program}", as_typed(str(program)) if program else "PATH")
+        return text.replace("{name}", self.env).replace("{target}", as_typed(self.start.record.lock.target))
 
     @property
     def machine(self) -> Machine:

@@ -30,6 +30,8 @@ class Watch:
         self._texts = [(_plain(failure.text.encode()), failure) for failure in failures]
         self._compiling = _plain(self._launcher.compiling.encode())
         self._found: list[Failure] = []
+        self._of_gpu = [_plain(text.encode()) for text in self._launcher.gpu_used]
+        self._on_gpu = False
         self._tail = b""
         self._tell: Callable[[str], None] | None = tell
         self._clock = clock
@@ -40,6 +42,11 @@ class Watch:
     def failures(self) -> tuple[Failure, ...]:
         """The known failures that were printed, in that order."""
         return tuple(self._found)
+
+    @property
+    def on_gpu(self) -> bool:
+        """Something was printed that an app prints once it works on the GPU."""
+        return self._on_gpu
 
     @property
     def tail(self) -> tuple[str, ...]:
@@ -58,6 +65,7 @@ class Watch:
         for text, failure in self._texts:
             if text in seen and failure not in self._found:
                 self._found.append(failure)
+        self._on_gpu = self._on_gpu or any(text in seen for text in self._of_gpu)
         self._tail = (self._tail + data)[-_TAIL_BYTES:]
         if self._compiling and self._compiling in seen:
             # It is said again and again while it goes on, which is no progress.

@@ -1,8 +1,8 @@
-"""Rows about how apps are started so that they use an env instead of what they would install themselves."""
+"""Profiles of apps: what each needs of an env, how it is made to use it, and how its failures look."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from rocenv.matrix.known import Known
@@ -11,11 +11,107 @@ from rocenv.model import EnvChange  # noqa: TC001 - the reader needs the type at
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """Something an app prints when it does not work as it should, whatever it exits with."""
+    """Something an app prints when it does not work as it should, whatever it exits with.
+
+    Where it has a code it is a sign of that rule too: `diagnose` and `launch` tell it in the rule's words.
+    """
 
     text: str  # as printed, a part of a line
-    means: str  # one sentence
+    means: str = ""  # one sentence; "" = the rule of its code says it
     remedy: str = ""  # `{name}` is the env; "" = what the set says
+    code: str = ""  # the cause that it shows, of `profiles/rules/`; "" = it has none of its own
+    cpu: bool = False  # the app goes on, and the CPU does the work
+
+
+# `blas-fails`: the env's BLAS has no kernels for the target, or its rung failed while the GPU itself works.
+# `fits-itself`: this version chooses how much of a model goes to the GPU, and is let do it.
+# `layers-known`: how many layers fit was computed.
+CONDITIONS = ("blas-works", "blas-fails", "fits-itself", "layers-known", "model-given")
+PLACES = ("{device}", "{layers}", "{margin_mib}", "{target}")  # in the words of a flag
+SIZES = ("context", "parallel", "batch", "cache_k", "cache_v")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flag:
+    """Arguments that are added to an app's, if this very version knows them.
+
+    In words `{device}` is the GPU as the app lists it, `{layers}` and `{margin_mib}` what fits its memory,
+    `{target}` the target; in `why` also `{room}`, where the figures are from.
+    """
+
+    words: tuple[str, ...]  # what is added; the first is what the help has to name
+    spellings: tuple[
+        str, ...
+    ] = ()  # other names of the first, by version: the first that the help names is taken
+    when: tuple[str, ...] = ()  # CONDITIONS that all hold; `not-` in front turns one round
+    unless: tuple[str, ...] = ()  # arguments that the user may have given: then it is left alone
+    given: tuple[str, ...] = ()  # arguments that the user has to have given, all of them
+    knows: tuple[
+        str, ...
+    ] = ()  # arguments that the help has to name: it means something else in other versions
+    place: Literal["first", "last"] = "last"  # in front of the user's arguments, or behind them
+    required: bool = False  # a version that does not know it cannot be held to this env: not started
+    always_known: bool = False  # every version knows it, whether or not its help lists it
+    starts: tuple[str, ...] = ()  # programs of which it needs one, by name or place; `$NAME` is a variable
+    why: str = ""  # told when it is added; may hold figures
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Renamed:
+    """An argument that a version took away, and what does the same there."""
+
+    old: tuple[str, ...]  # names that some versions have
+    new: tuple[str, ...]  # words; the first is what the help of the others names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Carried:
+    """What an app's program may carry in a zip archive at the end of its own file."""
+
+    prefix: str  # how arguments name a file in it, "/zip/"
+    arguments: str  # the file with its usual arguments, one a line
+    rest: str  # the word there that stands for the user's
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceList:
+    """How a program is asked for the GPUs that it can use, without doing anything else."""
+
+    arguments: tuple[str, ...]  # "--list-devices"
+    pattern: str  # a line of its answer that is a GPU; group `device` is its name as arguments have it
+    other: str = ""  # a line that is another kind of device, such as the CPU
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fallback:
+    """What to do at a cause of trouble, in the order in which it is worth trying, before what its rule says.
+
+    In texts and commands `{name}` is the env, `{target}` its target, `{program}` what was started.
+    """
+
+    code: str  # the cause, of `profiles/rules/`
+    text: str
+    zh: str
+    command: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wrapper:
+    """Scripts of an app that undo an env on Linux: its command is started in their place."""
+
+    names: tuple[str, ...] = ()
+    does: str = ""  # why it is not run, after "it would": one line
+    settings: str = ""  # the file of the user's that it reads; "" = none
+    ignored: tuple[str, ...] = ()  # variables in there that only the script reads, or that undo an env
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Needs:
+    """What an app asks of an env; "" = nothing."""
+
+    rocm: str = ""  # PEP 440
+    torch: bool = False
+    python: str = ""  # PEP 440
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,10 +125,32 @@ class Launcher(Known):
 
     key: str  # as in `--app`
     title: str
-    signs: tuple[str, ...] = ()  # files that are all there in its folder; () = it is never recognised
+    signs: tuple[str, ...] = ()  # files that are all there in its folder; () = it is never recognised by them
     unlike: tuple[str, ...] = ()  # files that are not: they are a relative's
     command: tuple[str, ...] = ()  # what is started where none is given; () = one must be given
     entries: tuple[str, ...] = ()  # programs that take its arguments
+    programs: tuple[str, ...] = ()  # patterns of program names by which it is recognised, "llama-*"
+    platforms: tuple[str, ...] = ("linux", "windows")
+    needs: Needs = Needs()
+    help: tuple[str, ...] = ()  # arguments that make it list all of its arguments
+    modes: tuple[str, ...] = ()  # arguments that decide which ones it has: given with `help`
+    only_tells: tuple[str, ...] = ()  # arguments with which it tells something and ends
+    model: tuple[str, ...] = ()  # arguments that a model's file follows
+    fetched: tuple[str, ...] = ()  # arguments that name a model to be fetched
+    # What of SIZES a model's memory depends on -> the argument that sets it.
+    sizes: dict[str, str] = field(default_factory=dict)
+    carried: Carried | None = None
+    fit: str = ""  # the argument of versions that choose by themselves how much of a model goes to the GPU
+    fit_off: tuple[str, ...] = ()  # what switches that off, "--fit off"
+    cpu: tuple[str, ...] = ()  # what a user gives who wants the CPU, "-ngl 0"
+    devices: DeviceList | None = None
+    flags: tuple[Flag, ...] = ()
+    renamed: tuple[Renamed, ...] = ()
+    wrapper: Wrapper = Wrapper()
+    own_torch: tuple[str, ...] = ()  # arguments that keep it from installing a torch; left out with ZLUDA
+    gpu_used: tuple[str, ...] = ()  # texts that it prints once it works on the GPU; () = it prints none
+    gpu_work: tuple[str, ...] = ()  # arguments with which it does work that the GPU is for; () = any
+    fallbacks: tuple[Fallback, ...] = ()
     zluda_arguments: tuple[str, ...] = ()  # added where the env has ZLUDA and they are not there
     arguments_variable: str = ""  # holds more arguments; "" = there is none
     environment: tuple[EnvChange, ...] = ()

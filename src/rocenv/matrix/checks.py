@@ -10,6 +10,9 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from rocenv.errors import DataError
+from rocenv.matrix.checks_of_apps import check_apps
+from rocenv.matrix.checks_of_knobs import check_knobs
+from rocenv.matrix.checks_of_packages import check_packages
 from rocenv.matrix.checks_of_rules import check_rules
 
 if TYPE_CHECKING:
@@ -54,6 +57,17 @@ IDENTITY: Mapping[str, tuple[str, ...]] = {
     "torch_switch": ("name",),
     "app": ("name",),
     "launcher": ("key",),
+    "app_packages": ("app", "channel"),
+    "app_build": ("app", "name", "platform"),
+    "compiler": ("name",),
+    "app_program": ("app",),
+    "app_release": ("app", "versions", "platform"),
+    "kernel_source": ("app",),
+    "kernel_recipe": ("app", "kind", "versions"),
+    "code_objects": ("elf_machine",),
+    "knob": ("program", "key"),
+    "never_together": ("words",),
+    "reclaim": ("program",),
     "rule": ("code",),
     "clue": ("fact", "value", "text", "pattern"),
     "advice": ("name",),
@@ -81,6 +95,7 @@ _TARGETS = ("target", "targets", "compiles", "blas", "official", "compiled", "me
 _VERSIONS: Mapping[str, tuple[str, ...]] = {
     "release": ("version",),
     "rocm": ("version", "glibc"),
+    "compiler": ("version",),
     "support": ("rocm",),
     "system_kernel": ("rocm",),
     "torch": ("version", "rocm", "cuda", "python", "glibc"),
@@ -188,6 +203,9 @@ def check(rows: Rows) -> None:
     _check_windows(rows)
     _check_contradictions(rows)
     check_rules(rows)
+    check_apps(rows)
+    check_knobs(rows)
+    check_packages(rows)
 
 
 def _check_targets(placed: Placed, targets: set[str]) -> None:

@@ -10,7 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 from rocenv.codec import from_plain
 from rocenv.errors import DataError
-from rocenv.matrix import apps, checks, hardware, knowledge, reference, releases, rules, zluda
+from rocenv.matrix import (
+    app_builds,
+    app_releases,
+    app_sets,
+    apps,
+    checks,
+    hardware,
+    knobs,
+    knowledge,
+    recipes,
+    reference,
+    releases,
+    rules,
+    zluda,
+)
 from rocenv.matrix.folder import data_files, profiles_folder
 from rocenv.matrix.rows import (
     Channel,
@@ -53,6 +67,11 @@ TABLES: Mapping[str, type[Known]] = {
     **knowledge.TABLES,
     **reference.TABLES,
     **apps.TABLES,
+    **app_sets.TABLES,
+    **app_builds.TABLES,
+    **app_releases.TABLES,
+    **recipes.TABLES,
+    **knobs.TABLES,
     **rules.TABLES,
 }
 

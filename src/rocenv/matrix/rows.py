@@ -11,7 +11,19 @@ from rocenv.model import EnvChange  # noqa: TC001 - the reader needs the type at
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from rocenv.matrix import apps, hardware, knowledge, reference, releases, rules
+    from rocenv.matrix import (
+        app_builds,
+        app_releases,
+        app_sets,
+        apps,
+        hardware,
+        knobs,
+        knowledge,
+        recipes,
+        reference,
+        releases,
+        rules,
+    )
     from rocenv.matrix import zluda as zluda_rows
 
 T = TypeVar("T")
@@ -43,6 +55,7 @@ class Channel(Known):
     title: str
     by: Literal["maker", "distribution"]
     repos: tuple[str, ...]  # the preferred one first
+    only_named: bool = False  # its sets are only for who asks for the channel by its name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +135,17 @@ class Matrix:
     pin: Sequence[reference.Pin] = ()
     app: Sequence[reference.App] = ()
     launcher: Sequence[apps.Launcher] = ()
+    app_packages: Sequence[app_sets.AppPackages] = ()
+    app_build: Sequence[app_builds.AppBuild] = ()
+    compiler: Sequence[app_sets.Compiler] = ()
+    app_program: Sequence[app_releases.AppProgram] = ()
+    app_release: Sequence[app_releases.AppRelease] = ()
+    kernel_source: Sequence[recipes.KernelSource] = ()
+    kernel_recipe: Sequence[recipes.KernelRecipe] = ()
+    code_objects: Sequence[recipes.CodeObjects] = ()
+    knob: Sequence[knobs.Knob] = ()
+    never_together: Sequence[knobs.NeverTogether] = ()
+    reclaim: Sequence[knobs.Reclaim] = ()
     rule: Sequence[rules.Rule] = ()
     clue: Sequence[rules.Clue] = ()
     advice: Sequence[rules.Advice] = ()

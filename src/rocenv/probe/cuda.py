@@ -9,7 +9,7 @@ lshqqytiger/ZLUDA@5e71745 zluda/src/cuda.rs and zluda_blas/src/lib.rs for what Z
 from __future__ import annotations
 
 import ctypes
-from ctypes import POINTER, c_char_p, c_int, c_size_t, c_uint, c_void_p
+from ctypes import POINTER, c_char_p, c_int, c_size_t, c_ubyte, c_uint, c_void_p
 from typing import TYPE_CHECKING, Any
 
 from rocenv.probe.device import BlasCalls, RuntimeCalls
@@ -49,6 +49,7 @@ PROTOTYPES: dict[str, list[Any]] = {
     "cuMemFree_v2": [_device_address],
     "cuMemcpyHtoD_v2": [_device_address, c_void_p, c_size_t],
     "cuMemcpyDtoH_v2": [c_void_p, _device_address, c_size_t],
+    "cuMemsetD8_v2": [_device_address, c_ubyte, c_size_t],
     "cuMemGetInfo_v2": [POINTER(c_size_t), POINTER(c_size_t)],
     "cuModuleLoadData": [POINTER(c_void_p), c_char_p],
     "cuModuleGetFunction": [POINTER(c_void_p), c_void_p, c_char_p],
@@ -79,6 +80,7 @@ RUNTIME = RuntimeCalls(
     free="cuMemFree_v2",
     upload="cuMemcpyHtoD_v2",
     download="cuMemcpyDtoH_v2",
+    fill="cuMemsetD8_v2",
     memory_info="cuMemGetInfo_v2",
     synchronize="cuCtxSynchronize",
     load_module="cuModuleLoadData",

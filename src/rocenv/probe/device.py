@@ -40,6 +40,7 @@ class RuntimeCalls:
     download: str
     upload_kind: tuple[int, ...] = ()  # what follows destination, source and size
     download_kind: tuple[int, ...] = ()
+    fill: str  # a byte, over and over
     memory_info: str
     synchronize: str
     load_module: str
@@ -94,6 +95,10 @@ class Runtime:
         calls, data = self._calls, ctypes.create_string_buffer(size_bytes)
         self._library.call(calls.download, data, address, size_bytes, *calls.download_kind)
         return data.raw
+
+    def fill(self, address: ctypes.c_void_p, value: int, size_bytes: int) -> None:
+        """Start filling memory on the device with a byte."""
+        self._library.call(self._calls.fill, address, value, size_bytes)
 
     def memory_info(self) -> tuple[int, int]:
         """Return how many bytes the device has free, and how many there are."""

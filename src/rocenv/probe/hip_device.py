@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rocenv.probe import hip
 from rocenv.probe.device import Failure, NoDevice
+from rocenv.probe.library import SUCCESS
 from rocenv.probe.wire import NO_GPU
 
 if TYPE_CHECKING:
     from rocenv.probe.library import Library
     from rocenv.probe.session import Session
+
+
+_PLACE = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+_PLACE_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +34,16 @@ class Device:
 
 
 def open_device(session: Session) -> str:
-    """Choose the first GPU of the right target, make it current, and describe it.
+    """Choose the first GPU of the right target and describe it; raise as `choose_device`."""
+    device = choose_device(session)
+    return (
+        f"{device.name or 'a GPU without a name'}, {session.describe_target()}, "
+        f"{device.memory_bytes / 2**30:.1f} GiB, wave {device.wave}"
+    )
+
+
+def choose_device(session: Session) -> Device:
+    """Choose the first GPU of the right target, and make it current.
 
     Raises:
         NoDevice: There is none.
@@ -39,10 +54,7 @@ def open_device(session: Session) -> str:
     for device in found:
         if device.target == session.target:
             runtime.call("hipSetDevice", device.ordinal)
-            return (
-                f"{device.name or 'a GPU without a name'}, {session.describe_target()}, "
-                f"{device.memory_bytes / 2**30:.1f} GiB, wave {device.wave}"
-            )
+            return device
     raise Failure(
         f"the GPU is {', '.join(device.target or '(nameless)' for device in found)}, "
         f"the set is for {session.describe_target()}"
@@ -75,6 +87,17 @@ def _describe(runtime: Library, ordinal: int) -> Device:
         properties.total_global_mem,
         properties.warp_size,
     )
+
+
+def place_on_bus(runtime: Library, ordinal: int) -> str:
+    """Return where a GPU sits, `0000:03:00.0`, "" where HIP does not say."""
+    text = ctypes.create_string_buffer(_PLACE_BYTES)
+    if not runtime.has("hipDeviceGetPCIBusId"):
+        return ""
+    if runtime.status_of("hipDeviceGetPCIBusId", text, len(text), ordinal) != SUCCESS:
+        return ""
+    place = text.value.decode("ascii", "replace").lower()
+    return place if _PLACE.fullmatch(place) else ""
 
 
 def _why_none(answer: str) -> str:

@@ -51,7 +51,7 @@ _BLAS: dict[Runtime, str] = {"hip": "rocblas", "cuda": "cublas"}  # role of the 
 _TORCH: dict[Runtime, str] = {"hip": "hip", "cuda": "zluda"}  # what the env's torch has to run on
 # Not `-m`: isolated mode hides a rocenv that lies in the user's own site folder or on PYTHONPATH.
 _CHILD = "import sys; sys.path.append(sys.argv.pop(1)); from rocenv.probe.child import main; main()"
-_PACKAGE_PARENT = Path(__file__).parents[2]
+PACKAGE_PARENT = Path(__file__).parents[2]
 _TORCH_SCRIPT = Path(__file__).with_name("torch_gemm.py")
 _TAIL_BYTES = 4096
 _ANSWER_BYTES = 65536
@@ -135,7 +135,7 @@ def run_rung(probe: Probe, rung: str) -> RungResult:
         elapsed_s = time.monotonic() - start
         out.seek(0)
         answer = out.read(_ANSWER_BYTES).decode("utf-8", "replace")
-    result = _classify(rung, exit_code, answer, _tail(log), probe.timeout_s)
+    result = _classify(rung, exit_code, answer, tail(log), probe.timeout_s)
     return replace(result, elapsed_s=elapsed_s)
 
 
@@ -143,7 +143,7 @@ def _command(probe: Probe, rung: str) -> list[str]:
     if rung == "torch":
         runs_on = _TORCH[probe.task.runtime]
         return [*probe.torch_python, "-I", str(_TORCH_SCRIPT), str(probe.task.seed), runs_on]
-    return [*probe.python, "-I", "-c", _CHILD, str(_PACKAGE_PARENT), rung]
+    return [*probe.python, "-I", "-c", _CHILD, str(PACKAGE_PARENT), rung]
 
 
 def _feed(child: subprocess.Popen[bytes], text: bytes, timeout_s: float) -> int | None:
@@ -167,11 +167,11 @@ def _classify(rung: str, exit_code: int | None, output: str, stderr: str, timeou
         return replace(
             result,
             status="timeout",
-            detail=f"no answer within {timeout_s:g} s{_last_call(stderr)}; `--timeout S` waits longer",
+            detail=f"no answer within {timeout_s:g} s{last_call(stderr)}; `--timeout S` waits longer",
         )
     if exit_code != 0:
         how = "crashed" if processes.is_crash(exit_code) else "ended without an answer"
-        end = f"{how}: {processes.describe_exit(exit_code)}{_last_call(stderr)}"
+        end = f"{how}: {processes.describe_exit(exit_code)}{last_call(stderr)}"
         return replace(result, detail=f"{end}{_fault_library(exit_code, stderr)}")
     try:
         answer = Answer.from_json(output)
@@ -188,7 +188,7 @@ def _fault_library(exit_code: int, stderr: str) -> str:
     return f", in the code of {_printable(places[-1])}" if places else ""
 
 
-def _last_call(stderr: str) -> str:
+def last_call(stderr: str) -> str:
     """Return what a child that never answered was doing, and what was printed last."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip() and not line.startswith(FAULT)]
     calls = [line.removeprefix(CALLING) for line in lines if line.startswith(CALLING)]
@@ -202,7 +202,7 @@ def _printable(text: str) -> str:
     return "".join(character if character.isprintable() else "?" for character in text)
 
 
-def _tail(log: Path) -> str:
+def tail(log: Path) -> str:
     """Return the end of a log; an empty one is removed."""
     with log.open("rb") as stream:
         size = stream.seek(0, 2)

@@ -23,7 +23,7 @@ WISHES = ("channel", "python", "torch", "zluda", "rocm", "driver")
 SERVING = ("official", "deprecated", "libraries")
 
 UNKNOWN = "unknown target"  # the rule that every set breaks for a target that is in no row
-_OPTIONS = ("rocm", "zluda", "torch", "python", "target", "channel", "driver")
+_OPTIONS = ("rocm", "zluda", "torch", "python", "target", "channel", "driver", "app")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +95,8 @@ def describe(request: Request) -> str:
         parts.append(f"with driver {request.driver}")
     if request.channel:
         parts.append(f"from channel {request.channel}")
+    if request.app:
+        parts.append(f"and the app {request.app}")
     return " ".join(parts)
 
 

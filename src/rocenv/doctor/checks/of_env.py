@@ -159,7 +159,7 @@ def env_gpu_absent(scene: Scene) -> Seen | None:
     """The machine has no GPU of the target that the env was made for."""
     env, host = _asked(scene), scene.host
     target = env.record.lock.target
-    if any(gpu.target == target for gpu in host.gpus):
+    if not target or any(gpu.target == target for gpu in host.gpus):  # a compiler is for no GPU
         return None
     there = ", ".join(gpu.target or gpu.name for gpu in host.gpus)
     found = {"env": env.name, "target": target, "there": there}
@@ -172,7 +172,7 @@ def env_gpu_hidden(scene: Scene) -> Seen | None:
     target = env.record.lock.target
     own = next((each.value for each in env.record.lock.environment if each.name == VISIBLE), "")
     is_set = own or scene.environ.get(VISIBLE, "")
-    wanted = scene.host.visible_devices(target)
+    wanted = scene.host.visible_devices(target) if target else ""
     if not wanted or is_set.split(",")[0] == wanted.split(",")[0]:
         return None
     lock = str(env.prefix.lock_file)

@@ -1,7 +1,7 @@
 """What there is to choose from for Linux, and in which order.
 
-Roots are pairs of a ROCm set and a way for the target to be served by it. Order, the first difference
-decides:
+Roots are pairs of a ROCm set and a way for the target to be served by it. Sets of a channel that is only for
+who names it are none of them, unless it is named. Order, the first difference decides:
 
 1. the way: kernels for the target itself, an override that is known to do well, one to be careful with, a
    compiler that knows the target while rocBLAS has no kernels for it;
@@ -67,6 +67,7 @@ def problem(case: Case) -> Problem:
     roots = tuple(
         _root(way, marks.of(0, number), untested, case)
         for number, row in enumerate(case.matrix.rocm)
+        if _may_be_had(row, case)
         for way in _ways(row, shelf, case)
     )
     if not case.request.torch:
@@ -144,6 +145,10 @@ def _root(way: Way, marks: tuple[Rules, Rules], untested: frozenset[str], case: 
         hits=hits,
         keys={"torch": (series(row.version), way.runs_as, native)},
     )
+
+
+def _may_be_had(row: RocmSet, case: Case) -> bool:
+    return case.request.channel == row.channel or not case.matrix.channels[row.channel].only_named
 
 
 def _ways(row: RocmSet, shelf: Shelf, case: Case) -> Iterator[Way]:

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING
 
 from rocenv.codec import from_plain, load_json, to_plain
 from rocenv.errors import DataError, FetchError
-from rocenv.matrix.releases import RocmSet
-from rocenv.model import Artifact, Component
+from rocenv.model import Artifact
 from rocenv.net import NotModified
-from rocenv.resolve.versions import specifier
 from rocenv.sources import FRESH_S
 from rocenv.sources.apt import setup
 from rocenv.sources.apt.closure import NoClosure, closure, demands_on
@@ -31,11 +29,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rocenv.home import Home
+    from rocenv.matrix.releases import RocmSet
     from rocenv.matrix.rows import CLibrary, Matrix, Repo
-    from rocenv.model import Request
     from rocenv.net import Network
-    from rocenv.resolve import Candidate
-    from rocenv.sources import Work
     from rocenv.sources.apt.control import Package
     from rocenv.sources.apt.setup import Entry, Settings
 
@@ -52,38 +48,6 @@ class Found:
     glibc: str  # the oldest C library it runs with, "2.38"
     own_glibc: bool  # the machine's is older: the set brings its own along
     notes: tuple[str, ...] = ()
-
-
-def component(candidate: Candidate, request: Request, work: Work) -> tuple[Component, tuple[str, ...]]:
-    """Return the packages of a candidate's ROCm set as a component, and notes for the plan; see `Source`.
-
-    Raises:
-        FetchError: An index cannot be had, or cannot be trusted.
-        NoClosure: The index lacks something, or has moved on to a release that was not asked for.
-    """
-    row = candidate.rocm
-    assert isinstance(row, RocmSet)
-    found = find(row, work.matrix, work.home, work.network, max_age_s=work.max_age_s)
-    if row.floating and not specifier(request.rocm or "*", "--rocm").contains(found.version):
-        raise NoClosure(f"channel {row.channel} is at {found.version} now")
-    notes = found.notes
-    if found.own_glibc:
-        notes += (
-            f"the set needs glibc {found.glibc}, newer than this machine's: it brings its own, and programs "
-            "that use it are started through its loader (`rocenv run`, or `rocm-exec` once activated)",
-        )
-    part = Component(
-        kind="rocm",
-        name=row.channel,
-        version=found.version,
-        channel=row.channel,
-        why=candidate.why["rocm"],
-        artifacts=found.artifacts,
-        glibc=found.glibc,
-        loader=work.matrix.c_libraries[0].loader if found.own_glibc else "",
-        layout=row.layout,
-    )
-    return part, notes
 
 
 def find(row: RocmSet, matrix: Matrix, home: Home, network: Network, *, max_age_s: float = FRESH_S) -> Found:
@@ -248,7 +212,7 @@ def _fetched_key(repo: Repo, folder: Path, network: Network) -> bytes:
 def _question(row: RocmSet, matrix: Matrix, states: Sequence[State]) -> str:
     """Return a name for everything that the answer depends on."""
     said = {
-        "form": 1,
+        "form": 2,
         "lists": [[state.base, *(file.sha256 for file in state.files)] for state in states],
         "roots": row.packages,
         "version": [row.version, row.floating, row.version_package],
@@ -263,12 +227,13 @@ def _resolve(row: RocmSet, matrix: Matrix, lists: Sequence[Lists], bases: Mappin
     roots = tuple((Relation(name),) for name in row.packages)
     patterns = matrix.keep_out_patterns
     c_library = matrix.c_libraries[0]
-    packages = closure(roots, lists, (*patterns, c_library.package))
+    # What a row asks for by its name has a use there: Blender runs Python inside.
+    packages = closure(roots, lists, (*patterns, c_library.package), row.packages)
     glibc = _oldest_glibc(row, packages, c_library)
     machine = glibc_version()
     own = machine is None or compare(f"{machine[0]}.{machine[1]}", glibc) < 0
     if own:
-        packages = closure((*roots, (Relation(c_library.package),)), lists, patterns)
+        packages = closure((*roots, (Relation(c_library.package),)), lists, patterns, row.packages)
     version = row.version
     if row.floating:
         version = upstream(next(p.version for p in packages if p.name == row.version_package))

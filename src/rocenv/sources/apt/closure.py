@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from rocenv.sources.apt.version import satisfies, version_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from rocenv.sources.apt.control import Clause, Package, Relation
 
@@ -41,6 +41,7 @@ class NoClosure(Exception):
 class _Search:
     indices: Sequence[Index]
     keep_out: tuple[str, ...]
+    keep_in: frozenset[str] = frozenset()
     chosen: dict[str, Package] = field(default_factory=dict)
     hopeless: set[Package] = field(default_factory=set)  # need what nothing offers, whatever else is chosen
     blame: str = ""
@@ -48,7 +49,10 @@ class _Search:
 
 
 def closure(
-    roots: Sequence[Clause], indices: Sequence[Index], keep_out: Sequence[str]
+    roots: Sequence[Clause],
+    indices: Sequence[Index],
+    keep_out: Sequence[str],
+    keep_in: Collection[str] = (),
 ) -> tuple[Package, ...]:
     """Return the packages that `roots` need, themselves included, sorted by name.
 
@@ -57,11 +61,12 @@ def closure(
         indices: Where to look, the preferred one first.
         keep_out: Name patterns of packages that a prefix has no use for. A need that one of them would meet
             counts as met.
+        keep_in: Names that are not kept out, whatever the patterns say.
 
     Raises:
         NoClosure: No choice meets every need.
     """
-    search = _Search(indices, tuple(keep_out))
+    search = _Search(indices, tuple(keep_out), frozenset(keep_in))
     wanted: tuple[_Want, ...] = tuple((clause, None) for clause in roots)
     if not _solve(search, wanted):
         raise NoClosure(search.blame)
@@ -84,7 +89,7 @@ def _solve(search: _Search, wanted: tuple[_Want, ...]) -> bool:
     position = 0
     while position < len(wanted):
         clause, _ = wanted[position]
-        if not _kept_out(clause, search.keep_out) and not _met(clause, search.chosen):
+        if not _kept_out(clause, search) and not _met(clause, search.chosen):
             break
         position += 1
     else:
@@ -112,8 +117,14 @@ def _solve(search: _Search, wanted: tuple[_Want, ...]) -> bool:
     return False
 
 
-def _kept_out(clause: Clause, patterns: tuple[str, ...]) -> bool:
-    return any(fnmatch.fnmatchcase(relation.name, pattern) for relation in clause for pattern in patterns)
+def _kept_out(clause: Clause, search: _Search) -> bool:
+    return any(_is_out(relation.name, search) for relation in clause)
+
+
+def _is_out(name: str, search: _Search) -> bool:
+    return name not in search.keep_in and any(
+        fnmatch.fnmatchcase(name, pattern) for pattern in search.keep_out
+    )
 
 
 def _met(clause: Clause, chosen: dict[str, Package]) -> bool:
@@ -152,9 +163,7 @@ def _offered(clause: Clause, search: _Search) -> list[Package]:
         for find in ("named", "providing")
         for index in search.indices
         for package in _in_order(getattr(index, find)(relation.name))
-        if _meets(package, relation)
-        and package not in search.hopeless
-        and not any(fnmatch.fnmatchcase(package.name, pattern) for pattern in search.keep_out)
+        if _meets(package, relation) and package not in search.hopeless and not _is_out(package.name, search)
     ]
 
 

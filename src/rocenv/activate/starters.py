@@ -1,0 +1,90 @@
+"""The scripts in a prefix's `bin` that start programs of its own set by name.
+
+A program of a set may need the set's own program loader, and variables or arguments to find its files, which
+lie below the prefix and not where its packager meant them to. Its starter gives it all of that, whether the
+env is active or not: a program that starts others, such as a compiler, finds them as starters too.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from rocenv.activate.shells.posix import quote
+from rocenv.activate.wrapper import MARK
+from rocenv.errors import DataError
+from rocenv.system.files import write_atomic
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from rocenv.model import Program
+
+_ELF = b"\x7fELF"
+
+
+def write_starters(
+    folder: Path,
+    program: Program,
+    path: Path,
+    *,
+    tree: Path,
+    loader: Path | None,
+    library_dirs: Sequence[Path],
+) -> tuple[Path, ...]:
+    """Write the starters of one program, executable; return their paths.
+
+    Args:
+        folder: Where they are written; it exists.
+        program: What it needs.
+        path: The program.
+        tree: What its packages were unpacked into.
+        loader: The prefix's own program loader, where it has one.
+        library_dirs: Where the set's libraries lie.
+    """
+    text = os.fsencode(_starter(program, path, folder, tree=tree, loader=loader, library_dirs=library_dirs))
+    written = []
+    for name in program.names or (path.name,):
+        if "/" in name or name in ("", ".", ".."):
+            raise DataError(f"`{name}` cannot be the name of a program")
+        starter = folder / name
+        write_atomic(starter, text)
+        starter.chmod(0o755)
+        written.append(starter)
+    return tuple(written)
+
+
+def _starter(
+    program: Program,
+    path: Path,
+    folder: Path,
+    *,
+    tree: Path,
+    loader: Path | None,
+    library_dirs: Sequence[Path],
+) -> str:
+    def filled(text: str) -> str:
+        return quote(text.replace("{tree}", str(tree)).replace("{bin}", str(folder)))
+
+    libraries = quote(":".join(map(str, library_dirs)))
+    more = "${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+    lines = ["#!/bin/sh", f"# {MARK}: starts a program of the env, so that it finds the env's files"]
+    lines += [f"export {name}={filled(value)}" for name, value in program.environment.items()]
+    start = f"exec {quote(str(path))}"
+    if loader is None or not _is_elf(path):
+        lines.append(f'export LD_LIBRARY_PATH={libraries}"{more}"')
+    else:
+        # What it starts in turn by the name that it has itself comes through this script again.
+        by_loader = f'{quote(str(loader))} --library-path {libraries}"{more}" --argv0 "$0"'
+        start = f"exec {by_loader} {quote(str(path))}"
+    if program.not_before:
+        lines.append(f'case ${{1-}} in {quote(program.not_before)}*) {start} "$@" ;; esac')
+    words = "".join(f"{filled(each)} " for each in program.arguments)
+    lines.append(f'{start} {words}"$@"')
+    return "\n".join(lines) + "\n"
+
+
+def _is_elf(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(_ELF)) == _ELF

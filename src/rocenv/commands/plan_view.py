@@ -1,0 +1,79 @@
+"""A plan as text and as JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rocenv.commands.world import harmless
+from rocenv.wrap import reading_width, wrapped
+
+if TYPE_CHECKING:
+    from rocenv.model import Component, Lock
+
+
+def plan_json(lock: Lock) -> dict[str, Any]:
+    """Return a plan as `resolve --json` prints it."""
+    from rocenv.activate.changes import apply
+    from rocenv.codec import to_plain
+
+    return {
+        "request": to_plain(lock.request),
+        "platform": lock.platform,
+        "target": lock.target,
+        "runs_as": lock.code_target,
+        "components": [
+            {
+                "kind": part.kind,
+                "name": part.name,
+                "version": part.version,
+                "channel": part.channel,
+                "why": part.why,
+                "python": part.python,
+                "glibc": part.glibc,
+                "own_glibc": bool(part.loader),
+                "artifacts": [
+                    {
+                        "name": artifact.name,
+                        "version": artifact.version,
+                        "url": artifact.url,
+                        "sha256": artifact.sha256 or None,
+                        "size_bytes": artifact.size_bytes or None,
+                    }
+                    for artifact in part.artifacts
+                ],
+            }
+            for part in lock.components
+        ],
+        "environment": apply(lock.environment, {}, lock.platform),
+        "notes": list(lock.notes),
+    }
+
+
+def plan_text(lock: Lock) -> str:
+    """Return a plan for people to read."""
+    runs_as = f", run as {lock.runs_as}" if lock.runs_as else ""
+    of = f"{lock.target}{runs_as}" if lock.target else "a compiler"
+    lines = [f"Plan for {of} on {lock.platform}"]
+    for part in lock.components:
+        lines += _part_text(part)
+    width = reading_width()
+    for text in lock.notes:
+        lines += wrapped(text, width, "  - ", "    ")
+    return harmless("\n".join(lines))
+
+
+def _part_text(part: Component) -> list[str]:
+    from rocenv.progress import size_text
+
+    name = part.kind if part.name in (part.kind, part.channel) else part.name
+    lines = [f"  {name} {part.version} from {part.channel}: {part.why}"]
+    if part.python:
+        lines.append(f"    for Python {part.python}")
+    download = sum(artifact.size_bytes for artifact in part.artifacts)
+    if download and len(part.artifacts) > 1:
+        installed = sum(artifact.installed_bytes for artifact in part.artifacts)
+        size = f"    {len(part.artifacts)} packages, {size_text(download)}"
+        lines.append(size + (f", {size_text(installed)} once unpacked" if installed else ""))
+    else:
+        lines += [f"    {artifact.url}" for artifact in part.artifacts]
+    return lines

@@ -1,0 +1,244 @@
+"""From a path of an app to a kernel that the app finds: all steps in their order."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from packaging.specifiers import SpecifierSet
+
+from rocenv.activate.changes import apply, expand
+from rocenv.compilers import Toolchain, newest_for, provide, toolchain_of
+from rocenv.errors import RocenvError
+from rocenv.install.prefix import Prefix, prefix_of
+from rocenv.kernels import placed as notes
+from rocenv.kernels import places
+from rocenv.kernels.cache import Made, made
+from rocenv.kernels.compile import compiler_version
+from rocenv.kernels.installation import find
+from rocenv.kernels.places.app_cache import why_not
+from rocenv.kernels.places.order import Order
+from rocenv.kernels.program import program_of
+from rocenv.kernels.recipe import Job, job_for
+from rocenv.kernels.version import version_of
+from rocenv.system import WINDOWS
+from rocenv.system.files import storage_errors, write_atomic
+from rocenv.system.locks import locked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from rocenv.install.provide import Workshop
+    from rocenv.kernels.placed import Placed
+    from rocenv.kernels.places import PlaceName
+    from rocenv.matrix.recipes import KernelSource
+    from rocenv.matrix.rows import Matrix
+    from rocenv.sources import Work
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What a user asks for."""
+
+    row: KernelSource
+    path: str  # of the app; "" = the one on PATH
+    kind: str
+    target: str
+    env: str = ""  # whose compiler and cache; "" = the env that the app lies in, or that is active, if any
+    include: Path | None = None
+    version: str = ""  # of the app; "" = it says it itself
+    place: PlaceName | None = None  # None = the one that suits
+    output: Path | None = None  # a file to write, in place of any place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """What came of it."""
+
+    job: Job
+    made: Made
+    toolchain: Toolchain
+    placed: Placed | None
+    why: str  # that place
+
+
+def build(
+    wish: Wish, work: Work, shop: Workshop, environ: Mapping[str, str], tell: Callable[[str], None]
+) -> Done:
+    """Compile a kernel of an app, and put it where the app finds it.
+
+    Args:
+        wish: What is asked for.
+        work: What planning works with.
+        shop: What building works with.
+        environ: The user's.
+        tell: Takes a line for the user.
+
+    Raises:
+        RocenvError: The app, its source, a recipe, a compiler or the place cannot be had; says what to do.
+        PrefixError: An env is missing or incomplete, or the disk is full.
+        FetchError: The compiler cannot be fetched now.
+    """
+    matrix, home = work.matrix, work.home
+    env = _env_of(wish.env, environ, work)
+    installation = find(wish.path or _own_program(env, wish.row), wish.row, home)
+    env = env or installation.prefix
+    version = wish.version or version_of(installation)
+    program = program_of(installation)
+    job = job_for(
+        installation,
+        program,
+        version,
+        wish.kind,
+        wish.target,
+        wish.include,
+        matrix.kernel_recipe,
+        to_be_loaded=wish.output is None,
+    )
+    place, why = _place(wish, job)
+    tell(f"{wish.row.app} {version} in `{installation.root}`: {job.title}, from `{job.file}`")
+    for said in _refusals(job, matrix):
+        tell(said)
+    toolchain = _toolchain(wish, env, work, shop, tell)
+    compiler = compiler_version(toolchain)
+    tell(f"compiler: {compiler}, of the env `{toolchain.env}`")
+    kernel = made(job, toolchain, compiler, home, shop.progress, matrix.code_objects, tell)
+    if wish.output is not None:
+        with storage_errors(wish.output):
+            write_atomic(wish.output, kernel.content)
+        return Done(job=job, made=kernel, toolchain=toolchain, placed=None, why="")
+    order = Order(
+        job=job,
+        content=kernel.content,
+        place=place,
+        home=home,
+        toolchain=toolchain,
+        env=env.name if env is not None else "",
+        environ=_environ(env, environ),
+    )
+    with storage_errors(home.path), locked(home.lock("kernels", wish.row.app)):
+        placed = places.put(order)
+        notes.write(home, placed)
+    return Done(job=job, made=kernel, toolchain=toolchain, placed=placed, why=why)
+
+
+def undo(wish: Wish, work: Work, kind: str, tell: Callable[[str], None]) -> list[tuple[Placed, str]]:
+    """Take away what was placed for an app, and put originals back.
+
+    Args:
+        wish: Whose; its `path`, `target`, `place` and `env`, where they are set, say which.
+        work: What planning works with.
+        kind: Of the kernels; "" = all.
+        tell: Takes a line for the user.
+
+    Returns:
+        What was placed, and what became of it.
+
+    Raises:
+        RocenvError: Nothing was placed that fits.
+    """
+    home, app = work.home, wish.row.app
+    with storage_errors(home.path), locked(home.lock("kernels", app)):
+        found = (
+            notes.of_program(home, app, Path(os.path.abspath(wish.path)))
+            if wish.path
+            else notes.all_placed(home, app)
+        )
+        found = tuple(
+            each
+            for each in found
+            if (not kind or each.kind == kind)
+            and (not wish.target or each.target == wish.target)
+            and (not wish.place or each.place == wish.place)
+            and (not wish.env or each.env == wish.env)
+        )
+        if not found:
+            raise RocenvError(
+                f"rocenv has placed no such kernel of {app}",
+                hints=(f"what it has placed: `{notes.folder_of(home, app) / 'placed'}`",),
+                code="kernels-not-placed",
+            )
+        done = []
+        for each in found:
+            done.append((each, places.undo(each, home)))
+            notes.forget(home, each)
+            tell(done[-1][1])
+    return done
+
+
+def _env_of(name: str, environ: Mapping[str, str], work: Work) -> Prefix | None:
+    """Return the env that was named, else the one that is active, if any."""
+    if name:
+        prefix = prefix_of(work.home, name)
+        prefix.require_complete()
+        return prefix
+    envs = str(work.home.envs) + os.sep
+    for folder in environ.get("PATH", "").split(os.pathsep):
+        if folder.startswith(envs):
+            prefix = Prefix(work.home.envs / folder[len(envs) :].split(os.sep)[0])
+            return prefix if prefix.state == "complete" else None
+    return None
+
+
+def _refusals(job: Job, matrix: Matrix) -> Iterator[str]:
+    """Yield what to tell where this version of the app is known not to take GPUs of the target."""
+    app = job.installation.row.app
+    platform = "windows" if WINDOWS else "linux"
+    for row in matrix.app_release:
+        if (row.app, row.platform) != (app, platform) or not row.targets or job.target in row.targets:
+            continue
+        if SpecifierSet(row.versions, prereleases=True).contains(job.version):
+            known = ", ".join(row.targets)
+            yield f"{app} {job.version} is known to take {known}; whether it takes {job.target}, is not"
+
+
+def _own_program(env: Prefix | None, row: KernelSource) -> str:
+    """Return the app of an env; "" where it has none."""
+    names = {Path(each).name for each in row.programs} if env is not None else set()
+    found = (env.bin / name for name in sorted(names) if env is not None)
+    return next((str(path) for path in found if path.is_file()), "")
+
+
+def _environ(env: Prefix | None, environ: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the environment that the app will see: that of the env."""
+    if env is None:
+        return environ
+    lock = env.record().lock
+    return apply(expand(lock.environment, str(env.path)), environ, lock.platform)
+
+
+def _toolchain(
+    wish: Wish, env: Prefix | None, work: Work, shop: Workshop, tell: Callable[[str], None]
+) -> Toolchain:
+    """Return the env's compiler, else the newest that can be had; which, is told."""
+    if env is not None:
+        own = toolchain_of(env, wish.target)
+        if own is not None:
+            return own
+        why = f"the env `{env.name}` has no compiler of its own for {wish.target}"
+        if wish.env:
+            tell(f"{why}; taking the newest that can be had")
+    row = newest_for(wish.target, work.matrix)
+    if row is None:
+        known = sorted({target for each in work.matrix.compiler for target in each.targets})
+        raise RocenvError(
+            f"no compiler can be had here for {wish.target}"
+            + (f"; there is one for {', '.join(known)}" if known else ""),
+            hints=("name an env that has one: `--env NAME`",),
+            code="kernels-no-compiler",
+        )
+    return provide(row, work, shop, tell)
+
+
+def _place(wish: Wish, job: Job) -> tuple[PlaceName, str]:
+    """Return where a kernel goes, and why there."""
+    if wish.place is not None:
+        return wish.place, "as asked"
+    came = job.installation.precompiled / job.precompiled
+    if came.exists():
+        return "overlay", f"`{came}` came with it and would win over its cache"
+    if why := why_not(job.cached, job.installation.row.cache):
+        return "overlay", why
+    return "cache", f"it came without a kernel for {job.target}"

@@ -1,0 +1,155 @@
+"""Whether an env's BLAS works for its target: what `verify` found, else which kernels lie in the env."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Literal
+
+from rocenv.errors import RocenvError
+from rocenv.launch.view import free_name
+from rocenv.matrix.releases import RocmSet
+from rocenv.model import Machine, Request
+from rocenv.resolve import resolve
+from rocenv.resolve.known import as_options
+from rocenv.system.command_lines import as_typed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from rocenv.install.prefix import Prefix
+    from rocenv.launch.view import View
+    from rocenv.matrix.app_builds import AppBuild
+    from rocenv.model import Record
+
+State = Literal["works", "fails", "unknown"]
+CODE = "rocblas-tensile-missing-for-gfx"  # of the cause, as in `profiles/rules/`
+_WRONG = ("failed", "crashed", "timeout")
+_BEFORE = ("memory", "kernel", "gemm")  # what has to work, or BLAS is not what is wrong
+_BLAS = ("librocblas.so*", "rocblas*.dll")
+_FOLDER = "/rocblas/library/"
+
+
+def blas_state(view: View, program: Path | None = None) -> State:
+    """Return whether a program can use the env's BLAS on the target; not known where it brings another."""
+    if program is not None and _brings_blas(program, view.start.prefix):
+        return "unknown"
+    rungs = rungs_found(view.start.prefix)
+    blas = rungs.get("blas", "")
+    if blas == "passed":
+        return "works"
+    if any(rungs.get(rung) in _WRONG for rung in _BEFORE):
+        return "unknown"  # the GPU does not work at all, which no other BLAS mends
+    if blas in _WRONG:
+        return "fails"
+    has = has_kernels(view)
+    return "unknown" if has is None else "works" if has else "fails"
+
+
+def rungs_found(prefix: Prefix) -> Mapping[str, str]:
+    """Return rung -> status of the last verification; empty where there was none that can be read."""
+    try:
+        found = json.loads((prefix.own / "verified.json").read_bytes())
+        return {str(each["rung"]): str(each["status"]) for each in found["rungs"]}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+
+
+def has_kernels(view: View) -> bool | None:
+    """Tell whether the env's rocBLAS has kernels for the target; None where that is not known."""
+    lock = view.start.record.lock
+    files = _files(view.start.prefix, view.start.record)
+    names = [path.rpartition("/")[2] for path in files if _FOLDER in path or "/rocblas/Kernels" in path]
+    if names:
+        wanted = re.compile(rf"(?<![0-9a-z]){re.escape(lock.code_target)}(?![0-9a-f])")
+        return any(wanted.search(name) for name in names)
+    for part in lock.components:
+        for row in view.matrix.rocm:
+            if part.kind == "rocm" and row.channel == part.channel and _is_of(row, part.version):
+                return lock.code_target in row.blas
+    return None
+
+
+def remedies(view: View) -> Iterator[str]:
+    """Yield what gives the target a BLAS that works: another env, then builds that bring their own."""
+    if command := another_env(view):
+        yield f"an env whose rocBLAS works for it: {command}"
+    yield from (_build_text(row, view) for row in builds_for(view))
+
+
+def ways_round(view: View) -> Iterator[str]:
+    """Yield what the app's profile knows besides."""
+    for each in view.start.launcher.fallbacks:
+        if each.code == CODE:
+            yield _filled(each.text, view) + (f": {_filled(each.command, view)}" if each.command else "")
+
+
+def another_env(view: View) -> str:
+    """Return the command that makes an env with BLAS kernels for the target; "" where there is none."""
+    lock = view.start.record.lock
+    if lock.platform != "linux":
+        return view.another()
+    request = Request(platform=lock.platform, target=lock.target)
+    machine = Machine(platform=view.host.platform, driver=view.host.driver.release)
+    try:
+        found = next(resolve(request, view.matrix, machine))
+    except RocenvError:
+        return ""
+    row = found.rocm
+    if not isinstance(row, RocmSet) or found.runs_as not in row.blas:
+        return ""
+    if _is_same(view, row, found.runs_as):
+        return ""
+    wish = Request(platform=lock.platform, target=lock.target, rocm=row.version, channel=row.channel)
+    name = free_name(view.start.prefix.path)
+    return f"rocenv create {as_typed(name)} {as_options(wish, view.host.platform)}"
+
+
+def builds_for(view: View) -> tuple[AppBuild, ...]:
+    """Return the builds of the app that bring kernels for the target along."""
+    target, platform = view.start.record.lock.target, view.host.platform
+    return tuple(
+        row
+        for row in view.matrix.app_build
+        if row.app == view.start.launcher.key and row.platform == platform and target in row.targets
+    )
+
+
+def _is_of(row: RocmSet, version: str) -> bool:
+    """Tell whether a release is of a row; rows of channels that move on name a series."""
+    return row.version == version or (row.floating and version.startswith(f"{row.version}."))
+
+
+def _brings_blas(program: Path, prefix: Prefix) -> bool:
+    folder = program.resolve().parent
+    if prefix.path.resolve() in folder.parents:
+        return False
+    return any(next(place.glob(name), None) for place in (folder, folder.parent / "lib") for name in _BLAS)
+
+
+def _is_same(view: View, row: RocmSet, runs_as: str) -> bool:
+    lock = view.start.record.lock
+    part = next((part for part in lock.components if part.kind == "rocm"), None)
+    own = (part.version, part.channel) if part else ("", "")
+    return own == (row.version, row.channel) and runs_as == lock.code_target
+
+
+def _build_text(row: AppBuild, view: View) -> str:
+    target = view.start.record.lock.target
+    family = row.families.get(target, target)
+    asset = row.asset.replace("{family}", family)
+    return f"the build {asset} from {row.url}, which brings what it needs for {target}: {row.note}".rstrip(
+        ": "
+    )
+
+
+def _filled(text: str, view: View) -> str:
+    return text.replace("{name}", view.env).replace("{target}", view.start.record.lock.target)
+
+
+def _files(prefix: Prefix, record: Record) -> tuple[str, ...]:
+    try:
+        return tuple(prefix.files(record))
+    except RocenvError:
+        return ()

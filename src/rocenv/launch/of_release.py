@@ -1,0 +1,284 @@
+"""Checks of an app's release against the env: runtime, driver and target that this very version asks for."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from rocenv.install.prefix import library_folders
+from rocenv.launch.app_version import program_path, version_of
+from rocenv.launch.elf import USUAL
+from rocenv.launch.view import Concern, free_name
+from rocenv.resolve.versions import allows
+from rocenv.resolve.versions import version_of as parsed
+from rocenv.system import machine
+from rocenv.system.command_lines import as_typed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from rocenv.launch.view import View
+    from rocenv.matrix.app_releases import AppRelease
+    from rocenv.model import Component
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """An app's release beside the env that it is to run in."""
+
+    view: View
+    row: AppRelease
+    version: str
+
+    @property
+    def name(self) -> str:
+        """The app with its version."""
+        return f"{self.view.start.launcher.title} {self.version}"
+
+    @property
+    def rocm(self) -> Component | None:
+        """The ROCm of the env."""
+        parts = self.view.start.record.lock.components
+        return next((part for part in parts if part.kind == "rocm"), None)
+
+    @property
+    def is_work(self) -> bool:
+        """It is to do something that the GPU is for, so that starting it without one is no use."""
+        return self.view.start.is_gpu_work
+
+    def another_env(self) -> str:
+        """Return the command that makes a fitting env beside this one."""
+        start = self.view.start
+        words = ["rocenv", "create", free_name(start.prefix.path), "--app", start.launcher.key]
+        words += ["--rocm", self.row.rocm] if self.row.rocm else []
+        return as_typed(*words, "--target", start.record.lock.target)
+
+
+def fits_release(view: View) -> Iterator[Concern]:
+    """What this very version of the app asks of the runtime, the driver and the target."""
+    start, matrix = view.start, view.matrix
+    asked = next((row for row in matrix.app_program if row.app == start.launcher.key), None)
+    if asked is None or not start.is_app:
+        return
+    found = version_of(start, asked, program_path(start))
+    title = start.launcher.title
+    if not found.version:
+        yield Concern(
+            code="app-version-unknown",
+            severity="warning",
+            text=f"which version of {title} this is is not known, so nothing was checked that depends on it: "
+            f"{found.problem}",
+        )
+        return
+    row = _row(view, found.version)
+    if row is None:
+        yield Concern(
+            code="app-version-unknown",
+            severity="note",
+            text=f"what {title} {found.version} asks of the runtime is not known to rocenv",
+            remedy="rocenv verify " + as_typed(start.prefix.name, "--app", start.launcher.key),
+        )
+        return
+    release = Release(view=view, row=row, version=found.version)
+    if row.without:
+        yield _without_gpu(release)
+        return
+    for check in _CHECKS:
+        yield from check(release)
+
+
+def _row(view: View, version: str) -> AppRelease | None:
+    lock, app = view.start.record.lock, view.start.launcher.key
+    rows = (row for row in view.matrix.app_release if (row.app, row.platform) == (app, lock.platform))
+    return next((row for row in rows if allows(row.versions, version)), None)
+
+
+def _without_gpu(release: Release) -> Concern:
+    return Concern(
+        code="app-too-old",
+        severity="error" if release.is_work else "warning",
+        text=f"{release.name} does not use this GPU: {release.row.without}",
+        remedy=f"take a newer {release.view.start.launcher.title}",
+    )
+
+
+def _runtime(release: Release) -> Iterator[Concern]:
+    """The release of the env's ROCm, and the version that its HIP runtime answers."""
+    rocm, row = release.rocm, release.row
+    if rocm is None or release.view.start.record.lock.platform != "linux":
+        return
+    least = _dotted(row.runtime) if row.runtime else ""
+    has = _hip_version(release, rocm)
+    if row.rocm and not allows(row.rocm, rocm.version):
+        wants = f"works with the runtime of ROCm {row.rocm}"
+    elif least and has and _is_older(has, least):
+        wants = f"refuses a HIP runtime older than {least} ({row.runtime})"
+    else:
+        return
+    yield Concern(
+        code="app-runtime-mismatch",
+        severity="error" if release.is_work else "warning",
+        text=f"{release.name} {wants}, and the env has ROCm {rocm.version}"
+        + (f" with HIP {has}" if has else ""),
+        remedy=release.another_env(),
+    )
+
+
+def _dotted(number: int) -> str:
+    """Return the version behind a number: 60342131 is 6.3.42131."""
+    return f"{number // 10_000_000}.{number // 100_000 % 100}.{number % 100_000}"
+
+
+def _is_older(has: str, least: str) -> bool:
+    """Tell whether a version is older for certain; of `6.3` against 6.3.42131 that is not known."""
+    parts = tuple(parsed(least).release)[: len(parsed(has).release)]
+    return tuple(parsed(has).release) < parts
+
+
+def _hip_version(release: Release, rocm: Component) -> str:
+    """Return the version of the env's HIP runtime, as much of it as is known; "" where nothing is."""
+    answers = rocm.layout.runtime.get("hip", "") if rocm.layout else ""
+    for row in release.view.matrix.release:
+        exact = row.parts.get("hip", "") if row.version == rocm.version else ""
+        if answers and exact.startswith(f"{answers}."):
+            return exact
+    return answers
+
+
+def _libraries(release: Release) -> Iterator[Concern]:
+    """The file of the HIP runtime that it finds first, by the names that it looks for."""
+    row, view = release.row, release.view
+    folders = library_folders(view.start.prefix, view.start.record.lock)
+    if not row.libraries or not folders or view.start.record.lock.platform != "linux":
+        return  # where the env has its libraries is not known, then
+    found = next(((name, path) for name in row.libraries if (path := _found(view, name))), None)
+    if found is None:
+        yield Concern(
+            code="app-runtime-missing",
+            severity="error" if release.is_work else "warning",
+            text=f"{release.name} looks for {', '.join(row.libraries)}, and none of them is in the env",
+            remedy=release.another_env(),
+        )
+        return
+    name, path = found
+    if _is_own(view, path):
+        return
+    its = next((each for each in row.libraries if _is_own(view, _found(view, each))), "")
+    why = f"it looks for `{name}` before the env's `{its}`" if its else f"the env has no `{name}`"
+    yield Concern(
+        code="app-runtime-elsewhere",
+        severity="warning",
+        text=f"{release.name} takes the HIP runtime `{path}`, which is not the env's: {why}",
+        remedy=_own_remedy(release),
+    )
+
+
+def _own_remedy(release: Release) -> str:
+    if all(name.startswith("/") for name in release.row.libraries):
+        return f"this version takes it from there and nowhere else; {_newer(release)}"
+    return release.another_env()
+
+
+def _newer(release: Release) -> str:
+    return f"a newer {release.view.start.launcher.title} takes the env's"
+
+
+def _ray_tracing(release: Release) -> Iterator[Concern]:
+    """The name of the runtime that hardware ray tracing is switched on by."""
+    row, view = release.row, release.view
+    lock = view.start.record.lock
+    if not row.ray_tracing or lock.platform != "linux" or not library_folders(view.start.prefix, lock):
+        return
+    if not any(_found(view, name) for name in row.ray_tracing):
+        yield Concern(
+            code="ray-tracing-off",
+            severity="note",
+            text=f"hardware ray tracing stays off in {release.name}: for that it looks for "
+            f"`{row.ray_tracing[0]}`, and the env has the runtime under a name with a version only",
+        )
+
+
+def _driver(release: Release) -> Iterator[Concern]:
+    row, has = release.row, release.view.host.driver.release
+    if not row.driver or not has or not allows(f"<{row.driver}", has):
+        return
+    yield Concern(
+        code="windows-driver-unsuitable",
+        severity="error" if release.is_work else "warning",
+        text=f"{release.name} refuses display drivers older than {row.driver}, and this machine has {has}",
+        remedy=f"install AMD's driver {row.driver} or newer",
+    )
+
+
+def _target(release: Release) -> Iterator[Concern]:
+    row, lock = release.row, release.view.start.record.lock
+    target, launcher = lock.code_target, release.view.start.launcher
+    if any(fnmatchcase(target, pattern) for pattern in row.refuses):
+        yield Concern(
+            code="app-refuses-target",
+            severity="error" if release.is_work else "warning",
+            text=f"{release.name} does not take {target}, whatever kernels there are",
+            remedy=f"an older {launcher.title} does" if _taken_before(release) else "",
+        )
+    elif row.targets and target not in row.targets:
+        recipes = any(each.app == launcher.key for each in release.view.matrix.kernel_recipe)
+        program = program_path(release.view.start)
+        words = (
+            ("--target", target)
+            if program is None
+            else (f"--{launcher.key}", str(program), "--target", target)
+        )
+        yield Concern(
+            code="app-without-kernels",
+            severity="warning",
+            text=f"{release.name} comes without kernels for {target}; its maker builds them for "
+            f"{', '.join(row.targets)}",
+            remedy=as_typed("rocenv", "kernels", "build", launcher.key, *words) if recipes else "",
+        )
+
+
+def _taken_before(release: Release) -> bool:
+    app, target = release.view.start.launcher.key, release.view.start.record.lock.code_target
+    return any(row.app == app and target in row.targets for row in release.view.matrix.app_release)
+
+
+def _found(view: View, name: str) -> str:
+    """Return where a library is found under a name, the env's folders first; "" where it is nowhere."""
+    if name.startswith("/"):
+        return name if machine.is_there(name) else ""
+    own = [*map(str, library_folders(view.start.prefix, view.start.record.lock))]
+    own += filter(None, view.start.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep))
+    inside = next((path for folder in own if os.path.isfile(path := os.path.join(folder, name))), "")
+    return inside or next((path for each in USUAL if machine.is_there(path := f"{each}/{name}")), "")
+
+
+def _is_own(view: View, path: str) -> bool:
+    own = view.start.prefix.path
+    return bool(path) and any(
+        each.startswith(str(folder) + os.sep)
+        for each in (path, os.path.realpath(path))
+        for folder in (own, os.path.realpath(own))
+    )
+
+
+def _denoiser(release: Release) -> Iterator[Concern]:
+    target = release.view.start.record.lock.code_target
+    if release.row.denoiser and target in release.row.targets and target not in release.row.denoiser:
+        yield Concern(
+            code="denoises-on-cpu",
+            severity="note",
+            text=f"{release.name} renders on {target} and denoises on the CPU: its denoiser has no GPU "
+            "code for that",
+        )
+
+
+_CHECKS: tuple[Callable[[Release], Iterator[Concern]], ...] = (
+    _runtime,
+    _libraries,
+    _driver,
+    _target,
+    _denoiser,
+    _ray_tracing,
+)

@@ -1,0 +1,145 @@
+"""Which arguments a program has, read from its own help; and which of them a user has given. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+_NAME = re.compile(r"--?[A-Za-z][\w.-]*")
+_START = re.compile(r"[ \t]*(?=--?[A-Za-z])")
+_VALUE = re.compile(r"(?:[ =]|(?=\[))([<\[{(]\S.*?[>\]})](?=[\s,]|$)|[A-Za-z][\w,./|:-]*(?=[\s,]|$))")
+_NEXT = re.compile(r"[ ]*[,|/][ ]*(?=-)|[ ](?=-)")  # one help separates two names by nothing but a space
+_VARIABLE = re.compile(r"\(env: ([A-Z][A-Z0-9_]*)\)")
+_DEFAULT = re.compile(r"\b[Dd]efault(?: is|:)? '?([\w.+-]{1,40})")
+# Helps keep arguments that are gone, to say so.
+_GONE = re.compile(r"\bhas been removed\b|\bno longer (?:supported|available)\b|\[removed\]", re.IGNORECASE)
+_TAB = 8
+# Further to the right than the first definitions there are only examples and wrapped prose. Some helps put
+# names without a short form four columns further.
+_SLACK = 4
+_LONGEST = 20_000  # lines
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One argument, under all its names."""
+
+    names: tuple[str, ...]
+    value: str = ""  # as the help shows it: "N", "<dev1,dev2,..>"; "" = it takes none
+    variable: str = ""  # of the environment that stands for it; "" = none
+    default: str = ""  # "" = the help does not tell
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """All arguments of one version of a program."""
+
+    by_name: Mapping[str, Option] = field(default_factory=dict)
+    problem: str = ""  # why nothing is known; "" = it is
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.by_name
+
+    def names(self, name: str) -> tuple[str, ...]:
+        """Return all names of an argument."""
+        option = self.by_name.get(name)
+        return option.names if option else (name,)
+
+
+def read_help(text: str) -> Options:
+    """Return the arguments that a help defines; those that its sentences only mention are none.
+
+    A definition stands at the start of a line, names separated by commas, each with or without its value.
+    """
+    lines = text.splitlines()[:_LONGEST]
+    starts = [
+        (found.end(), len(found[0].expandtabs(_TAB)), number)
+        for number, line in enumerate(lines)
+        if (found := _START.match(line))
+    ]
+    if not starts:
+        return Options(problem="it lists no arguments")
+    rightmost = min(column for _, column, _ in starts) + _SLACK
+    rows = [(offset, number) for offset, column, number in starts if column <= rightmost]
+    ends = [number for _, number in rows[1:]] + [len(lines)]
+    by_name: dict[str, Option] = {}
+    for (offset, number), end in zip(rows, ends, strict=True):
+        about = [lines[number][offset:], *lines[number + 1 : end]]
+        for option in _defined(about):
+            by_name.update((name, option) for name in option.names if name not in by_name)
+    return Options(by_name=by_name)
+
+
+def _defined(about: Sequence[str]) -> Iterator[Option]:
+    names, value, rest = _names(about[0])
+    told = " ".join([rest, *(line.strip() for line in about[1:])])
+    if names and not _GONE.search(told):
+        variable, default = _VARIABLE.search(told), _DEFAULT.search(told)
+        yield Option(
+            names=names,
+            value=value,
+            variable=variable[1] if variable else "",
+            default=default[1] if default else "",
+        )
+
+
+def _names(line: str) -> tuple[tuple[str, ...], str, str]:
+    """Return the names that a line begins with, the value that they take, and what follows."""
+    names, value, at = [], "", 0
+    while found := _NAME.match(line, at):
+        names.append(found[0])
+        at = found.end()
+        if shown := _VALUE.match(line, at):
+            value, at = shown[1], shown.end()
+        separator = _NEXT.match(line, at)
+        if separator is None:
+            break
+        at = separator.end()
+    return tuple(names), value, line[at:]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """What a user has given to a program, by arguments and by variables."""
+
+    words: tuple[str, ...]
+    environ: Mapping[str, str]
+    options: Options
+
+    def has(self, name: str) -> bool:
+        """Tell whether an argument is given, under any of its names."""
+        return self._place(name) is not None or self._variable(name) is not None
+
+    def value(self, name: str) -> str | None:
+        """Return the value that an argument has; None where it is not given."""
+        place = self._place(name)
+        if place is None:
+            return self._variable(name)
+        word = self.words[place]
+        if "=" in word and word not in self.options.names(name):
+            return word.partition("=")[2]
+        return self.words[place + 1] if place + 1 < len(self.words) else ""
+
+    def says(self, phrase: str) -> bool:
+        """Tell whether a phrase as `-ngl 0` is given, whatever the argument is called in it."""
+        name, _, wanted = phrase.partition(" ")
+        value = self.value(name)
+        return value is not None and (not wanted or value.lower() == wanted.lower())
+
+    def _place(self, name: str) -> int | None:
+        """Return where an argument was given last, which is the one that counts."""
+        names = self.options.names(name)
+        places = (
+            place
+            for place, word in enumerate(self.words)
+            if word in names or (word.startswith("--") and word.partition("=")[0] in names)
+        )
+        return max(places, default=None)
+
+    def _variable(self, name: str) -> str | None:
+        option = self.options.by_name.get(name)
+        return self.environ.get(option.variable) or None if option and option.variable else None

@@ -1,0 +1,233 @@
+"""How much memory of a GPU can really be had: in one piece, in pieces, and what comes when there is no more.
+
+Nothing is asked for that `limits` does not allow, but for one request that nobody could grant.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
+from rocenv.errors import RocenvError
+from rocenv.host import detect
+from rocenv.host.gpu import Gpu
+from rocenv.host.pci import Ids
+from rocenv.memory.amounts import amount
+from rocenv.memory.asking import talking
+from rocenv.memory.bisection import UNIT_BYTES, largest, resolution_of
+from rocenv.memory.displays import drives_display
+from rocenv.memory.gpus import HipFigure, memory_of
+from rocenv.memory.limits import Limit, bound_of
+from rocenv.memory.pools import machine_memory
+from rocenv.memory.probe_result import Pieces, ProbeResult, Refusal, Step
+from rocenv.probe.dialogue import NoAnswer
+from rocenv.probe.memory_wire import Filled, Pushed, Tried
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rocenv.host import Host
+    from rocenv.install.prefix import Prefix
+    from rocenv.matrix.rows import Matrix
+    from rocenv.memory.asking import Talk
+    from rocenv.memory.gpus import GpuMemory
+    from rocenv.memory.limits import Bound
+    from rocenv.model import Record
+    from rocenv.probe.memory_wire import Opened, Seen
+
+TIMEOUT_S = 60.0  # of one request: a card that others have filled may be slow to make room
+LIST_TIMEOUT_S = 20.0
+_HANGS = 2  # after so many nothing more is tried: each costs a whole time limit
+_MOST_PIECES = 2048
+_KEPT = 0.9  # of what was had in one piece has to be there again in pieces
+
+
+def probe_memory(
+    prefix: Prefix,
+    record: Record,
+    matrix: Matrix,
+    *,
+    limit: Limit | None = None,
+    tell: Callable[[str, int], None] = lambda _what, _size: None,
+    begin: Callable[[Opened, Bound], None] = lambda _opened, _bound: None,
+    timeout_s: float = TIMEOUT_S,
+) -> ProbeResult:
+    """Find out how much memory can be had with the HIP runtime of an env.
+
+    Args:
+        prefix: A complete env.
+        record: Its record.
+        matrix: For what is known about GPUs.
+        limit: What the user wants taken at most.
+        tell: Called with what is being done, and with the bytes that it is about.
+        begin: Called once it is known how much will be taken at most.
+        timeout_s: For each request.
+
+    Raises:
+        NoGpu: There is none.
+        RocenvError: The runtime cannot be used, or there is nothing free to try with.
+    """
+    start = time.monotonic()
+    with talking(prefix, record, matrix, timeout_s) as talk:
+        tell("Opening the GPU", 0)
+        opened = talk.open()
+        memory, windows = _told(opened.gpu, detect(matrix), matrix)
+        display = drives_display(memory.gpu)
+        bound = bound_of(
+            memory,
+            machine_memory(),
+            display=display,
+            windows=windows,
+            limit=limit or Limit(),
+            total=opened.gpu.total_bytes,
+        )
+        if bound.size_bytes < UNIT_BYTES:
+            raise RocenvError(_nothing(bound), hints=("`rocenv mem` shows who has it",), code="no-room")
+        begin(opened, bound)
+        steps = _Steps(talk, tell)
+        most = largest(bound.size_bytes, steps.works)
+        hung = steps.hung
+        pieces = _pieces(talk, bound.size_bytes, most, tell) if most and not hung else None
+        refusal = _push(talk, memory, opened.gpu.total_bytes, tell) if not hung else None
+    return ProbeResult(
+        env=prefix.name,
+        opened=opened,
+        memory=memory,
+        display=display,
+        bound=bound,
+        resolution_bytes=resolution_of(bound.size_bytes),
+        steps=tuple(steps.done),
+        largest_bytes=most,
+        pieces=pieces,
+        refusal=refusal,
+        elapsed_s=time.monotonic() - start,
+    )
+
+
+def hip_memory(
+    prefix: Prefix, record: Record, matrix: Matrix, host: Host, *, timeout_s: float = LIST_TIMEOUT_S
+) -> dict[int, HipFigure] | str:
+    """Return what HIP says of each GPU's memory, by HIP's number of it in `host`; else why nothing."""
+    try:
+        with talking(prefix, record, matrix, timeout_s) as talk:
+            seen = talk.all_gpus()
+    except RocenvError as error:
+        return error.message
+    places = {gpu.address: gpu.hip_index for gpu in host.gpus if gpu.address}
+    found = {}
+    for each in seen:
+        # HIP_VISIBLE_DEVICES of the env may have changed the order, so HIP's number is the last resort.
+        number = places.get(each.address, each.ordinal)
+        if number is not None:
+            found[number] = HipFigure(free_bytes=each.free_bytes, total_bytes=each.total_bytes)
+    return found
+
+
+class _Steps:
+    """The steps of the bisection, kept as they are made."""
+
+    def __init__(self, talk: Talk, tell: Callable[[str, int], None]) -> None:
+        self._talk = talk
+        self._tell = tell
+        self.done: list[Step] = []
+
+    @property
+    def hung(self) -> bool:
+        """Nothing more is to be tried."""
+        return sum(step.became == "timeout" for step in self.done) >= _HANGS
+
+    def works(self, size: int) -> bool:
+        """Try an amount, and tell whether it could be had and used."""
+        if self.hung:
+            return False
+        self._tell(f"Asking for {amount(size)} in one piece", size)
+        start = time.monotonic()
+        try:
+            tried = self._talk.ask(Tried, "try", size=size)
+            step = Step(asked_bytes=size, became=tried.outcome, answer=tried.answer, detail=tried.detail)
+            if step.is_trouble:
+                self._talk.close()  # it may still have that memory, and the next amount would come on top
+        except NoAnswer as error:
+            step = Step(asked_bytes=size, became=_end(error), detail=str(error))
+        self.done.append(replace(step, elapsed_s=time.monotonic() - start))
+        return step.became == "had"
+
+
+def _pieces(talk: Talk, bound: int, most: int, tell: Callable[[str, int], None]) -> Pieces:
+    had = 0
+
+    def count(size: int) -> None:
+        nonlocal had
+        tell(f"Taking it in pieces, {amount(size)}", size - had)
+        had = size
+
+    words = {"bound": bound, "piece": most, "least": resolution_of(most), "most_pieces": _MOST_PIECES}
+    try:
+        filled = talk.ask(Filled, "fill", count, **words)
+    except NoAnswer as error:
+        return Pieces(total_bytes=had, trouble=str(error))
+    trouble = filled.detail if filled.outcome != "had" else ""
+    if not trouble and filled.total_bytes < most * _KEPT:
+        trouble = (
+            f"only {amount(filled.total_bytes)} could be had again of {amount(most)} that were given back: "
+            "the runtime or the driver keeps memory, or another program took it meanwhile"
+        )
+    return Pieces(
+        total_bytes=filled.total_bytes,
+        count=filled.pieces,
+        smallest_bytes=filled.smallest_bytes,
+        refused_bytes=filled.refused_bytes,
+        trouble=trouble,
+    )
+
+
+def _push(talk: Talk, memory: GpuMemory, total: int, tell: Callable[[str, int], None]) -> Refusal:
+    """Ask for more than any pool has, so that nothing of others is moved out before it is refused."""
+    told = [each for each in (memory.total_bytes, total) if each]
+    pools = max(told, default=0) + (memory.shared_total_bytes or machine_memory().total or 0)
+    size = (pools + pools // 8) // UNIT_BYTES * UNIT_BYTES
+    tell("Asking for more than there is", 0)
+    try:
+        pushed = talk.ask(Pushed, "push", size=size)
+    except NoAnswer as error:
+        return Refusal(asked_bytes=size, became=_end(error), trouble=str(error))
+    became: Literal["granted", "refused"] = "granted" if pushed.granted else "refused"
+    info = ""
+    if pushed.info_answer:
+        info = f"hipMemGetInfo answers {pushed.info_answer}"
+    elif pushed.free_bytes > pushed.total_bytes:
+        info = f"hipMemGetInfo says that {amount(pushed.free_bytes)} of {amount(pushed.total_bytes)} is free"
+    small = pushed.small
+    trouble = ""
+    if small is not None and small.outcome != "had":
+        trouble = f"not even a small block can be used afterwards: {small.detail or small.answer}"
+    return Refusal(asked_bytes=size, became=became, answer=pushed.answer, info=info, trouble=trouble)
+
+
+def _end(error: NoAnswer) -> Literal["failed", "crashed", "timeout"]:
+    return "failed" if error.end == "no-device" else error.end
+
+
+def _told(seen: Seen, host: Host, matrix: Matrix) -> tuple[GpuMemory, bool]:
+    """Return the memory of the GPU that HIP opened, as it is told, and whether Windows manages it."""
+    own = [gpu for gpu in host.gpus if gpu.address and gpu.address == seen.address]
+    if not own and not host.named:
+        alike = [gpu for gpu in host.gpus if gpu.target == seen.target and not gpu.address]
+        own = alike if len(alike) == 1 else []
+    unlisted = Gpu(
+        source="HIP",
+        target=seen.target,
+        name=seen.name,
+        address=seen.address,
+        integrated=Ids(matrix).integrated(seen.target),
+    )
+    gpus = tuple(replace(gpu, hip_index=0) for gpu in own) or (replace(unlisted, hip_index=0),)
+    figure = HipFigure(free_bytes=seen.free_bytes, total_bytes=seen.total_bytes)
+    found = memory_of(replace(host, gpus=gpus, selected=0, named=False), {0: figure}, with_holders=False)
+    return found[0], host.platform == "windows"
+
+
+def _nothing(bound: Bound) -> str:
+    why = "".join(f"; {reason}" for reason in bound.reasons)
+    return f"there is nothing to try with: {amount(bound.free_bytes)} is free{why}"

@@ -1,0 +1,153 @@
+"""The parent's side of a child that is asked one thing after the other, and may crash or hang at any."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import subprocess
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Literal
+
+from rocenv.probe.ladder import PACKAGE_PARENT, last_call, tail
+from rocenv.probe.memory_wire import KINDS
+from rocenv.system import processes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from rocenv.probe.ladder import Probe
+
+# Not `-m`: isolated mode hides a rocenv that lies in the user's own site folder or on PYTHONPATH.
+_CHILD = "import sys; sys.path.append(sys.argv.pop(1)); from rocenv.probe.memory_child import main; main()"
+_LONGEST_LINE = 1 << 20
+_LOOK_EVERY_S = 0.5
+End = Literal["crashed", "timeout", "failed", "no-device"]
+
+
+class NoAnswer(Exception):
+    """A request was not answered, or with bad news; the text says how.
+
+    Attributes:
+        end: What became of it. After `crashed` and `timeout` the child is gone.
+    """
+
+    def __init__(self, end: End, text: str) -> None:
+        super().__init__(text)
+        self.end = end
+
+
+class Dialogue:
+    """A child in the environment of an env; to be used in a `with` block, which ends the child.
+
+    Args:
+        probe: How children of that env are started; its time limit is for each request.
+        log: Where the child's stderr goes.
+
+    Raises:
+        NoAnswer: The child cannot be started.
+    """
+
+    def __init__(self, probe: Probe, log: Path) -> None:
+        self._timeout_s = probe.timeout_s
+        self._log = log
+        self._lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        argv = [*probe.python, "-I", "-c", _CHILD, str(PACKAGE_PARENT), str(os.getpid())]
+        with log.open("wb") as stderr:
+            try:
+                self._child = subprocess.Popen(
+                    argv,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=stderr,
+                    env=dict(probe.environ),
+                    cwd=probe.task.work_dir,
+                    **processes.group_options(),
+                )
+            except OSError as error:
+                raise NoAnswer("failed", f"cannot start the child: {error}") from error
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def __enter__(self) -> Dialogue:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the child; what it has of a GPU's memory, the driver takes back."""
+        if self._child.poll() is None:
+            processes.kill_group(self._child)
+        assert self._child.stdin is not None
+        with contextlib.suppress(OSError):  # what was still to be written has nobody to read it
+            self._child.stdin.close()
+
+    def ask(self, what: str, tell: Callable[[Any], None] = lambda _: None, **words: Any) -> Any:
+        """Return the answer to a request.
+
+        Args:
+            what: Which one.
+            tell: Called with what the child tells on the way; each time its clock begins anew.
+            words: The request's own.
+
+        Raises:
+            NoAnswer: There is none, or it is bad news.
+        """
+        assert self._child.stdin is not None
+        with contextlib.suppress(OSError):  # it died meanwhile, as the end of its output tells
+            self._child.stdin.write(json.dumps({"do": what, **words}).encode() + b"\n")
+            self._child.stdin.flush()
+        while True:
+            kind, found = self._next()
+            if kind == "done":
+                return found
+            if kind != "told":
+                raise NoAnswer("no-device" if kind == "no-device" else "failed", str(found))
+            tell(found)
+
+    def _next(self) -> tuple[str, Any]:
+        line = self._line()
+        if line is None:
+            self.close()
+            why = f"no answer within {self._timeout_s:g} s{last_call(tail(self._log))}"
+            raise NoAnswer("timeout", why)
+        if not line:
+            raise NoAnswer("crashed", self._end())
+        try:
+            words = json.loads(line)
+            kind, found = words["kind"], words["what"]
+        except (ValueError, TypeError, KeyError) as error:
+            self.close()
+            raise NoAnswer("crashed", "the child's output is no answer") from error
+        if kind not in KINDS:
+            self.close()
+            raise NoAnswer("crashed", "the child's output is no answer")
+        return kind, found
+
+    def _line(self) -> bytes | None:
+        """Return the next line, empty at the end of the output; None = there is none in time."""
+        end = time.monotonic() + self._timeout_s
+        while (left := end - time.monotonic()) > 0:
+            with contextlib.suppress(queue.Empty):
+                return self._lines.get(timeout=min(left, _LOOK_EVERY_S))  # Ctrl-C waits for that on Windows
+        return None
+
+    def _end(self) -> str:
+        try:
+            code = self._child.wait(self._timeout_s)
+        except subprocess.TimeoutExpired:
+            self.close()
+            return "the child closed its output and did not end"
+        self.close()
+        how = "crashed" if processes.is_crash(code) else "ended without an answer"
+        return f"{how}: {processes.describe_exit(code)}{last_call(tail(self._log))}"
+
+    def _read(self) -> None:
+        assert self._child.stdout is not None
+        with self._child.stdout as stream:
+            while line := stream.readline(_LONGEST_LINE):
+                self._lines.put(line)
+        self._lines.put(b"")

@@ -1,0 +1,114 @@
+"""A ROCENV_HOME of the lane's own, and the envs that its tests share."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import pytest
+
+from rocenv.commands.world import World
+from rocenv.compilers import newest_for, provide
+from rocenv.home import Home
+from rocenv.system.locks import locked
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from rocenv.compilers import Toolchain
+
+LANE = Path(__file__).parents[2] / "build" / "apps-lane"
+_FOLDER = Path(__file__).parent
+_PASSED_ON = ("PATH", "LANG", "TMPDIR", "PYTHONPATH", "http_proxy", "https_proxy", "no_proxy")
+
+
+class Rocenv(Protocol):
+    """Runs the real program."""
+
+    def __call__(
+        self, *args: str | os.PathLike[str], env: Mapping[str, str] | None = None, timeout_s: float = 600
+    ) -> subprocess.CompletedProcess[str]:
+        """Return how `rocenv ARGS` ended, with what it printed; `env` is added to the lane's variables."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Everything in this folder belongs to the lane."""
+    for item in items:
+        if _FOLDER in item.path.parents:
+            item.add_marker(pytest.mark.apps)
+            item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture(scope="session")
+def apps_home() -> Iterator[Path]:
+    """Where the lane's envs lie; what was fetched and unpacked is kept from run to run."""
+    home = LANE / "home"
+    (LANE / "user").mkdir(parents=True, exist_ok=True)
+    home.mkdir(exist_ok=True)
+    with locked(LANE / "lock", waiting="waiting for another run of the apps lane"):
+        yield home
+
+
+@pytest.fixture(scope="session")
+def rocenv(apps_home: Path) -> Rocenv:
+    """Return what runs the real program in the lane's home, as a user without a GPU."""
+    plain = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    plain |= {"HOME": str(LANE / "user"), "ROCENV_HOME": str(apps_home), "LC_ALL": "C.UTF-8"}
+
+    def run(
+        *args: str | os.PathLike[str], env: Mapping[str, str] | None = None, timeout_s: float = 600
+    ) -> subprocess.CompletedProcess[str]:
+        words = [str(each) for each in args]
+        command = [sys.executable, "-m", "rocenv", *words]
+        done = subprocess.run(
+            command,
+            env={**plain, **(env or {})},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout_s,
+            check=False,
+        )
+        said = f"{done.stdout}{done.stderr}(exit code {done.returncode})"
+        sys.stderr.write(f"$ rocenv {' '.join(words)}\n{said}\n")
+        return done
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def blender_env(rocenv: Rocenv) -> str:
+    """Return the name of an env with Debian's Blender, made anew."""
+    return _made(rocenv, "art", "blender", "debian-sid", "gfx1201")
+
+
+@pytest.fixture(scope="session")
+def llama_env(rocenv: Rocenv) -> str:
+    """Return the name of an env with Debian's llama.cpp and its HIP backend, made anew."""
+    return _made(rocenv, "llm", "llama.cpp", "debian-forky", "gfx1103")
+
+
+@pytest.fixture(scope="session")
+def clang_toolchain(apps_home: Path) -> Toolchain:
+    """Return the compiler for gfx1201 that rocenv fetches, in the lane's home."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ROCENV_HOME", str(apps_home))
+        world = World()
+        assert world.home == Home(apps_home)
+        row = newest_for("gfx1201", world.matrix)
+        assert row is not None
+        return provide(row, world.planning(), world.building(), lambda text: print(text, file=sys.stderr))
+
+
+def _made(rocenv: Rocenv, name: str, app: str, channel: str, target: str) -> str:
+    """Make an env for an app from what is in the store already, or from the mirror of this machine's apt."""
+    rocenv("remove", name)  # what an earlier version of the code made proves nothing
+    options = ["--app", app, "--rocm", "6.4", "--channel", channel, "--target", target]
+    done = rocenv("create", name, *options, "-y", "--no-verify", timeout_s=1800)
+    assert done.returncode == 0, done.stderr
+    return name

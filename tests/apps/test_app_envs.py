@@ -1,0 +1,65 @@
+"""Envs with a distribution's own app in them: its programs start here and find everything in the prefix."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.apps.conftest import Rocenv
+
+ASK_BLENDER = """
+import json, sys
+import bpy, numpy, _cycles
+print("found", json.dumps([sys.prefix, bpy.utils.resource_path("SYSTEM"), numpy.__file__]))
+"""
+
+
+def test_llama_cpp_starts_and_loads_its_hip_backend(rocenv: Rocenv, llama_env: str) -> None:
+    done = rocenv("run", llama_env, "--", "llama-cli", "--list-devices")
+    assert done.returncode == 0
+    assert "Available devices:" in done.stdout + done.stderr
+    # Printed by the HIP backend alone: without it the program would list nothing and be content.
+    assert "no ROCm-capable device is detected" in done.stdout + done.stderr
+
+
+def test_its_libraries_are_the_envs_own(rocenv: Rocenv, llama_env: str, apps_home: Path) -> None:
+    done = rocenv("run", llama_env, "--", "llama-cli", "--list-devices", env={"LD_DEBUG": "files"})
+    loaded = [
+        line.rpartition("calling init: ")[2] for line in done.stderr.splitlines() if "calling init" in line
+    ]
+    tree = str(apps_home / "envs" / llama_env / "rocm")
+    mine = [path for path in loaded if "libggml-hip" in path or "librocblas" in path or "libamdhip64" in path]
+    assert len(mine) >= 3, loaded
+    assert all(path.startswith(tree) for path in mine)
+
+
+def test_blender_finds_its_files_its_python_and_numpy(
+    rocenv: Rocenv, blender_env: str, apps_home: Path, tmp_path: Path
+) -> None:
+    script = tmp_path / "ask.py"
+    script.write_text(ASK_BLENDER)
+    words = ["blender", "-b", "--factory-startup", "--python-exit-code", "7", "--python", str(script)]
+    done = rocenv("run", blender_env, "--", *words)
+    assert done.returncode == 0
+    line = next(line for line in done.stdout.splitlines() if line.startswith("found "))
+    tree = str(apps_home / "envs" / blender_env / "rocm" / "usr")
+    prefix, resources, numpy = json.loads(line.removeprefix("found "))
+    assert prefix == tree
+    assert resources == f"{tree}/share/blender"
+    assert numpy.startswith(tree)
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_the_env_is_whole_and_knows_its_app(rocenv: Rocenv, blender_env: str) -> None:
+    assert json.loads(rocenv("show", blender_env, "--json").stdout)["app"] == "blender"
+    assert rocenv("verify", blender_env, "--upto", "compile").returncode == 0
+
+
+def test_debians_unstable_has_to_be_named(rocenv: Rocenv) -> None:
+    done = rocenv("resolve", "--rocm", "6.4", "--target", "gfx1100", "--app", "blender", "--json")
+    found = json.loads(done.stdout)
+    assert found["components"][0]["channel"] != "debian-sid"
+    assert any("`--channel debian-sid` has some" in text for text in found["notes"])

@@ -1,0 +1,222 @@
+"""Debian's real Blender, held to the GPU by `rocenv launch`: each way in which it ends on the CPU is told."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rocenv.install.prefix import Prefix
+from tests.apps.studio import HIPCC, LIBRARIES, Bench, Studio, build
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.apps.conftest import Rocenv
+
+USED = "Path tracing on: Stand-in GPU (HIP)"
+BUILD = "rocenv kernels build blender --blender "
+
+
+@pytest.fixture(scope="session")
+def studio(blender_env: str, apps_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Studio:
+    """Blender, and a scene."""
+    return Studio.make(
+        Prefix(apps_home / "envs" / blender_env), tmp_path_factory.mktemp("studio with a space")
+    )
+
+
+@pytest.fixture(scope="session")
+def hip6(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The stand-in as a HIP runtime 6.4."""
+    return build(tmp_path_factory.mktemp("hip6"))
+
+
+@pytest.fixture(scope="session")
+def hip7(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The stand-in as a HIP runtime 7."""
+    return build(tmp_path_factory.mktemp("hip7"), "libamdhip64.so.7", 70151831)
+
+
+@pytest.fixture
+def bench(tmp_path: Path, studio: Studio, hip6: Path) -> Bench:
+    """An env with the stand-in of HIP 6.4, without kernels and without a compiler."""
+    return Bench(tmp_path / "a b").prepare(studio, runtime={"libamdhip64.so.6": hip6})
+
+
+class TestUse:
+    def test_gpu_is_used_and_nothing_is_explained(self, bench: Bench) -> None:
+        bench.put_hipcc()
+        done = bench.render()
+        assert (done.code, USED in done.all) == (0, True), done.all
+        assert "why:" not in done.told and "nothing shows" not in done.told
+        assert "rocenv stand-in: this is libamdhip64 on the CPU, test equipment" in done.all
+        for words in (
+            "--debug-cycles",
+            "--log-level debug",
+            "-- --cycles-device HIP",
+            "--python-exit-code 1",
+        ):
+            assert f"added `{words}`" in done.told, done.told
+
+    def test_kernel_is_compiled_once_and_then_found(self, bench: Bench) -> None:
+        bench.put_hipcc()
+        assert "Compiling HIP kernel" in bench.render().all
+        kernels = list((bench.prefix("art").path / "cache/cycles/kernels").iterdir())
+        assert [bool(re.fullmatch("cycles_kernel_gfx1201_[0-9A-F]{32}", each.name)) for each in kernels] == [
+            True
+        ]
+        again = bench.render()
+        assert "Using locally compiled kernel." in again.all and "Compiling HIP kernel" not in again.all
+
+    def test_kernels_that_came_with_it(self, bench: Bench, studio: Studio, tmp_path: Path) -> None:
+        studio.starter(bench.app / "blender", studio.with_kernels(tmp_path / "own", "gfx1201"))
+        done = bench.render()
+        assert (done.code, USED in done.all) == (0, True), done.all
+        assert "Using precompiled kernel." in done.all
+
+    def test_arguments_of_the_user_stay(self, bench: Bench) -> None:
+        bench.put_hipcc()
+        done = bench.render("--python-exit-code", "7")
+        assert done.code == 0 and "python-exit-code 1" not in done.told
+
+    def test_cpu_that_is_asked_for(self, bench: Bench) -> None:
+        words = ("./blender", "-b", str(bench.studio.scene), "-f", "1", "--", "--cycles-device", "CPU")
+        done = bench.run("launch", "art", "--app", "blender", "--", *words)
+        told = done.stderr.decode()
+        assert done.returncode == 0, told
+        assert "asks for the CPU" in told and "cycles-device HIP" not in told and "nothing shows" not in told
+
+
+class TestRuntime:
+    def test_only_the_seventh(self, tmp_path: Path, studio: Studio, hip7: Path) -> None:
+        bench = Bench(tmp_path).prepare(studio, runtime={"libamdhip64.so.7": hip7}, rocm="7.1.1", hip="7.1")
+        bench.put_hipcc()
+        done = bench.render()
+        assert (done.code, USED in done.all) == (0, True), done.all
+
+    def test_order_is_the_one_of_the_row(
+        self, tmp_path: Path, studio: Studio, hip6: Path, hip7: Path
+    ) -> None:
+        runtime = {"libamdhip64.so.6": hip6, "libamdhip64.so.7": hip7, "libamdhip64.so": hip7}
+        bench = Bench(tmp_path).prepare(studio, runtime=runtime)
+        bench.put_hipcc()
+        done = bench.render(environ={"LD_DEBUG": "files"})
+        mine = re.findall(rf"calling init: .*{LIBRARIES}/(libamdhip64\.so\S*)", done.all)
+        assert mine[:1] == ["libamdhip64.so"]
+        assert "hardware ray tracing stays off" not in done.told
+        (bench.prefix("art").path / LIBRARIES / "libamdhip64.so").unlink()
+        done = bench.render(environ={"LD_DEBUG": "files"})
+        mine = re.findall(rf"calling init: .*{LIBRARIES}/(libamdhip64\.so\S*)", done.all)
+        assert mine[:1] == ["libamdhip64.so.7"]
+        assert (
+            "hardware ray tracing stays off in Blender 5.2.2: for that it looks for `libamdhip64.so`"
+            in done.told
+        )
+
+    def test_missing(self, tmp_path: Path, studio: Studio) -> None:
+        done = Bench(tmp_path).prepare(studio, runtime={}).render()
+        assert done.code == 1
+        assert "Blender 5.2.2 looks for libamdhip64.so, libamdhip64.so.7, libamdhip64.so.6" in done.told
+        assert "and none of them is in the env" in done.told
+        assert "rocenv create art2 --app blender --rocm '>=6.3' --target gfx1201" in done.told
+
+    def test_missing_is_seen_in_its_words_too(self, tmp_path: Path, studio: Studio) -> None:
+        bench = Bench(tmp_path).prepare(studio, runtime={})
+        (bench.prefix("art").path / LIBRARIES / "libamdhip64.so.6").write_text("no library")
+        done = bench.render()
+        assert done.code == 1
+        assert "Error opening HIP dynamic library" in done.told and "lists no GPU here" in done.told
+
+    def test_older_than_it_takes(self, tmp_path: Path, studio: Studio, hip6: Path) -> None:
+        bench = Bench(tmp_path).prepare(studio, runtime={"libamdhip64.so.6": hip6}, rocm="6.1.3", hip="6.1")
+        bench.put_hipcc()
+        done = bench.render(environ={"ROCENV_STANDIN_RUNTIME": "60140252"})
+        assert done.code == 1
+        assert "works with the runtime of ROCm >=6.3, and the env has ROCm 6.1.3" in done.told
+        assert "rocenv create art2 --app blender --rocm '>=6.3'" in done.told
+
+    def test_answers_an_older_version_than_the_set_says(self, bench: Bench) -> None:
+        bench.put_hipcc()
+        done = bench.render(environ={"ROCENV_STANDIN_RUNTIME": "60140252"})
+        assert done.code == 1
+        assert "lists no GPU here" in done.told and "Driver version is too old" in done.told
+        assert "hint: rocenv create art2 --app blender --target gfx1201" in done.told
+
+
+class TestKernels:
+    def test_neither_kernels_nor_compiler(self, bench: Bench) -> None:
+        done = bench.render()
+        assert done.code == 1
+        assert "Neither precompiled kernels nor HIPCC was found" in done.told
+        assert f"{BUILD}" in done.told and "--target gfx1201" in done.told
+
+    def test_kernels_for_another_target(self, bench: Bench, studio: Studio, tmp_path: Path) -> None:
+        studio.starter(bench.app / "blender", studio.with_kernels(tmp_path / "own", "gfx1100"))
+        done = bench.render()
+        assert done.code == 1
+        assert "it printed `hipcc compiler not found`" in done.told, done.told
+        assert BUILD in done.told
+
+    def test_compiler_that_fails(self, bench: Bench) -> None:
+        bench.put_hipcc('#!/bin/sh\n[ "$1" = --version ] && exit 0\necho "no device library" >&2; exit 1\n')
+        done = bench.render()
+        assert done.code == 1
+        assert "its GPU kernels did not compile" in done.told and BUILD in done.told
+        assert "no device library" in done.all
+
+    def test_compiler_that_makes_nothing(self, bench: Bench) -> None:
+        bench.put_hipcc("#!/bin/sh\nexit 0\n")
+        done = bench.render()
+        assert done.code == 1
+        assert "the compiler left no kernel behind" in done.told and BUILD in done.told
+
+    def test_kernels_of_another_gpu(self, bench: Bench) -> None:
+        bench.put_hipcc(HIPCC.replace("printf", 'false || printf no >"$output"; exit 0; printf'))
+        done = bench.render()
+        assert done.code == 1
+        assert "Failed to load HIP kernel from" in done.told and BUILD in done.told
+
+
+class TestMemory:
+    def test_out_of_memory(self, bench: Bench) -> None:
+        bench.put_hipcc()
+        done = bench.render(environ={"ROCENV_STANDIN_FAIL": "malloc=error:2"})
+        assert done.code == 1
+        assert "GPU memory is full [vram-oom]" in done.told
+        assert "it printed `System is out of GPU memory`" in done.told
+        assert "rocenv mem --for cycles" in done.told
+
+    def test_little_free_memory_is_told_though_it_renders(self, bench: Bench) -> None:
+        bench.put_hipcc()
+        done = bench.render(environ={"ROCENV_STANDIN_FREE": "20MiB"})
+        assert (done.code, USED in done.all) == (0, True)
+        assert "lie in main memory, which is slow" in done.told
+        assert "rocenv mem --for cycles" in done.told
+
+
+class TestFault:
+    def test_remedies_of_the_fault_on_rx_9000_in_order(self, bench: Bench) -> None:
+        bench.put_hipcc()
+        script = bench.app / "blender"
+        said = (
+            "Memory access fault by GPU node-1 (Agent handle: 0x1) on address 0x2. Reason: Page not present "
+        )
+        ending = f'case " $* " in *" -f "*) echo "{said}or supervisor privilege."; kill -ABRT $$ ;; esac'
+        script.write_text(script.read_text().replace("exec ", "", 1) + ending + "\n")
+        done = bench.render()
+        assert done.code == -6 or done.code == 134, done.told
+        assert "[gfx12-hiprt-fault]" in done.told, done.told
+        todo = done.told[done.told.index("do:  ") :]
+        places = [todo.index(each) for each in ("Denoising Data off", BUILD, "--hiprt", "newer Blender")]
+        assert places == sorted(places)
+
+
+class TestEnv:
+    def test_the_envs_own_runtime_finds_no_gpu(
+        self, rocenv: Rocenv, blender_env: str, studio: Studio
+    ) -> None:
+        done = rocenv("launch", blender_env, "--", "blender", "-b", studio.scene, "-f", "1")
+        assert done.returncode == 1
+        assert "Blender starts and lists no GPU here (only CPU: " in done.stderr

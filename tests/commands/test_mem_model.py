@@ -1,0 +1,184 @@
+"""`rocenv mem --model` as people and scripts see it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.host.roots import GIB, Root
+from tests.memory.models import Writer, eight_billion, llama
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Path:
+    """A machine without a GPU."""
+    path = tmp_path / "no gpu"
+    path.mkdir()
+    return path
+
+
+def machine(path: Path, *, memory: int, used: int) -> Path:
+    """A machine with one card; a second, larger one is not the one that programs are given."""
+    path.mkdir()
+    root = Root(path).kernel().cpu().gpu(1, 0x73BF, 100300, memory=memory)
+    (card,) = (path / "sys/bus/pci/devices").iterdir()
+    (card / "mem_info_vram_used").write_text(f"{used}\n")
+    return root.path
+
+
+def mem(root: Path, *argv: str) -> subprocess.CompletedProcess[str]:
+    keep = {name: value for name, value in os.environ.items() if not name.startswith(("ROCENV_", "HSA_"))}
+    return subprocess.run(
+        [sys.executable, "-m", "rocenv", "mem", *argv],
+        env={**keep, "ROCENV_SYSROOT": str(root), "ROCENV_HOME": str(root / "home"), "PYTHONUTF8": "1"},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=120,
+        check=False,
+    )
+
+
+def document(root: Path, *argv: str) -> Any:
+    done = mem(root, *argv, "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    return json.loads(done.stdout)
+
+
+def test_layers_that_fit_and_what_would_make_all_fit(tmp_path: Path) -> None:
+    model = eight_billion(tmp_path / "Llama 3 8B ü.gguf")
+    root = machine(tmp_path / "card", memory=8 * GIB, used=GIB)
+    done = mem(root, "--model", str(model), "--context", "32768")
+    assert done.returncode == 0
+    lines = done.stdout.splitlines()
+    assert lines[0] == "Llama 3 8B ü.gguf"
+    assert "llama, 32 layers; 4.3 GiB of weights" in lines[1]
+    assert "32,768 tokens: 4.0 GiB of cache (f16), 2.1 GiB to compute in" in lines[2]
+    assert [line.split()[0] for line in lines[3:8]] == ["LAYER", "31-17", "16-0", "output", "input"]
+    assert lines[4].split()[1:7] == ["1-15", "each", "117", "MiB", "each", "128"]
+    assert (lines[4].split()[-1], lines[5].split()[-1], lines[6].split()[-1]) == ("yes", "no", "no")
+    assert lines[8].startswith("15 of 33 layers fit into the 7.0 GiB that are free on GPU 0 (")
+    assert lines[8].endswith("`-ngl 15`")
+    assert "everything takes 10.2 GiB, 4.2 GiB more than there is" in lines[9]
+    told = document(root, "--model", str(model), "--context", "32768")
+    offers = [" ".join(way["arguments"]) for way in told["ways"]]
+    assert offers
+    assert all(any(line.strip().startswith(offer) for line in lines[10:]) for offer in offers)
+
+
+def test_the_document_for_scripts(tmp_path: Path) -> None:
+    model = eight_billion(tmp_path / "m.gguf")
+    root = machine(tmp_path / "card", memory=8 * GIB, used=GIB)
+    told = document(root, "--model", str(model), "--context", "32768")
+    assert (told["fitting_layers"], told["of_layers"], told["context"]) == (15, 33, 32768)
+    assert (told["model_context"], told["margin_bytes"]) == (131072, GIB)
+    assert told["gpu"] == {
+        "index": 0,
+        "name": told["gpu"]["name"],
+        "target": "gfx1030",
+        "total_bytes": 8 * GIB,
+        "free_bytes": 7 * GIB,
+    }
+    layers = {layer["ngl"]: layer for layer in told["layers"]}
+    assert [layer["layer"] for layer in told["layers"]] == list(range(32))
+    assert (layers[15]["fits"], layers[16]["fits"]) == (True, False)
+    assert layers[15]["needed_bytes"] <= 6 * GIB < layers[16]["needed_bytes"]
+    assert {layer["cache_bytes"] for layer in told["layers"]} == {128 * MIB}
+    assert told["needed_bytes"] == (
+        sum(layer["weights_bytes"] + layer["cache_bytes"] for layer in told["layers"])
+        + told["output_bytes"]
+        + told["graph_bytes"]
+    )
+    assert all(way["everything"] and way["layers"] == 33 for way in told["ways"])
+
+
+def test_all_of_it_fits(tmp_path: Path) -> None:
+    root = machine(tmp_path / "card", memory=16 * GIB, used=0)
+    done = mem(root, "--model", str(eight_billion(tmp_path / "m.gguf")), "--context", "8192")
+    assert "all 33 layers fit" in done.stdout
+    assert "`-ngl 33`" in done.stdout
+    assert "no setting" not in done.stdout
+    assert "would fit with" not in done.stdout
+
+
+def test_weights_that_no_setting_makes_small_enough(tmp_path: Path) -> None:
+    root = machine(tmp_path / "card", memory=4 * GIB, used=0)
+    done = mem(root, "--model", str(eight_billion(tmp_path / "m.gguf")))
+    assert "no setting makes all of it fit: of 4.1 GiB of weights" in done.stdout
+    told = document(root, "--model", str(tmp_path / "m.gguf"))
+    assert [way["everything"] for way in told["ways"]] == [False]
+
+
+def test_a_machine_without_a_gpu_gets_the_estimate(tmp_path: Path, bare: Path) -> None:
+    model = eight_billion(tmp_path / "m.gguf")
+    done = mem(bare, "--model", str(model), "--context", "8192")
+    assert done.returncode == 0
+    assert "everything takes 5.6 GiB; with 1.0 GiB to spare, a GPU with 6.6 GiB free" in done.stdout
+    assert "`-ngl" not in done.stdout
+    assert "no GPU here" in done.stderr
+    told = document(bare, "--model", str(model), "--context", "8192")
+    assert (told["gpu"], told["fitting_layers"], told["ways"]) == (None, None, [])
+    assert {layer["fits"] for layer in told["layers"]} == {None}
+
+
+def test_a_gpu_of_which_nobody_knows_what_is_free(tmp_path: Path) -> None:
+    model = llama(tmp_path / "m.gguf")
+    root = machine(tmp_path / "card", memory=16 * GIB, used=0)
+    for name in ("mem_info_vram_total", "mem_info_vram_used"):
+        next(root.glob(f"sys/bus/pci/devices/*/{name}")).unlink()
+    done = mem(root, "--model", str(model))
+    assert done.returncode == 0
+    assert "how much memory GPU 0 has free is not known" in done.stderr
+    assert "everything takes" in done.stdout
+
+
+def test_a_model_that_is_not_understood_is_shown_as_far_as_it_is(tmp_path: Path, bare: Path) -> None:
+    file = Writer(tmp_path / "vision.gguf", "clip")
+    file.keys.add_type("mmproj")
+    path = file.tensor("v.patch_embd.weight", (1024, 1024)).close()
+    done = mem(bare, "--model", str(path))
+    assert done.returncode == 0
+    assert "clip; 4 MiB of weights" in done.stdout
+    assert "fit cannot be told:\n  it is no model by itself: its type is mmproj" in done.stdout
+    told = document(bare, "--model", str(path))
+    assert (told["of_layers"], told["cache_bytes"], told["layers"]) == (None, None, [])
+    assert len(told["unknown"]) == 2
+
+
+def test_a_model_that_was_not_fetched_to_its_end(tmp_path: Path, bare: Path) -> None:
+    model = llama(tmp_path / "m.gguf")
+    os.truncate(model, 1 << 20)
+    done = mem(bare, "--model", str(model))
+    assert done.returncode == 0
+    assert "was not fetched to its end" in done.stderr
+    assert document(bare, "--model", str(model))["missing_bytes"] > 900 * MIB
+
+
+def test_names_in_a_file_do_nothing_to_a_terminal(tmp_path: Path, bare: Path) -> None:
+    file = Writer(tmp_path / "m.gguf", "llama\x1b]0;x\x07" + "a" * 500)
+    file.keys.add_string("general.type", "\x1b[2J")
+    done = mem(bare, "--model", str(file.tensor("a", (1,)).close()))
+    assert done.returncode == 0
+    assert "\x1b" not in done.stdout + done.stderr
+    assert max(map(len, done.stdout.splitlines())) < 200
+
+
+def test_what_is_no_model_is_told_with_its_code(tmp_path: Path, bare: Path) -> None:
+    (tmp_path / "m.gguf").write_bytes(b"version https://git-lfs.github.com/spec/v1\n")
+    done = mem(bare, "--model", str(tmp_path / "m.gguf"), "--json")
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["error"] == "gguf-not"
+    done = mem(bare, "--model", str(tmp_path / "none.gguf"))
+    assert done.returncode == 1
+    assert "there is no file" in done.stderr
+    assert "Traceback" not in done.stderr

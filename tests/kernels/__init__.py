@@ -1,0 +1,1 @@
+"""Kernels of apps: found, compiled, checked, placed and taken back, with a compiler that only pretends."""

@@ -1,0 +1,18 @@
+"""A lab for each test, at a path with a space."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.kernels.lab import Lab, make_lab
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Lab:
+    """A home with a pretended compiler in the env `cc`."""
+    return make_lab(tmp_path / "a lab")

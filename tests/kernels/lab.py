@@ -1,0 +1,158 @@
+"""An app with a source of kernels, and an env with a compiler that only pretends to be one."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rocenv.home import Home
+from rocenv.install.prefix import Prefix, files_sha256
+from rocenv.model import Component, EnvChange, Layout, Lock, Program, Record, Request
+
+BITCODE = "usr/lib/bitcode"
+FLAGS_TEXT = '-std=c++17 -m%d -DHIPCC -I"%s"'
+PLAIN = (b"lib/%s_%s.fatbin.zst", FLAGS_TEXT.encode(), b"cycles_%s_%s_%s")
+WITH_RT = (*PLAIN, b"lib/%s_rt_%s.hipfb.zst")
+
+# Answers as clang does, and writes down how it was called. What it is to do stands in a file beside it.
+_CLANG = """#!{python}
+import json, os, pathlib, sys, time
+sys.path.insert(0, {tests!r})
+from tests.kernels.code import kernels
+own = pathlib.Path(__file__).with_name("orders.json")
+orders = json.loads(own.read_text()) if own.exists() else {{}}
+if "--version" in sys.argv:
+    print(orders.get("version", "pretended clang version 21.1.8"))
+    raise SystemExit(0)
+with open(own.with_name("calls"), "a") as calls:
+    calls.write(json.dumps(sys.argv[1:]) + "\\n")
+target = next(word for word in sys.argv if word.startswith("--offload-arch=")).partition("=")[2]
+out = pathlib.Path(sys.argv[sys.argv.index("-o") + 1])
+pathlib.Path(os.environ["TMPDIR"], "half.o").write_text("on the way")
+time.sleep(orders.get("seconds", 0))
+print("warning: something", file=sys.stderr)
+if orders.get("crash"):
+    os.kill(os.getpid(), 11)
+if orders.get("error"):
+    print(orders["error"], file=sys.stderr)
+    raise SystemExit(1)
+if orders.get("nothing"):
+    raise SystemExit(0)
+made = orders.get("bytes")
+out.write_bytes(kernels(target, orders.get("count", 75)) if made is None else bytes.fromhex(made))
+"""
+
+
+@dataclass
+class Lab:
+    """A home, a user, and apps; `lab.run("build", ...)` runs the real `rocenv kernels`."""
+
+    root: Path
+    variables: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def home(self) -> Home:
+        return Home(self.root / "rocenv home")
+
+    def run(self, *args: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
+        """Return how `rocenv kernels build blender ARGS` ended."""
+        return subprocess.run(
+            [*self.command(), *map(str, args)],
+            env=self.environ(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+            **options,
+        )
+
+    def command(self) -> list[str]:
+        return [sys.executable, "-m", "rocenv", "kernels", "build", "blender"]
+
+    def environ(self) -> dict[str, str]:
+        return {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.root / "user"),
+            "ROCENV_HOME": str(self.home.path),
+            "ROCENV_OFFLINE": "1",
+            "ROCENV_TARGET": "gfx1201",
+            **self.variables,
+        }
+
+    def build(self, *args: str | Path, code: int = 0) -> dict[str, Any]:
+        """Return what `--json` told of a build, or of its failure."""
+        done = self.run(*args, "--json")
+        assert done.returncode == code, done.stderr
+        answer: dict[str, Any] = json.loads(done.stdout)
+        return answer
+
+    def orders(self, **orders: Any) -> None:
+        """Tell the compiler what to do from now on."""
+        (Prefix(self.home.envs / "cc").bin / "orders.json").write_text(json.dumps(orders))
+
+    def calls(self) -> list[list[str]]:
+        """Return how the compiler was called so far."""
+        path = Prefix(self.home.envs / "cc").bin / "calls"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def make_lab(root: Path) -> Lab:
+    """Return a lab whose env `cc` has the compiler."""
+    lab = Lab(root)
+    (root / "user").mkdir(parents=True)
+    prefix = Prefix(lab.home.envs / "cc")
+    prefix.own.mkdir(parents=True)
+    prefix.bin.mkdir()
+    bitcode = prefix.rocm / BITCODE
+    bitcode.mkdir(parents=True)
+    for number in ("1030", "1100", "1201"):
+        (bitcode / f"oclc_isa_version_{number}.bc").touch()
+    clang = prefix.bin / "clang-21"
+    clang.write_text(_CLANG.format(python=sys.executable, tests=str(Path(__file__).parents[2])))
+    clang.chmod(0o755)
+    layout = Layout(
+        root="usr",
+        library_dirs=("usr/lib",),
+        libraries={},
+        device_libs=BITCODE,
+        programs=(Program(path="usr/bin/clang", names=("clang-21",)),),
+    )
+    part = Component(kind="compiler", name="cc", version="21", channel="lab", why="for tests", layout=layout)
+    cache = EnvChange(action="set", name="XDG_CACHE_HOME", value="{prefix}/cache")
+    lock = Lock(request=Request(), platform="linux", target="", components=(part,), environment=(cache,))
+    record = Record(
+        name="cc", created="2026-11-22", rocenv_version="0", lock=lock, files_sha256=files_sha256({})
+    )
+    prefix.write_record(record, {})
+    return lab
+
+
+def make_app(
+    root: Path, *, texts: tuple[bytes, ...] = PLAIN, lib: dict[str, bytes] | None = None, version: str = "5.2"
+) -> Path:
+    """Return the folder of an app as its makers pack it; `lib` are the kernels that it comes with."""
+    folder = root / version / "scripts" / "addons_core" / "cycles"
+    for name, text in {
+        "kernel/device/hip/kernel.cpp": "int kernel;\n",
+        "kernel/device/hiprt/kernel.cpp": "int rays;\n",
+        "kernel/types.h": "// types\n",
+        "util/a.h": "// a\n",
+    }.items():
+        path = folder / "source" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (folder / "__init__.py").write_text("# the add-on\n")
+    (root / version / "datafiles").mkdir()
+    for name, content in (lib or {}).items():
+        (folder / "lib").mkdir(exist_ok=True)
+        (folder / "lib" / name).write_bytes(content)
+    # No system can start this, so its version is that of the folder.
+    (root / "blender").write_bytes(b"\x7fnot ELF\0" + b"\0".join(texts) + b"\0")
+    (root / "blender").chmod(0o755)
+    return root

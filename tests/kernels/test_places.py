@@ -1,0 +1,251 @@
+"""Where kernels are put: an app's cache, a copy made of links, the installation; and back again."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rocenv.home import Home
+from rocenv.kernels.placed import Starting, starting
+from rocenv.kernels.places.app_cache import cache_home
+from tests.kernels.lab import FLAGS_TEXT, PLAIN, Lab, make_app
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+CAME = {"kernel_gfx1201.fatbin.zst": b"AMD's own", "kernel_gfx1030.fatbin.zst": b"another"}
+
+
+def snapshot(root: Path) -> dict[str, tuple[bytes, int, int]]:
+    """Return content, mode and time of all files below a folder."""
+    return {
+        str(path.relative_to(root)): (path.read_bytes(), path.stat().st_mode, path.stat().st_mtime_ns)
+        for path in sorted(root.rglob("*"))
+        if path.is_file()
+    }
+
+
+def start_with(lab: Lab, app: Path) -> Starting:
+    return starting(Home(lab.home.path), "blender", app / "blender")
+
+
+def changes(found: Starting) -> Mapping[str, str]:
+    return {change.name: change.value for change in found.changes}
+
+
+def undo(lab: Lab, *args: str | Path) -> list[dict[str, Any]]:
+    done: list[dict[str, Any]] = lab.build(*args, "--undo")["undone"]
+    return done
+
+
+def test_cache_needs_a_compiler_on_path_and_launch_is_told(lab: Lab) -> None:
+    app = make_app(lab.root / "b")
+    placed = lab.build("--blender", app, "--env", "cc")["placed"]
+    found = changes(start_with(lab, app))
+    assert found["XDG_CACHE_HOME"] == placed["cache_home"]
+    assert [found["PATH"]] == placed["path"]
+    hipcc = Path(found["PATH"], "hipcc")
+    # As the app calls it, through a shell, with words in quotes.
+    out = lab.root / "by the app"
+    command = f'"{hipcc}" -O3 --offload-arch=gfx1030 -I "/a b" --genco "/s p/kernel.cpp" -o "{out}"'
+    subprocess.run(["sh", "-c", command], check=True, env={**lab.environ(), "TMPDIR": str(lab.root)})
+    assert out.exists()
+    call = lab.calls()[-1]
+    assert "--cuda-device-only" in call
+    assert "--genco" not in call
+    assert "/s p/kernel.cpp" in call
+
+
+def test_undo_of_the_cache_leaves_what_others_wrote(lab: Lab) -> None:
+    app = make_app(lab.root / "b")
+    first = lab.build("--blender", app, "--env", "cc")["placed"]["file"]
+    second = lab.build("--blender", app, "--env", "cc", "--target", "gfx1100")["placed"]["file"]
+    Path(second).write_bytes(b"compiled by the app")
+    undo(lab, "--blender", app, "--target", "gfx1201")
+    assert not os.path.exists(first)
+    assert (lab.home.path / "kernels/blender/bin/hipcc").exists()  # the other kernel needs it
+    undo(lab, "--blender", app)
+    assert not (lab.home.path / "kernels/blender/bin").exists()
+    assert Path(second).read_bytes() == b"compiled by the app"
+    assert start_with(lab, app) == Starting()
+    assert lab.build("--blender", app, "--undo", code=1)["error"] == "kernels-not-placed"
+
+
+def test_kernels_that_came_with_the_app_make_an_overlay_of_links(lab: Lab) -> None:
+    app = make_app(lab.root / "b", lib=CAME)
+    before = snapshot(app)
+    told = lab.build("--blender", app, "--env", "cc")["placed"]
+    assert told["place"] == "overlay"
+    copy = Path(told["environment"]["BLENDER_SYSTEM_RESOURCES"])
+    lib = copy / "scripts/addons_core/cycles/lib"
+    assert (lib / "kernel_gfx1201.fatbin.zst").read_bytes()[:4] == b"\x28\xb5\x2f\xfd"
+    assert (lib / "kernel_gfx1030.fatbin.zst").read_bytes() == b"another"
+    assert (copy / "datafiles").is_symlink()
+    assert (copy / "scripts/addons_core/cycles/source/util/a.h").read_text() == "// a\n"
+    assert snapshot(app) == before
+    links = [path for path in copy.rglob("*") if not path.is_symlink() and path.is_file()]
+    assert [path.name for path in links] == ["kernel_gfx1201.fatbin.zst"]
+    found = start_with(lab, app)
+    assert found.program == Path(told["start"])
+    assert changes(found)["BLENDER_SYSTEM_RESOURCES"] == str(copy)
+
+
+def test_overlay_starts_the_program_with_its_resources(lab: Lab) -> None:
+    app = make_app(lab.root / "b", lib=CAME)
+    (app / "blender").write_text('#!/bin/sh\necho "$BLENDER_SYSTEM_RESOURCES|$*"\n')
+    (app / "blender").chmod(0o755)
+    told = lab.build("--blender", app, "--env", "cc", "--app-version", "5.2")["placed"]
+    done = subprocess.run([told["start"], "-b", "a b"], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == f"{told['environment']['BLENDER_SYSTEM_RESOURCES']}|-b a b"
+
+
+def test_one_overlay_holds_all_kernels_and_goes_with_the_last(lab: Lab) -> None:
+    app = make_app(lab.root / "b", lib=CAME)
+    for target in ("gfx1201", "gfx1030"):
+        lab.build("--blender", app, "--env", "cc", "--target", target)
+    overlays = lab.home.path / "kernels/blender/overlays"
+    (overlay,) = overlays.iterdir()
+    lib = overlay / "5.2/scripts/addons_core/cycles/lib"
+    assert {path.name for path in lib.iterdir() if not path.is_symlink()} == set(CAME)
+    undo(lab, "--blender", app, "--target", "gfx1201")
+    assert (lib / "kernel_gfx1201.fatbin.zst").read_bytes() == b"AMD's own"
+    assert not (lib / "kernel_gfx1030.fatbin.zst").is_symlink()
+    undo(lab, "--blender", app)
+    assert list(overlays.iterdir()) == []
+
+
+def test_old_version_without_the_variable_gets_a_program_of_its_own(lab: Lab) -> None:
+    texts = (b"lib/%s_%s.fatbin", FLAGS_TEXT.encode())
+    app = make_app(lab.root / "b", lib={"kernel_gfx1201.fatbin": b"old"}, version="4.0", texts=texts)
+    told = lab.build("--blender", app, "--env", "cc")["placed"]
+    assert told["environment"] == {}
+    copy = Path(told["file"]).parents[5]
+    assert not (copy / "blender").is_symlink()
+    assert (copy / "blender").read_bytes() == (app / "blender").read_bytes()
+    assert str(copy / "blender") in Path(told["start"]).read_text()
+
+
+def test_upgraded_app_is_not_given_the_old_kernel(lab: Lab) -> None:
+    app = make_app(lab.root / "b", lib=CAME)
+    lab.build("--blender", app, "--env", "cc")
+    (app / "5.2/scripts/addons_core/cycles/source/util/a.h").write_text("// of the next release\n")
+    found = start_with(lab, app)
+    assert (found.program, found.changes) == (None, ())
+    assert [each.target for each in found.outdated] == ["gfx1201"]
+
+
+def test_in_place_only_when_asked_and_back_byte_for_byte(lab: Lab) -> None:
+    app = make_app(lab.root / "b", lib=CAME)
+    file = app / "5.2/scripts/addons_core/cycles/lib/kernel_gfx1201.fatbin.zst"
+    file.chmod(0o640)
+    os.utime(file, ns=(10**18, 10**18))
+    before = snapshot(app)
+    told = lab.build("--blender", app, "--env", "cc", "--place", "in-place")["placed"]
+    assert told["file"] == str(file)
+    assert file.read_bytes() != b"AMD's own"
+    lab.orders(count=70, version="another")
+    lab.build(
+        "--blender", app, "--env", "cc", "--place", "in-place"
+    )  # the original is not what was placed first
+    assert start_with(lab, app).program is None
+    undo(lab, "--blender", app)
+    assert snapshot(app) == before
+    assert list((lab.home.path / "kernels/blender/originals").rglob("*.zst")) == []
+
+
+def test_in_place_without_an_original_leaves_no_trace(lab: Lab) -> None:
+    app = make_app(lab.root / "b")
+    before = snapshot(app)
+    lab.build("--blender", app, "--env", "cc", "--place", "in-place")
+    undo(lab, "--blender", app)
+    assert snapshot(app) == before
+    assert not (app / "5.2/scripts/addons_core/cycles/lib").exists()
+
+
+def test_undo_does_not_overwrite_an_upgrade(lab: Lab) -> None:
+    app = make_app(lab.root / "b", lib=CAME)
+    file = app / "5.2/scripts/addons_core/cycles/lib/kernel_gfx1201.fatbin.zst"
+    lab.build("--blender", app, "--env", "cc", "--place", "in-place")
+    file.write_bytes(b"of the upgrade")
+    (done,) = undo(lab, "--blender", app)
+    assert "upgrade" in done["what"]
+    assert file.read_bytes() == b"of the upgrade"
+
+
+def test_damaged_original_is_not_put_back(lab: Lab) -> None:
+    app = make_app(lab.root / "b", lib=CAME)
+    told = lab.build("--blender", app, "--env", "cc", "--place", "in-place")["placed"]
+    Path(told["original"]).write_bytes(b"AMD's ow")
+    assert lab.build("--blender", app, "--undo", code=1)["error"] == "kernels-no-original"
+    assert Path(told["file"]).read_bytes()[:4] == b"\x28\xb5\x2f\xfd"
+
+
+@pytest.mark.skipif(
+    os.geteuid() == 0 and not os.path.exists("/usr/bin/setpriv"), reason="root writes everywhere"
+)
+def test_installation_of_others_is_left_and_the_overlay_named(lab: Lab) -> None:
+    app = make_app(lab.root / "b", lib=CAME)
+    lib = app / "5.2/scripts/addons_core/cycles/lib"
+    lib.chmod(0o555)
+    as_user = ["setpriv", "--bounding-set", "-all", "--inh-caps", "-all"] if os.geteuid() == 0 else []
+    command = [
+        *as_user,
+        *lab.command(),
+        "--blender",
+        str(app),
+        "--env",
+        "cc",
+        "--place",
+        "in-place",
+        "--json",
+    ]
+    done = subprocess.run(command, env=lab.environ(), capture_output=True, text=True, check=False)
+    lib.chmod(0o755)
+    assert done.returncode == 1, done.stderr
+    told = json.loads(done.stdout)
+    assert told["error"] == "kernels-unwritable"
+    assert "--place overlay" in told["hints"][0]
+
+
+def test_unknown_name_in_the_cache_means_an_overlay_and_is_said(lab: Lab) -> None:
+    app = make_app(lab.root / "b", texts=PLAIN[:1])
+    told = lab.build("--blender", app, "--env", "cc")["placed"]
+    assert told["place"] == "overlay"
+    assert "could not be read" in told["why"]
+    refused = lab.build("--blender", app, "--env", "cc", "--place", "cache", code=1)
+    assert refused["error"] == "kernels-no-cache"
+
+
+@pytest.mark.parametrize("note", [b"", b"[]", b'{"form": 1}', b'{"form": 99}', b"\xff\x00", b"[" * 100_000])
+def test_damaged_note_of_what_was_placed_disturbs_nobody(lab: Lab, note: bytes) -> None:
+    app = make_app(lab.root / "b")
+    lab.build("--blender", app, "--env", "cc")
+    (path,) = (lab.home.path / "kernels/blender/placed").iterdir()
+    path.write_bytes(note)
+    assert start_with(lab, app) == Starting()
+
+
+@pytest.mark.parametrize(
+    ("environ", "folder"),
+    [
+        ({"XDG_CACHE_HOME": "/c", "HOME": "/h"}, "/c"),
+        ({"XDG_CACHE_HOME": "relative", "HOME": "/h"}, "/h/.cache"),
+        ({"HOME": "/h"}, "/h/.cache"),
+    ],
+)
+def test_folder_of_caches(environ: dict[str, str], folder: str) -> None:
+    assert cache_home(environ) == Path(folder)
+
+
+def test_cache_that_would_not_be_looked_at_is_refused(lab: Lab) -> None:
+    app = make_app(lab.root / "b", lib=CAME)
+    assert (
+        lab.build("--blender", app, "--env", "cc", "--place", "cache", code=1)["error"] == "kernels-no-cache"
+    )
+    other = lab.build("--blender", app, "--env", "cc", "--target", "gfx1100")["placed"]
+    assert (other["place"], other["path"]) == ("cache", [])  # with kernels of its own it asks for no compiler

@@ -1,0 +1,123 @@
+"""Stand-ins for apps: programs that print a help and a list of devices, and else their arguments."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from gguf import GGUFWriter
+
+from rocenv.model import EnvChange
+from tests.host.roots import GIB, Root
+from tests.launch.lab import Lab, component
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from subprocess import CompletedProcess
+
+HELPS = Path(__file__).parent / "helps"
+MIB = 1 << 20
+# device, gfx_target_version as KFD has them. Source: profiles/pci.toml
+KINDS = {"gfx1103": (0x15BF, 110003), "gfx1100": (0x744C, 110000), "gfx1101": (0x747E, 110001)}
+LISTED = "Available devices:\n  ROCm0: AMD Radeon RX 7900 XTX (24560 MiB, 24000 MiB free)\n"
+NONE = "Available devices:\n  (none)\n"
+
+
+class Bench(Lab):
+    """A Linux machine with one GPU, an env for it, and programs in the folder that commands are given in."""
+
+    def machine(
+        self, *targets: str, used_mib: int = 0, total_mib: int = 24560, integrated: bool = False
+    ) -> None:
+        """Put GPUs into the machine, each with so much memory in use."""
+        root = Root(self.root / "linux")
+        root.kernel().cpu()
+        for number, target in enumerate(targets, 1):
+            device, version = KINDS[target]
+            units = 12 if integrated else 96
+            root.gpu(number, device, version, units=units, memory=total_mib * MIB, gtt=2 * GIB)
+            root.put(f"sys/bus/pci/devices/0000:{number:02x}:00.0/mem_info_vram_used", f"{used_mib * MIB}\n")
+            root.put(f"sys/bus/pci/devices/0000:{number:02x}:00.0/mem_info_gtt_used", "0\n")
+        self.env["ROCENV_SYSROOT"] = str(root.path)
+
+    def env_for(
+        self, target: str, *, blas: bool | None = True, rungs: Mapping[str, str] | None = None
+    ) -> None:
+        """Make the env `llm`, whose rocBLAS has kernels for the target or not; None = it has none at all."""
+        kernels = {True: target, False: "gfx90a"}
+        files = () if blas is None else (f"rocm/lib/rocblas/library/Kernels.so-000-{kernels[blas]}.hsaco",)
+        prefix = self.make(
+            "llm",
+            (component("rocm", "6.4.3", "debian-forky"),),
+            platform="linux",
+            target=target,
+            files=files,
+            changes=(EnvChange(action="prepend", name="PATH", value="{prefix}/bin"),),
+        )
+        if rungs is not None:
+            found = [{"rung": rung, "status": status} for rung, status in rungs.items()]
+            (prefix.own / "verified.json").write_text(json.dumps({"level": "", "rungs": found}))
+
+    def program(self, name: str, help_name: str, *, listed: str = "", code: int = 0, more: str = "") -> Path:
+        """Write a program; `more` is shell that comes before all else."""
+        path = self.app / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        listing = self.root / f"{path.name}.devices"
+        listing.write_text(listed)
+        path.write_text(
+            f"#!/bin/sh\n{more}\n"
+            'for word in "$@"; do case "$word" in\n'
+            f"--help) cat '{HELPS / help_name}.txt'; exit 0 ;;\n"
+            f"--list-devices) cat '{listing}'; exit {code} ;;\n"
+            'esac; done\necho "ARGS $*"\nexit 0\n'
+        )
+        path.chmod(0o755)
+        return path
+
+    def launch(self, *words: str, app: str = "", **environ: str) -> CompletedProcess[bytes]:
+        """Launch a program in the env."""
+        chosen = ("--app", app) if app else ()
+        return self.run("launch", "llm", *chosen, "--", *words, environ=environ)
+
+
+def arguments(done: CompletedProcess[bytes]) -> str:
+    """Return what a stand-in was started with; fail where it was not."""
+    found = [line for line in done.stdout.decode().splitlines() if line.startswith("ARGS")]
+    assert len(found) == 1, (done.stdout, done.stderr)
+    return found[0].removeprefix("ARGS").strip()
+
+
+def carry(program: Path, model: Path, *arguments: str) -> Path:
+    """Put a model and usual arguments behind a program, as a llamafile has them."""
+    with zipfile.ZipFile(program, "a", zipfile.ZIP_STORED) as archive:
+        archive.write(model, model.name)
+        if arguments:
+            archive.writestr(".args", "".join(f"{word}\n" for word in arguments))
+    return program
+
+
+def write_model(path: Path, *, blocks: int = 4, block_mib: int = 4, context: int = 512) -> Path:
+    """Write a GGUF file with so many layers of about that size."""
+    width = 1024
+    rows = block_mib * MIB // (2 * width)
+    writer = GGUFWriter(path, "llama")
+    writer.add_block_count(blocks)
+    writer.add_context_length(context)
+    writer.add_embedding_length(width)
+    writer.add_feed_forward_length(rows)
+    writer.add_head_count(8)
+    writer.add_head_count_kv(8)
+    writer.add_vocab_size(64)
+    names = ["token_embd.weight", "output.weight"]
+    for name in names:
+        writer.add_tensor(name, np.zeros((64, width), np.float16))
+    for block in range(blocks):
+        writer.add_tensor(f"blk.{block}.ffn_up.weight", np.zeros((rows, width), np.float16))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path

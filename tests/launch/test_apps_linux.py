@@ -1,0 +1,293 @@
+"""Automatic-style apps on Linux: the env's Python, without their shell wrappers and a torch of their own."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rocenv.launch.recognition import choose
+from rocenv.matrix.load import load
+from rocenv.model import EnvChange, Request
+from tests.host.roots import Root
+from tests.launch.lab import component
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.launch.lab import Lab
+
+TARGET = "gfx1031"
+NAMES = ("HSA_OVERRIDE_GFX_VERSION", "LD_LIBRARY_PATH", "TORCH_COMMAND", "GIT")
+SHOWS = f"""import os, sys
+print("ARGS", sys.argv[1:])
+print("PYTHON", sys.executable)
+print("FOLDER", os.getcwd())
+for name in {NAMES!r}:
+    print(name, os.environ.get(name))
+"""
+# What these scripts do to an env. Source: vladmandic/sdnext:webui.sh; AUTOMATIC1111's webui.sh of the family
+WRAPPER = """#!/usr/bin/env bash
+[ -f webui-user.sh ] && . ./webui-user.sh
+export LD_LIBRARY_PATH=/wrapper/lib HSA_OVERRIDE_GFX_VERSION=10.3.0
+export TORCH_COMMAND="pip install torch==2.0.1+rocm5.7"
+exec python3 launch.py "$@"
+"""
+FILES = {
+    "sdnext": ("launch.py", "installer.py"),
+    "webui-amdgpu": ("launch.py", "modules/launch_utils.py", "modules/zluda.py"),
+    "forge": ("launch.py", "modules/launch_utils.py", "modules/zluda.py", "modules_forge/x.py"),
+    "comfyui": ("main.py", "comfy/model_management.py"),
+}
+CHANGES = (
+    EnvChange(action="set", name="HSA_OVERRIDE_GFX_VERSION", value="10.3.0-of-the-env"),
+    EnvChange(action="prepend", name="LD_LIBRARY_PATH", value="{prefix}/rocm/lib"),
+)
+
+
+def on_linux(lab: Lab, *, torch: bool = True, app: str = "") -> Path:
+    """Make the machine a Linux one with an RX 6750 XT, and an env for it; return its path."""
+    machine = Root(lab.root / "linux").kernel().cpu().gpu(1, device=0x73DF, version=100301)
+    lab.env["ROCENV_SYSROOT"] = str(machine.path)
+    parts = [component("rocm", "6.2.4", "wheels")]
+    parts += [component("torch", "2.5.1+rocm6.2", "x", python="3.11.9")] if torch else []
+    request = Request(app=app)
+    options: dict[str, Any] = {"parts": tuple(parts), "platform": "linux", "target": TARGET}
+    return lab.make(**options, changes=CHANGES, request=request).path
+
+
+def put(lab: Lab, app: str, content: str = SHOWS, folder: str = ".") -> Path:
+    """Write an app's files, with scripts around them."""
+    home = lab.app / folder
+    for name in FILES[app]:
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(content)
+    (home / "webui.sh").write_text(WRAPPER)
+    (home / "webui.sh").chmod(0o755)
+    return home
+
+
+def said_by(text: bytes) -> dict[str, str]:
+    """Return what an app printed, by the first word of each line."""
+    lines = (line.partition(" ") for line in text.decode().splitlines())
+    return {name: value for name, _, value in lines}
+
+
+class TestWrappers:
+    @pytest.mark.parametrize("app", ["sdnext", "webui-amdgpu", "forge"])
+    @pytest.mark.parametrize("typed", [("./webui.sh",), ("bash", "webui.sh")])
+    def test_it_is_not_run_and_what_it_would_do_is_said(
+        self, lab: Lab, app: str, typed: tuple[str, ...]
+    ) -> None:
+        path = on_linux(lab)
+        put(lab, app)
+        done = lab.run("launch", "sd", "--", *typed, "--medvram", "--port", "80 81")
+        said = done.stderr.decode()
+        seen = said_by(done.stdout)
+        assert seen["ARGS"].startswith("['--medvram', '--port', '80 81'"), said
+        assert seen["HSA_OVERRIDE_GFX_VERSION"] == "10.3.0-of-the-env"
+        assert seen["LD_LIBRARY_PATH"].startswith(f"{path}/rocm/lib")
+        assert "/wrapper/lib" not in seen["LD_LIBRARY_PATH"]
+        (line,) = [line for line in said.splitlines() if line.startswith("`webui.sh` is not run")]
+        assert "started in its place: " in line
+        assert f"{path}/venv/bin/python launch.py --medvram --port '80 81'" in line
+        assert ("LD_LIBRARY_PATH" if app == "sdnext" else "HSA_OVERRIDE_GFX_VERSION") in line
+
+    def test_any_program_is_run_as_it_is_typed(self, lab: Lab) -> None:
+        on_linux(lab)
+        put(lab, "sdnext")
+        done = lab.run("launch", "sd", "--app", "generic", "./webui.sh", "--medvram")
+        assert said_by(done.stdout)["LD_LIBRARY_PATH"] == "/wrapper/lib"
+        assert said_by(done.stdout)["ARGS"] == "['--medvram']"
+        assert b"is not run" not in done.stderr
+
+    def test_a_script_of_that_name_that_is_anothers_is_run(self, lab: Lab) -> None:
+        on_linux(lab)
+        (lab.app / "webui.sh").write_text('#!/bin/sh\necho RAN "$@"\n')
+        (lab.app / "webui.sh").chmod(0o755)
+        assert lab.run("launch", "sd", "./webui.sh", "-x").stdout == b"RAN -x\n"
+
+    def test_it_goes_to_its_folder_as_the_script_does(self, lab: Lab) -> None:
+        on_linux(lab)
+        home = put(lab, "sdnext", folder="SD Next")
+        done = lab.run("launch", "sd", "--", "SD Next/webui.sh")
+        assert said_by(done.stdout)["FOLDER"] == str(home), done.stderr
+
+    def test_settings_of_the_user_that_it_reads_are_named(self, lab: Lab) -> None:
+        on_linux(lab)
+        home = put(lab, "sdnext")
+        (home / "webui-user.sh").write_text(
+            '#!/bin/bash\n# export COMMANDLINE_ARGS="--no"\nexport COMMANDLINE_ARGS="--medvram --port 7861"\n'
+            'export GIT="/opt/my git"\nexport venv_dir="venv"\nexport TORCH_COMMAND="pip install torch"\n'
+            'export HF_HOME="$HOME/hf"\nexport BROKEN="it\n'
+        )
+        done = lab.run("launch", "sd", "./webui.sh", "--medvram")
+        said = done.stderr.decode()
+        assert "webui-user.sh` sets COMMANDLINE_ARGS, and is not read without `webui.sh`" in said
+        assert "hint: rocenv launch sd -- --port 7861 --medvram\n" in said
+        assert "hint: export GIT='/opt/my git'\n" in said
+        assert 'hint: export HF_HOME="$HOME/hf"\n' in said
+        assert not any(f"sets {name}" in said for name in ("venv_dir", "TORCH_COMMAND"))
+        # What is said to be typed does it.
+        typed = lab.run(*shlex.split("launch sd -- --port 7861 --medvram"), environ={"GIT": "/opt/my git"})
+        assert said_by(typed.stdout)["ARGS"].startswith("['--port', '7861'")
+        assert said_by(typed.stdout)["GIT"] == "/opt/my git"
+
+    def test_no_settings_file_or_one_that_is_none(self, lab: Lab) -> None:
+        on_linux(lab)
+        home = put(lab, "sdnext")
+        assert b"not read" not in lab.run("launch", "sd", "./webui.sh").stderr
+        (home / "webui-user.sh").mkdir()
+        assert lab.run("launch", "sd", "./webui.sh").returncode == 0
+        (home / "webui-user.sh").rmdir()
+        os.mkfifo(home / "webui-user.sh")
+        assert lab.run("launch", "sd", "./webui.sh").returncode == 0
+        (home / "webui-user.sh").unlink()
+        (home / "webui-user.sh").write_bytes(b"\xff\xfeexport A=\x00\n=\nexport B=(1 2)\n")
+        assert lab.run("launch", "sd", "./webui.sh").returncode == 0
+
+
+class TestOwnTorch:
+    def test_switches_keep_apps_from_installing_one(self, lab: Lab) -> None:
+        on_linux(lab)
+        put(lab, "sdnext")
+        done = lab.run("launch", "sd")
+        assert said_by(done.stdout)["ARGS"] == "['--skip-torch']"
+        assert b"added so that the env's torch stays as it is: --skip-torch" in done.stderr
+        assert said_by(lab.run("launch", "sd", "--skip-torch").stdout)["ARGS"] == "['--skip-torch']"
+
+    @pytest.mark.parametrize("app", ["webui-amdgpu", "forge"])
+    def test_a_command_that_installs_nothing_stands_for_theirs(self, lab: Lab, app: str) -> None:
+        """They run `python -m $TORCH_COMMAND`, whatever else they are told to skip."""
+        on_linux(lab)
+        runs = (
+            "import os, subprocess, sys\n"
+            "subprocess.run(f'\"{sys.executable}\" -m ' + os.environ['TORCH_COMMAND'], shell=True)"
+        )
+        put(lab, app, runs)
+        outside = {"TORCH_COMMAND": "pip install torch==2.0.1+rocm5.7"}
+        done = lab.run("launch", "sd", environ=outside)
+        assert done.stdout.startswith(b"pip "), done
+        assert len(done.stdout.splitlines()) == 1
+
+    def test_comfyui_needs_none(self, lab: Lab) -> None:
+        path = on_linux(lab)
+        put(lab, "comfyui")
+        seen = said_by(lab.run("launch", "sd", "--lowvram").stdout)
+        assert (seen["ARGS"], seen["PYTHON"]) == ("['--lowvram']", f"{path}/venv/bin/python")
+
+    @pytest.mark.parametrize("app", FILES)
+    def test_an_env_without_torch_is_named_with_the_command_for_another(self, lab: Lab, app: str) -> None:
+        on_linux(lab, torch=False)
+        put(lab, app)
+        done = lab.run("launch", "sd")
+        assert (done.returncode, done.stdout) == (1, b"")
+        assert "needs torch, and the env has none" in done.stderr.decode()
+        assert f"rocenv create sd2 --app {app} --target {TARGET}" in done.stderr.decode()
+
+    def test_other_programs_in_its_folder_need_none(self, lab: Lab) -> None:
+        on_linux(lab, torch=False)
+        put(lab, "sdnext")
+        assert lab.run("launch", "sd", "--", "echo", "--skip-torch").stdout == b"--skip-torch\n"
+
+
+LAUNCHERS = load().launcher
+PATTERNS = """schema = 1
+[[launcher]]
+key = "chat"
+title = "Chat"
+programs = ["chat-*"]
+platforms = ["linux"]
+status = "tested"
+source = "tests"
+checked = "2026-11-22"
+[[launcher]]
+key = "model"
+title = "Model"
+programs = ["*.model"]
+status = "tested"
+source = "tests"
+checked = "2026-11-22"
+"""
+
+
+def own_rows(lab: Lab, text: str) -> None:
+    path = lab.root / "home" / "profiles" / "own.toml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def program(path: Path) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("#!/bin/sh\necho ran\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+class TestRecognition:
+    @pytest.mark.parametrize(
+        ("name", "app"),
+        [("chat-server", "chat"), ("Chat-7B.model", "model"), ("x.MODEL", "model"), ("chat", "generic")],
+    )
+    def test_by_the_name_of_the_program_wherever_it_lies(self, lab: Lab, name: str, app: str) -> None:
+        on_linux(lab)
+        own_rows(lab, PATTERNS)
+        path = program(lab.root / "else where" / name)
+        assert lab.run("launch", "sd", "--", path, "--x").stdout == b"ran\n"
+        assert lab.logs()[-1].name.endswith(f"-{app}.log")
+
+    def test_by_the_file_that_a_shell_runs(self, lab: Lab) -> None:
+        on_linux(lab)
+        own_rows(lab, PATTERNS)
+        program(lab.app / "small.model")
+        assert lab.run("launch", "sd", "--", "sh", "./small.model").stdout == b"ran\n"
+        assert lab.logs()[-1].name.endswith("-model.log")
+
+    def test_by_the_app_that_the_env_is_for(self, lab: Lab) -> None:
+        """Without a command, and with a program that nothing is known of; the files around it come first."""
+        on_linux(lab, app="comfyui")
+        program(lab.app / "mine.sh")
+        assert lab.run("launch", "sd", "./mine.sh").stdout == b"ran\n"
+        assert lab.logs()[-1].name.endswith("-comfyui.log")
+        done = lab.run("launch", "sd")
+        assert (done.returncode, b"cd to the folder of ComfyUI" in done.stderr) == (1, True)
+        (lab.app / "main.py").write_text(SHOWS)
+        assert said_by(lab.run("launch", "sd").stdout)["ARGS"] == "[]"
+        put(lab, "sdnext")
+        assert said_by(lab.run("launch", "sd").stdout)["ARGS"] == "['--skip-torch']"
+
+    def test_an_app_that_this_data_does_not_know_is_none(self, lab: Lab) -> None:
+        on_linux(lab, app="of-the-future")
+        done = lab.run("launch", "sd")
+        assert (done.returncode, b"no app is recognised" in done.stderr) == (2, True)
+
+    def test_an_app_for_another_platform(self, lab: Lab) -> None:
+        on_linux(lab)
+        done = lab.run("launch", "sd", "--app", "comfyui-zluda")
+        assert done.returncode == 2
+        assert b"ComfyUI-Zluda is not started on linux: its profile is for windows" in done.stderr
+        (names,) = [line for line in done.stderr.decode().splitlines() if "takes one of" in line]
+        assert "comfyui-zluda" not in names
+
+    def test_no_usual_command(self, lab: Lab) -> None:
+        on_linux(lab)
+        own_rows(lab, PATTERNS)
+        done = lab.run("launch", "sd", "--app", "chat")
+        assert (done.returncode, b"Chat has no usual one" in done.stderr) == (2, True)
+
+    def test_the_pattern_that_says_more_counts(self, tmp_path: Path) -> None:
+        """`Llama-3.2.llamafile` is a llamafile, whatever its model is called."""
+        chosen, folder = choose(LAUNCHERS, "", ["/x/Llama-3.2-1B.llamafile"], tmp_path, platform="linux")
+        assert (chosen.key, str(folder)) == ("llamafile", "/x")
+        assert choose(LAUNCHERS, "", ["llama-server"], tmp_path, platform="linux")[0].key == "llama.cpp"
+        assert choose(LAUNCHERS, "", ["-m", "llama-x"], tmp_path, platform="linux")[0].key == "generic"
+
+
+def test_python_of_the_env_is_started_for_a_relative_home(lab: Lab) -> None:
+    """The folder is changed to the app's: the env must be found from there too."""
+    on_linux(lab)
+    home = put(lab, "sdnext", folder="sd")
+    done = lab.run("launch", "sd", "--", "sd/webui.sh", environ={"ROCENV_HOME": "../home"})
+    assert said_by(done.stdout).get("FOLDER") == str(home), done.stderr

@@ -1,0 +1,116 @@
+"""`launch` starts an app so that it finds the kernels that rocenv made for it, and no others."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rocenv.home import Home
+from rocenv.kernels.placed import Placed, write
+from rocenv.kernels.source import content_hash
+from tests.host.roots import Root
+from tests.launch.lab import Lab, component
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SAYS = """#!/bin/sh
+case "$*" in
+--version) echo 'Blender 5.2.2'; exit ;;
+--help) printf -- '-b or --background\\n\\tSentence.\\n'; exit ;;
+*--python-expr*) echo 'HIP: Radeon'; exit ;;
+esac
+echo "WHICH $0"; echo "PATH $PATH"; echo "CACHE $XDG_CACHE_HOME"; echo "OWN $RESOURCES"; echo '[HIP_'
+"""
+
+
+class Bench(Lab):
+    """A machine, an env, an app, and the source of its kernels."""
+
+    def prepare(self, **placed: Any) -> Bench:
+        """Make all of it, and note that kernels were put somewhere."""
+        root = Root(self.root / "linux").kernel().cpu().gpu(1, device=0x7550, version=120001)
+        self.env["ROCENV_SYSROOT"] = str(root.path)
+        self.make("art", (component("rocm", "6.4.3", "amd"),), platform="linux", target="gfx1201")
+        self.put(self.app / "blender")
+        self.source.mkdir()
+        (self.source / "kernel.cpp").write_text("kernel")
+        (self.root / "kernel").write_text("code")
+        values: dict[str, Any] = {
+            "app": "blender",
+            "kind": "hip",
+            "version": "5.2.2",
+            "target": "gfx1201",
+            "place": "cache",
+            "file": str(self.root / "kernel"),
+            "sha256": "",
+            "source": str(self.source),
+            "source_hash": content_hash(self.source),
+            "program": str(self.app / "blender"),
+        }
+        write(Home(self.root / "home"), Placed(**(values | placed)))
+        return self
+
+    def put(self, path: Path) -> Path:
+        """Write a program."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(SAYS)
+        path.chmod(0o755)
+        return path
+
+    @property
+    def source(self) -> Path:
+        """The source of its kernels."""
+        return self.root / "source"
+
+    def launched(self) -> tuple[str, str]:
+        """Return what the app said of itself, and what was told."""
+        done = self.run("launch", "art", "--", "./blender", "-b", "-f", "1")
+        assert done.returncode == 0, done.stderr
+        return done.stdout.decode(), done.stderr.decode()
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    """A machine and an app's folder at a path with a space."""
+    return Bench(tmp_path / "a b")
+
+
+def test_cache(bench: Bench) -> None:
+    tools, cache = bench.root / "tools", bench.root / "kernel cache"
+    bench.prepare(on_path=str(tools), cache_home=str(cache))
+    said, told = bench.launched()
+    assert f"PATH {tools}:" in said and f"CACHE {cache}\n" in said
+    assert "taken: the hip kernels for gfx1201 that rocenv made (cache)" in told
+
+
+def test_overlay(bench: Bench) -> None:
+    start = bench.put(bench.root / "overlay/start/blender")
+    bench.prepare(place="overlay", start=str(start), variable="RESOURCES", resources="/its/own")
+    said, _ = bench.launched()
+    assert f"WHICH {start}\n" in said and "OWN /its/own\n" in said
+
+
+@pytest.mark.parametrize("placed", [{"target": "gfx1100"}, {"program": "/another/blender", "source": "/x"}])
+def test_of_another_gpu_or_program(bench: Bench, placed: dict[str, str]) -> None:
+    bench.prepare(on_path="/never", **placed)
+    said, told = bench.launched()
+    assert "/never" not in said and "taken" not in told
+
+
+def test_of_another_source(bench: Bench) -> None:
+    bench.prepare(on_path="/never")
+    (bench.source / "kernel.cpp").write_text("newer")
+    said, told = bench.launched()
+    assert "/never" not in said
+    assert "not taken: the hip kernels for gfx1201 that rocenv made are of another source" in told
+    again = f"rocenv kernels build blender --blender '{bench.app / 'blender'}' --target gfx1201"
+    assert again in told
+
+
+def test_source_that_is_gone(bench: Bench) -> None:
+    bench.prepare(on_path="/never")
+    shutil.rmtree(bench.source)
+    assert "/never" not in bench.launched()[0]

@@ -1,0 +1,321 @@
+"""What a release of Blender asks of runtime, driver and target is checked before it is started."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rocenv.matrix.load import load
+from rocenv.model import EnvChange, Layout
+from rocenv.resolve.versions import allows
+from tests.host.roots import Root
+from tests.launch.lab import Lab, component
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+KINDS = {
+    "gfx1201": (0x7550, 120001),
+    "gfx1100": (0x744C, 110000),
+    "gfx906": (0x66AF, 90006),
+    "gfx1153": (0, 110503),
+}
+OLD_HELP = (
+    "-b or --background",
+    "-f or --render-frame <frame>",
+    "--python-exit-code <code>",
+    "--log-level <level>",
+)
+NEW_HELP = (*OLD_HELP, "--log-list-categories", "--cycles-device <device>")
+DETAILS = "added `--log-level debug`"
+
+
+class Bench(Lab):
+    """A Linux machine, an env with ROCm, and a program that says which Blender it is."""
+
+    def prepare(
+        self,
+        rocm: str = "6.4.3",
+        hip: str = "6.4",
+        files: Sequence[str] = ("libamdhip64.so.6",),
+        target: str = "gfx1201",
+    ) -> Bench:
+        """Make the machine and the env `art`."""
+        device, version = KINDS[target]
+        root = Root(self.root / "linux").kernel().cpu().gpu(1, device=device, version=version)
+        self.env["ROCENV_SYSROOT"] = str(root.path)
+        layout = Layout(root="", library_dirs=("lib",), libraries={}, runtime={"hip": hip})
+        self.make(
+            "art",
+            (component("rocm", rocm, "amd", layout=layout),),
+            platform="linux",
+            target=target,
+            changes=(EnvChange(action="prepend", name="LD_LIBRARY_PATH", value="{prefix}/rocm/lib"),),
+            files=tuple(f"rocm/lib/{name}" for name in files),
+        )
+        return self
+
+    def blender(
+        self, version: str, *, name: str = "blender", help_lines: Sequence[str] = NEW_HELP, more: str = ""
+    ) -> None:
+        """Write the program; what it was started with it prints, and each question is noted in `asked`."""
+        path = self.app / name
+        text = "\n".join(f"{line}\n\tSentence." for line in help_lines)
+        path.write_text(
+            f'#!/bin/sh\n{more}\ncase "$*" in\n'
+            f"--version) echo asked >>'{self.asked}'; echo 'Blender {version}'; exit 0 ;;\n"
+            f"--help) cat <<'EOF'\n{text}\nEOF\nexit 0 ;;\n"
+            "*--python-expr*) echo 'HIP: AMD Radeon RX 9070 XT'; exit 0 ;;\nesac\n"
+            'echo "ARGS $*"\necho "Path tracing on: AMD Radeon (HIP) [HIP_AMD Radeon_0000:03:00]"\n'
+        )
+        path.chmod(0o755)
+
+    @property
+    def asked(self) -> str:
+        """The file that has a line for each time it was asked for its version."""
+        return str(self.root / "asked")
+
+    def times_asked(self) -> int:
+        """How often it was asked."""
+        with open(self.asked) as file:
+            return len(file.readlines())
+
+    def launch(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Launch it."""
+        done = self.run("launch", "art", "--app", "blender", "--", "./blender", *words)
+        return subprocess.CompletedProcess(
+            done.args, done.returncode, done.stdout.decode(), done.stderr.decode()
+        )
+
+    def render(self, *more: str) -> subprocess.CompletedProcess[str]:
+        """Launch it with work for the GPU."""
+        return self.launch("-b", "a scene.blend", "-f", "1", *more)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    """A machine and an app's folder at a path with a space."""
+    return Bench(tmp_path / "a b")
+
+
+class TestArguments:
+    def test_order(self, bench: Bench) -> None:
+        bench.prepare().blender("5.2.2 LTS")
+        done = bench.render()
+        first = "--python-exit-code 1 --debug-cycles --log-level debug"
+        assert f"ARGS {first} -b a scene.blend -f 1 -- --cycles-device HIP\n" in done.stdout, done.stderr
+        assert done.returncode == 0 and "why:" not in done.stderr
+
+    def test_behind_arguments_of_a_script(self, bench: Bench) -> None:
+        bench.prepare().blender("5.2.2 LTS")
+        assert bench.render("--", "mine").stdout.startswith("ARGS --python-exit-code 1")
+        assert "-f 1 -- mine --cycles-device HIP\n" in bench.render("--", "mine").stdout
+
+    def test_device_of_the_user_stays(self, bench: Bench) -> None:
+        bench.prepare().blender("5.2.2 LTS")
+        assert "-f 1 -- --cycles-device HIP+CPU\n" in bench.render("--", "--cycles-device", "HIP+CPU").stdout
+
+    def test_levels_that_were_numbers_once(self, bench: Bench) -> None:
+        bench.prepare().blender("4.5.3", help_lines=OLD_HELP)
+        done = bench.render()
+        assert "ARGS --python-exit-code 1 --debug-cycles -b" in done.stdout and DETAILS not in done.stderr
+
+    def test_window_gets_none_of_them(self, bench: Bench) -> None:
+        bench.prepare().blender("5.2.2 LTS")
+        assert "ARGS a scene.blend\n" in bench.launch("a scene.blend").stdout
+
+
+class TestRuntime:
+    @pytest.mark.parametrize(
+        ("version", "rocm", "hip", "library", "spec"),
+        [
+            ("4.3.2", "6.4.3", "6.4", "libamdhip64.so.6", "<6"),
+            ("4.5.3 LTS", "5.7.1", "5.7", "libamdhip64.so.5", ">=6,<7"),
+            ("4.5.3 LTS", "7.1.1", "7.1", "libamdhip64.so.7", ">=6,<7"),
+            ("5.2.2 LTS", "6.2.4", "6.2", "libamdhip64.so.6", ">=6.3"),
+        ],
+    )
+    def test_another_series(
+        self, bench: Bench, version: str, rocm: str, hip: str, library: str, spec: str
+    ) -> None:
+        bench.prepare(rocm, hip, (library,), "gfx1100").blender(version)
+        done = bench.render()
+        number = version.partition(" ")[0]
+        assert done.returncode == 1 and "ARGS" not in done.stdout
+        assert (
+            f"Blender {number} works with the runtime of ROCm {spec}, and the env has ROCm {rocm}"
+            in done.stderr
+        )
+        assert f"hint: rocenv create art2 --app blender --rocm '{spec}' --target gfx1100" in done.stderr
+
+    @pytest.mark.parametrize(
+        ("version", "rocm", "hip"), [("4.3.2", "5.7.1", "5.7"), ("5.2.2", "7.1.1", "7.1")]
+    )
+    def test_fitting(self, bench: Bench, version: str, rocm: str, hip: str) -> None:
+        bench.prepare(rocm, hip, (f"libamdhip64.so.{rocm[0]}",), "gfx1100").blender(version)
+        done = bench.render()
+        assert done.returncode == 0
+        assert "works with the runtime" not in done.stderr and "which is not the env's" not in done.stderr
+
+    def test_same_series_and_too_old(self, bench: Bench) -> None:
+        # No release of ROCm 6.3 is older than what 5.2 asks for, so the row is the user's own.
+        own = bench.root / "home" / "profiles"
+        own.mkdir(parents=True)
+        row = next(
+            each for each in load().app_release if each.platform == "linux" and allows(each.versions, "5.2")
+        )
+        (own / "own.toml").write_text(
+            f'schema = 1\n[[app_release]]\napp = "blender"\nversions = "{row.versions}"\nplatform = "linux"\n'
+            'runtime = 60500000\nlibraries = ["libamdhip64.so.6"]\nstatus = "tested"\nsource = "x"\n'
+            'checked = "2026-11-22"\n'
+        )
+        bench.prepare().blender("5.2.2")
+        done = bench.render()
+        assert done.returncode == 1
+        assert "refuses a HIP runtime older than 6.5.0 (60500000)" in done.stderr
+
+    def test_names_that_the_env_has_not(self, bench: Bench) -> None:
+        bench.prepare(files=("libamdhip64.so.8",)).blender("5.2.2")
+        done = bench.render()
+        assert done.returncode == 1
+        assert "looks for libamdhip64.so, libamdhip64.so.7, libamdhip64.so.6, /opt/rocm" in done.stderr
+
+    def test_window_is_opened_all_the_same(self, bench: Bench) -> None:
+        bench.prepare(files=()).blender("5.2.2")
+        done = bench.launch()
+        assert done.returncode == 0 and "warning: Blender 5.2.2 looks for" in done.stderr
+
+    def test_one_absolute_place(self, bench: Bench) -> None:
+        bench.prepare("5.7.1", "5.7", ("libamdhip64.so.5",), "gfx1100").blender("3.6.9")
+        Root(bench.root / "linux").put("opt/rocm/hip/lib/libamdhip64.so", "")
+        done = bench.render()
+        assert (
+            "takes the HIP runtime `/opt/rocm/hip/lib/libamdhip64.so`, which is not the env's" in done.stderr
+        )
+        assert "a newer Blender takes the env's" in done.stderr and done.returncode == 0
+
+    def test_ray_tracing_is_noted(self, bench: Bench) -> None:
+        bench.prepare().blender("5.2.2")
+        assert "note: hardware ray tracing stays off in Blender 5.2.2" in bench.render().stderr
+        (bench.prefix("art").path / "rocm/lib/libamdhip64.so").symlink_to("libamdhip64.so.6")
+        assert "ray tracing" not in bench.render().stderr
+
+    def test_before_hip(self, bench: Bench) -> None:
+        bench.prepare().blender("2.93.18")
+        done = bench.render()
+        assert done.returncode == 1
+        assert "Blender 2.93.18 does not use this GPU: HIP came to Linux with Blender 3.2" in done.stderr
+
+
+class TestTargets:
+    def test_refused(self, bench: Bench) -> None:
+        bench.prepare(target="gfx906").blender("5.2.2")
+        done = bench.render()
+        assert done.returncode == 1
+        assert "Blender 5.2.2 does not take gfx906, whatever kernels there are" in done.stderr
+
+    def test_without_kernels(self, bench: Bench) -> None:
+        bench.prepare(target="gfx1153").blender("5.2.2")
+        done = bench.render()
+        assert done.returncode == 0
+        assert "comes without kernels for gfx1153; its maker builds them for gfx1010, " in done.stderr
+        program = bench.app / "blender"
+        assert f"rocenv kernels build blender --blender '{program}' --target gfx1153" in done.stderr
+
+    @pytest.mark.parametrize(
+        ("version", "rocm", "is_told"), [("4.4.3", "6.4.3", True), ("5.2.2", "6.4.3", False)]
+    )
+    def test_denoiser_without_code_for_the_gpu(
+        self, bench: Bench, version: str, rocm: str, is_told: bool
+    ) -> None:
+        bench.prepare(rocm).blender(version)
+        told = f"note: Blender {version} renders on gfx1201 and denoises on the CPU"
+        assert (told in bench.render().stderr) == is_told
+
+
+class TestWindows:
+    @pytest.mark.parametrize(("version", "code"), [("5.2.2", 1), ("4.5.3", 0), ("4.3.2", 0)])
+    def test_driver_that_is_too_old(self, bench: Bench, version: str, code: int) -> None:
+        adapters = [{"Name": "AMD Radeon RX 7900 XTX", "RadeonSoftwareVersion": "24.7.1"}]
+        (bench.root / "machine/windows/video_controllers.json").write_text(json.dumps(adapters))
+        bench.make("art", platform="windows", target="gfx1100")
+        bench.blender(version)
+        done = bench.render()
+        refused = f"Blender {version} refuses display drivers older than 24.9.1, and this machine has 24.7.1"
+        assert (done.returncode, refused in done.stderr) == (code, bool(code)), done.stderr
+
+
+class TestVersion:
+    def test_asked_once_for_each_state_of_the_file(self, bench: Bench) -> None:
+        bench.prepare().blender("5.2.2")
+        bench.render()
+        bench.render()
+        assert bench.times_asked() == 1
+        bench.blender("4.3.2")
+        assert "Blender 4.3.2 works with the runtime of ROCm <6" in bench.render().stderr
+        assert bench.times_asked() == 2
+
+    @pytest.mark.parametrize("kept", ["[1]", "{", '{"a": {"b": 1}}', "[" * 100_000])
+    def test_damaged_memory_of_it(self, bench: Bench, kept: str) -> None:
+        bench.prepare().blender("5.2.2")
+        cache = bench.prefix("art").path / "cache"
+        cache.mkdir()
+        (cache / "app-versions.json").write_text(kept)
+        assert bench.render().returncode == 0
+        assert list(json.loads((cache / "app-versions.json").read_text()).values())[-1] == "5.2.2"
+
+    @pytest.mark.parametrize(
+        ("more", "why"),
+        [
+            ('[ "$1" = --version ] && exit 3', "it ended with exit code 3"),
+            ('[ "$1" = --version ] && { echo Blender; exit 0; }', "it names no version"),
+            ('[ "$1" = --version ] && { echo Blender 5.2; while :; do echo endless endless; done; }', ""),
+        ],
+    )
+    def test_unknown_is_said(self, bench: Bench, more: str, why: str) -> None:
+        bench.prepare(files=()).blender("5.2.2", more=more)
+        done = bench.render()
+        assert "Traceback" not in done.stderr
+        if why:
+            assert "which version of Blender this is is not known, so nothing was checked" in done.stderr
+            assert why in done.stderr and done.returncode == 0
+
+    def test_newer_than_the_data(self, bench: Bench) -> None:
+        bench.prepare(files=()).blender("9.1.0")
+        done = bench.render()
+        assert "what Blender 9.1.0 asks of the runtime is not known to rocenv" in done.stderr
+        assert done.returncode == 0
+
+
+class TestData:
+    def test_every_release_has_one_row_on_each_platform(self) -> None:
+        rows = [row for row in load().app_release if row.app == "blender"]
+        known = [
+            "2.93",
+            "3.0",
+            "3.1.2",
+            "3.2",
+            "3.3.21",
+            "3.6.9",
+            "4.0.2",
+            "4.1.1",
+            "4.2",
+            "4.3.2",
+            "4.4",
+            "4.5.3",
+        ]
+        for version in (*known, "5.0", "5.1.1", "5.2.2"):
+            for platform in ("linux", "windows"):
+                found = [row for row in rows if row.platform == platform and allows(row.versions, version)]
+                assert len(found) == 1, (version, platform)
+
+    def test_runtime_follows_the_series(self) -> None:
+        rows = [row for row in load().app_release if row.app == "blender" and row.platform == "linux"]
+        wanted = {"4.3.2": ("5.7.1", "6.0.0"), "4.4.3": ("6.0.0", "5.7.1"), "5.2.2": ("6.3.0", "6.2.4")}
+        for version, (fits, fits_not) in wanted.items():
+            row = next(each for each in rows if allows(each.versions, version))
+            assert (allows(row.rocm, fits), allows(row.rocm, fits_not)) == (True, False), version

@@ -1,0 +1,413 @@
+"""What a model is said to take is what llama.cpp takes, and the number of layers is the largest that fits."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rocenv.errors import RocenvError
+from rocenv.memory.anatomy import Anatomy, Layer, anatomy_of
+from rocenv.memory.estimate import (
+    GRAPH_AT_LEAST_BYTES,
+    MARGIN_BYTES,
+    Estimate,
+    Use,
+    estimate_of,
+    fit,
+    fit_of,
+)
+from rocenv.memory.gguf import Model, read_model
+from rocenv.memory.gguf_header import Tensor
+from rocenv.memory.savings import longest, shorter, ways_of
+from tests.memory.models import Q, Writer, eight_billion, llama
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MIB = 1 << 20
+GIB = 1 << 30
+
+
+def estimate(path: Path, **use: Any) -> Estimate:
+    return estimate_of(anatomy_of(read_model(path)), Use(**use))
+
+
+# --- the two logs ------------------------------------------------------------------------------------------
+
+
+def test_the_log_of_ollama_11265(tmp_path: Path) -> None:
+    """8B, Q4: weights 3.9 GiB and 411 MiB, cache 1.0 GiB, graph 560 MiB and 677.5 MiB, 6.5 GiB in all."""
+    told = estimate(eight_billion(tmp_path / "m.gguf"), context=8192)
+    assert told.cache_bytes == GIB
+    assert round(told.anatomy.output_bytes / MIB) == 411
+    assert told.of_layers == 33
+    assert 560 <= told.graph_bytes / MIB <= 560 * 1.05
+    assert told.graph(33) / MIB == pytest.approx(600)
+    assert told.graph(20) / MIB == pytest.approx(677.5, abs=0.1)
+    # That log's file holds some layers in larger types than Q4_K: 3.9 GiB of them instead of 3.7.
+    weights = (3.9 - 32 * told.costs[0].weights_bytes / GIB) * GIB
+    assert 5.8 * GIB < told.needed(33) + weights < 6.5 * GIB < told.needed(33) + weights + MARGIN_BYTES
+
+
+def test_the_log_of_llama_cpp_16725() -> None:
+    """3280 MiB of cache on the GPU: 41 of 80 layers, 8 heads of 128 that keep, 20480 tokens."""
+    layers = tuple(Layer(weights_bytes=0, largest_bytes=0, kv_heads=8) for _ in range(80))
+    told = estimate_of(anatomy(layers, embedding=8192, heads=64), Use(context=20480))
+    assert sum(cost.cache_bytes for cost in told.costs[-41:]) == 3280 * MIB
+
+
+# --- what llama.cpp 0.7.0 (Debian) said for models of these shapes -----------------------------------------
+
+EIGHT = {"embedding": 4096, "heads": 32, "kv_heads": 8, "feed_forward": 14336, "vocabulary": 128256}
+SMALL = {"embedding": 2048, "heads": 16, "kv_heads": 4, "feed_forward": 8192, "vocabulary": 32000}
+WIDE = {"embedding": 2048, "heads": 16, "kv_heads": 16, "feed_forward": 65536, "vocabulary": 4096}
+QWEN = {"embedding": 5120, "heads": 40, "kv_heads": 8, "feed_forward": 27648, "vocabulary": 152064}
+MEASURED = [
+    (EIGHT, 8192, False, 512, 580.02, 64),
+    (EIGHT, 8192, True, 512, 298.52, 64),
+    (EIGHT, 8192, True, 1024, 597.04, 64),
+    (EIGHT, 32768, False, 512, 2164.02, 256),
+    (EIGHT, 32768, True, 512, 330.52, 256),
+    (EIGHT, 8192, False, 2048, 2320.06, 64),
+    (SMALL, 4096, False, 512, 162.02, 16),
+    (SMALL, 4096, True, 512, 86.52, 16),
+    (SMALL, 16384, False, 512, 570.02, 64),
+    (WIDE, 512, True, 512, 404.52, 8),
+    (WIDE, 512, False, 512, 413.02, 8),
+    (QWEN, 32768, True, 512, 379.02, 256),
+    (QWEN, 32768, False, 512, 2688.02, 256),
+    (QWEN, 4096, True, 128, 87.75, 32),
+    (QWEN, 131072, True, 512, 475.02, 1024),
+]
+
+
+@pytest.mark.parametrize(("shape", "context", "flash", "batch", "graph_mib", "cache_mib"), MEASURED)
+def test_room_and_cache_as_measured(
+    tmp_path: Path,
+    shape: dict[str, Any],
+    context: int,
+    flash: bool,
+    batch: int,
+    graph_mib: float,
+    cache_mib: int,
+) -> None:
+    path = llama(tmp_path / "m.gguf", layers=2, **shape)
+    told = estimate(path, context=context, flash_attention=flash, batch=batch)
+    assert told.cache_bytes == cache_mib * MIB
+    assert graph_mib - 0.1 <= told.graph_bytes / MIB <= graph_mib * 1.10
+
+
+@pytest.mark.parametrize(
+    ("use", "cache_mib"),
+    [
+        (Use(context=8192, cache_k="q8_0", cache_v="q8_0"), 34),
+        (Use(context=1667, parallel=3), 42),  # 1792 tokens each
+        (Use(context=8192, cache_k="f32", cache_v="f32"), 128),
+        (Use(context=8192, cache_k="f16", cache_v="q4_0"), 32 + 9),
+    ],
+)
+def test_caches_of_other_types(tmp_path: Path, use: Use, cache_mib: int) -> None:
+    told = estimate_of(anatomy_of(read_model(llama(tmp_path / "m.gguf", layers=2))), use)
+    assert told.cache_bytes == cache_mib * MIB
+
+
+def test_a_type_of_cache_that_there_is_not(tmp_path: Path) -> None:
+    with pytest.raises(RocenvError, match="q3_k"):
+        fit(read_model(llama(tmp_path / "m.gguf")), GIB, cache_k="q3_k")
+
+
+def mamba(path: Path, layers: int = 4, attention: tuple[int, ...] = ()) -> Path:
+    """A model of recurrent layers, some of which may be replaced by ones that keep keys."""
+    file = Writer(path, "mamba")
+    keys = file.keys
+    keys.add_block_count(layers)
+    keys.add_embedding_length(768)
+    keys.add_head_count(12 if attention else 0)
+    keys.add_ssm_conv_kernel(4)
+    keys.add_ssm_inner_size(1536)
+    keys.add_ssm_state_size(16)
+    file.tensor("token_embd.weight", (50280, 768))
+    for layer in range(layers):
+        name = "attn_k" if layer in attention else "ssm_in"
+        file.tensor(f"blk.{layer}.{name}.weight", (3072, 768))
+    return file.close()
+
+
+@pytest.mark.parametrize(("parallel", "measured_mib"), [(1, 0.45), (4, 1.78)])
+def test_states_of_recurrent_layers(tmp_path: Path, parallel: int, measured_mib: float) -> None:
+    told = estimate(mamba(tmp_path / "m.gguf"), context=4096, parallel=parallel)
+    assert told.cache_bytes / MIB == pytest.approx(measured_mib, abs=0.005)
+    assert told.cache_bytes == estimate(mamba(tmp_path / "n.gguf"), context=99, parallel=parallel).cache_bytes
+
+
+def test_hybrids_keep_keys_where_they_have_them(tmp_path: Path) -> None:
+    costs = estimate(mamba(tmp_path / "m.gguf", attention=(2,)), context=4096).costs
+    assert costs[2].cache_bytes == 4096 * 768 * 2 * 2
+    assert {cost.cache_bytes for index, cost in enumerate(costs) if index != 2} == {114 * 1024}
+
+
+def test_heads_by_layer(tmp_path: Path) -> None:
+    path = llama(tmp_path / "m.gguf", layers=3, kv_heads=[8, 0, 4])
+    assert [cost.cache_bytes for cost in estimate(path, context=256).costs] == [MIB, 0, MIB // 2]
+
+
+def test_lengths_of_their_own(tmp_path: Path) -> None:
+    path = llama(tmp_path / "m.gguf", layers=1, attention__key_length=256, attention__value_length=64)
+    assert estimate(path, context=256).costs[0].cache_bytes == 256 * 8 * (256 + 64) * 2
+
+
+def test_models_that_only_read_keep_nothing(tmp_path: Path) -> None:
+    path = llama(tmp_path / "m.gguf", output=None, architecture="bert", attention__causal=False)
+    told = estimate(path, context=512)
+    assert (told.cache_bytes, told.anatomy.tied) == (0, False)
+
+
+# --- where weights go --------------------------------------------------------------------------------------
+
+
+def test_the_input_stays_and_a_tied_output_is_copied(tmp_path: Path) -> None:
+    own = estimate(llama(tmp_path / "own.gguf"), context=256)
+    tied = estimate(llama(tmp_path / "tied.gguf", output=None), context=256)
+    table = 128256 * 4096 // 256 * 144
+    assert (own.anatomy.tied, own.anatomy.input_bytes) == (False, table)
+    assert own.anatomy.output_bytes == 128256 * 4096 // 256 * 210 + 4096 * 4
+    assert (tied.anatomy.tied, tied.anatomy.output_bytes) == (True, table + 4096 * 4)
+    without = own.needed(3) - own.graph(3) - own.cache_bytes
+    assert without == own.anatomy.weights_bytes == read_model(tmp_path / "own.gguf").weights_bytes - table
+
+
+def test_a_matrix_that_stays_needs_room_to_be_copied_to(tmp_path: Path) -> None:
+    """A layer of experts is copied tensor by tensor: gigabytes where any of them stays behind."""
+    file = Writer(tmp_path / "moe.gguf")
+    file.keys.add_block_count(2)
+    file.keys.add_embedding_length(4096)
+    file.keys.add_head_count(32)
+    for layer in range(2):
+        file.tensor(f"blk.{layer}.ffn_up_exps.weight", (64, 14336, 4096), Q.Q4_K)
+    told = estimate(file.close(), context=256)
+    assert told.graph(1) >= 64 * 14336 * 4096 // 256 * 144
+    assert told.graph(3) == GRAPH_AT_LEAST_BYTES
+    assert any("which are 3.9 GiB of it" in note and "--n-cpu-moe" in note for note in told.anatomy.notes)
+
+
+def test_sliding_windows_are_an_upper_bound_and_said(tmp_path: Path) -> None:
+    told = estimate(llama(tmp_path / "m.gguf", attention__sliding_window=1024), context=8192)
+    assert told.cache_bytes == 64 * MIB
+    assert any("1,024 tokens" in note and "upper bound" in note for note in told.anatomy.notes)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"general.architecture": 7}, "does not name its architecture"),
+        ({"general.type": "adapter"}, "its type is adapter"),
+        ({"llama.attention.head_count": None, "llama.attention.head_count_kv": None}, "how many heads"),
+        ({"llama.embedding_length": None}, "how long keys and values are"),
+        ({"llama.block_count": 10**9}, "no repeating layers"),
+    ],
+)
+def test_what_cannot_be_told_is_said(tmp_path: Path, change: dict[str, Any], says: str) -> None:
+    model = read_model(llama(tmp_path / "m.gguf"))
+    metadata = {key: value for key, value in {**model.metadata, **change}.items() if value is not None}
+    with pytest.raises(RocenvError, match=says) as caught:
+        fit(replace(model, metadata=metadata), 16 * GIB)
+    assert caught.value.code == "model-unknown"
+
+
+# --- the number of layers ----------------------------------------------------------------------------------
+
+
+def anatomy(layers: tuple[Layer, ...], **more: Any) -> Anatomy:
+    values: dict[str, Any] = {
+        "layers": layers,
+        "input_bytes": 0,
+        "output_bytes": 0,
+        "output_matrix_bytes": 0,
+        "tied": False,
+        "key_length": 128,
+        "value_length": 128,
+        "embedding": 0,
+        "heads": 0,
+        "feed_forward": 0,
+        "vocabulary": 0,
+        "context": 0,
+        "unknown": (),
+        "notes": (),
+    }
+    return Anatomy(**{**values, **more})
+
+
+sizes = st.integers(0, 2 * GIB)
+anatomies = st.builds(
+    lambda layers, output, matrix, embedding, heads, wide, words: anatomy(
+        tuple(layers),
+        output_bytes=output,
+        output_matrix_bytes=min(matrix, output),
+        embedding=embedding,
+        heads=heads,
+        feed_forward=wide,
+        vocabulary=words,
+    ),
+    st.lists(
+        st.builds(
+            lambda weights, part, heads, state: Layer(
+                weights_bytes=weights, largest_bytes=weights // part, kv_heads=heads, state_bytes=state
+            ),
+            sizes,
+            st.integers(1, 9),
+            st.integers(0, 64),
+            st.integers(0, MIB),
+        ),
+        min_size=1,
+        max_size=12,
+    ),
+    sizes,
+    sizes,
+    st.integers(0, 16384),
+    st.integers(0, 128),
+    st.integers(0, 65536),
+    st.integers(0, 300_000),
+)
+uses = st.builds(
+    Use,
+    context=st.integers(1, 200_000),
+    parallel=st.integers(1, 4),
+    batch=st.sampled_from([1, 64, 512, 2048]),
+    cache_k=st.sampled_from(["f16", "q8_0", "q4_0"]),
+    cache_v=st.sampled_from(["f16", "q8_0"]),
+    flash_attention=st.booleans(),
+)
+frees = st.integers(0, 64 * GIB)
+
+
+def by_hand(of: Anatomy, use: Use, layers: int) -> int:
+    """What so many layers take, counted in another way."""
+    count = len(of.layers)
+    bytes_of = {"f16": 2.0, "q8_0": 34 / 32, "q4_0": 18 / 32}
+    row = 128 * (bytes_of[use.cache_k] + bytes_of[use.cache_v])
+    tokens = use.parallel * ((use.context + 255) // 256 * 256)
+    on_gpu = [of.layers[index] for index in range(count) if index >= count - layers]
+    cache = sum(int(tokens * layer.kv_heads * row) + use.parallel * layer.state_bytes for layer in on_gpu)
+    weights = sum(layer.weights_bytes for layer in on_gpu)
+    flash = use.flash_attention or use.cache_v != "f16"
+    seen = tokens if any(layer.kv_heads for layer in of.layers) else 0
+    numbers = 7 * of.embedding + max(3 * of.feed_forward, of.vocabulary, 0 if flash else of.heads * seen)
+    graph = 4 * use.batch * numbers + (2 if flash else 4) * use.batch * seen
+    if layers > count:
+        return weights + of.output_bytes + cache + max(graph, 600 * MIB)
+    left = max((layer.largest_bytes for layer in of.layers[: count - layers]), default=0)
+    copied = max(
+        4 * use.batch * (of.vocabulary + 2 * of.embedding) + of.output_matrix_bytes,
+        12 * use.batch * of.feed_forward + left,
+    )
+    first = weights - on_gpu[0].weights_bytes + of.output_bytes
+    return max(weights, first) + cache + max(graph, copied, 600 * MIB)
+
+
+@settings(max_examples=300, deadline=None)
+@given(of=anatomies, use=uses, free=frees)
+def test_the_layers_are_the_most_that_fit(of: Anatomy, use: Use, free: int) -> None:
+    count = len(of.layers)
+    fitting = [layers for layers in range(1, count + 2) if by_hand(of, use, layers) + MARGIN_BYTES <= free]
+    told = fit_of(estimate_of(of, use), free)
+    assert told.layers == max(fitting, default=0)
+    assert told.everything == (told.layers == count + 1)
+    assert not told.layers or told.needed_bytes == by_hand(of, use, told.layers)
+
+
+@settings(max_examples=200, deadline=None)
+@given(of=anatomies, use=uses, free=frees, more=frees, longer=st.integers(0, 100_000))
+def test_more_memory_never_fits_less_and_a_longer_context_never_more(
+    of: Anatomy, use: Use, free: int, more: int, longer: int
+) -> None:
+    here = estimate_of(of, use)
+    layers = fit_of(here, free).layers
+    assert fit_of(here, free + more).layers >= layers
+    assert fit_of(estimate_of(of, replace(use, context=use.context + longer)), free).layers <= layers
+
+
+@settings(max_examples=100, deadline=None)
+@given(of=anatomies, use=uses, free=frees)
+def test_every_way_that_is_named_holds_what_it_promises(of: Anatomy, use: Use, free: int) -> None:
+    here = estimate_of(of, use)
+    before = fit_of(here, free)
+    found = (*ways_of(here, free, MARGIN_BYTES), *shorter(here, free, MARGIN_BYTES))
+    for way in found:
+        words = dict(zip(way.arguments[::2], way.arguments[1::2], strict=True))
+        tried = replace(
+            here.use,
+            context=int(words.get("-c", here.use.context)),
+            batch=int(words.get("-ub", here.use.batch)),
+            cache_k=words.get("-ctk", here.use.cache_k),
+            cache_v=words.get("-ctv", here.use.cache_v),
+            flash_attention=here.use.flash_attention or "-fa" in words,
+        )
+        told = fit_of(estimate_of(of, tried), free)
+        assert (way.layers, way.needed_bytes, way.context) == (told.layers, told.needed_bytes, tried.context)
+        assert way.layers > before.layers
+        assert way.everything or "-c" not in words
+    most = longest(of, here.use, free, MARGIN_BYTES)
+    if most:
+        assert fit_of(estimate_of(of, replace(here.use, context=most)), free).everything
+    if here.use.context >= 512 and most < here.use.context // 256 * 256:
+        beyond = replace(here.use, context=max(most + 256, 512))
+        assert not fit_of(estimate_of(of, beyond), free).everything
+
+
+numbers = st.one_of(
+    st.none(),
+    st.integers(-5, 2**64),
+    st.booleans(),
+    st.floats(),
+    st.text(max_size=5),
+    st.lists(st.integers(-5, 2**64), max_size=5).map(tuple),
+)
+KEYS = (
+    "block_count",
+    "context_length",
+    "embedding_length",
+    "feed_forward_length",
+    "attention.head_count",
+    "attention.head_count_kv",
+    "attention.key_length",
+    "attention.causal",
+    "attention.sliding_window",
+    "ssm.inner_size",
+    "ssm.state_size",
+    "ssm.conv_kernel",
+    "expert_used_count",
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(values=st.tuples(*[numbers] * len(KEYS)), seed=st.integers(0, 1000), free=frees)
+def test_whatever_a_header_says_the_answer_is_a_number_or_an_error(
+    values: tuple[Any, ...], seed: int, free: int
+) -> None:
+    from pathlib import Path
+
+    chance = random.Random(seed)
+    parts = ("attn_k.weight", "ssm_in.weight", "ffn_up_exps.weight", "", ".")
+    tensors = tuple(
+        Tensor(
+            name=f"blk.{chance.choice([0, 1, 5, 999999999])}.{chance.choice(parts)}{number}",
+            shape=(8,) * chance.randint(0, 4),
+            kind="F32",
+            n_bytes=chance.randint(0, 1 << 62),
+            offset=0,
+        )
+        for number in range(chance.randint(0, 6))
+    )
+    metadata = {f"any.{key}": value for key, value in zip(KEYS, values, strict=True) if value is not None}
+    model = Model(path=Path("m.gguf"), metadata={"general.architecture": "any", **metadata}, tensors=tensors)
+    try:
+        told = fit(model, free)
+    except RocenvError as error:
+        assert error.code == "model-unknown"
+    else:
+        assert 0 <= told.layers <= told.of_layers

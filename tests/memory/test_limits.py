@@ -1,0 +1,179 @@
+"""How much is taken at most, for any machine, and how few steps it takes to find what works."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rocenv.host import Gpu
+from rocenv.memory.bisection import UNIT_BYTES, largest, resolution_of
+from rocenv.memory.displays import drives_display
+from rocenv.memory.gpus import GpuMemory, HipFigure
+from rocenv.memory.limits import Limit, bound_of
+from rocenv.memory.pools import MachineMemory
+
+if TYPE_CHECKING:
+    from rocenv.memory.limits import Bound
+
+GIB, MIB = 1 << 30, 1 << 20
+CARD = Gpu(source="test", target="gfx1100", integrated=False)
+APU = Gpu(source="test", target="gfx1151", integrated=True)
+
+
+class TestBisection:
+    @given(bound=st.integers(1, 200 * 1024), end=st.integers(0, 200 * 1024 * MIB))
+    def test_within_the_promise_in_few_steps(self, bound: int, end: int) -> None:
+        tried: list[int] = []
+
+        def works(size: int) -> bool:
+            tried.append(size)
+            return size <= end
+
+        size = largest(bound * MIB, works)
+        resolution = resolution_of(bound * MIB)
+        can = min(end, bound * MIB)
+        assert can - max(resolution, UNIT_BYTES) < size <= can
+        assert all(each % UNIT_BYTES == 0 and 0 < each <= bound * MIB for each in tried)
+        assert len(tried) == len(set(tried)), "an amount is asked for once"
+        assert tried[0] == bound * MIB
+        # Where not even one step works, that step is looked through once more.
+        parts = math.ceil(math.log2(bound * MIB / resolution + 1)) + 1
+        assert len(tried) <= parts + (11 if not size or size < resolution else 0)
+
+
+def bound(memory: GpuMemory, machine: MachineMemory | None = None, limit: str = "", **how: bool) -> Bound:
+    return bound_of(
+        memory,
+        machine or MachineMemory(),
+        display=how.get("display"),
+        windows=how.get("windows", False),
+        limit=Limit.parse(limit) if limit else Limit(),
+        total=16 * GIB,
+    )
+
+
+class TestCards:
+    def test_a_card_without_a_display_gives_all_that_is_free(self) -> None:
+        memory = GpuMemory(gpu=CARD, total_bytes=16 * GIB, free_bytes=15 * GIB, source="the kernel")
+        found = bound(memory, MachineMemory(total=4 * GIB, available=GIB), display=False)
+        assert (found.size_bytes, found.reasons) == (15 * GIB, ())
+
+    @pytest.mark.parametrize(("total", "reserve"), [(8, 512 * MIB), (48, int(48 * GIB * 0.05))])
+    def test_a_display_keeps_a_share_and_at_least_half_a_gib(self, total: int, reserve: int) -> None:
+        memory = GpuMemory(gpu=CARD, total_bytes=total * GIB, free_bytes=7 * GIB, source="the kernel")
+        found = bound(memory, display=True)
+        assert 7 * GIB - reserve - UNIT_BYTES < found.size_bytes <= 7 * GIB - reserve
+
+    def test_a_share_is_one_of_what_is_free(self) -> None:
+        memory = GpuMemory(gpu=CARD, total_bytes=16 * GIB, free_bytes=10 * GIB, source="the kernel")
+        assert bound(memory, limit="50%", display=False).size_bytes == 5 * GIB
+
+
+class TestApus:
+    """What such a GPU takes is the machine's memory."""
+
+    def test_the_machine_keeps_its_part(self) -> None:
+        memory = GpuMemory(
+            gpu=APU,
+            total_bytes=65 * GIB,
+            free_bytes=64 * GIB,
+            vram_total_bytes=GIB,
+            shared_total_bytes=64 * GIB,
+            shared_counts=True,
+            source="the kernel",
+        )
+        machine = MachineMemory(total=64 * GIB, available=12 * GIB)
+        found = bound(memory, machine, display=False)
+        assert 12 * GIB - 6.5 * GIB < found.size_bytes <= 12 * GIB - 6.4 * GIB
+        assert any("12.0 GiB is available" in reason for reason in found.reasons)
+
+    def test_what_the_bios_set_aside_is_not_the_machines_any_more(self) -> None:
+        memory = GpuMemory(
+            gpu=APU,
+            total_bytes=96 * GIB,
+            free_bytes=90 * GIB,
+            vram_total_bytes=96 * GIB,
+            shared_total_bytes=16 * GIB,
+            source="the kernel",
+        )
+        machine = MachineMemory(total=32 * GIB, available=8 * GIB)
+        assert bound(memory, machine, display=False).size_bytes == 90 * GIB
+
+    def test_hips_word_alone_does_not_take_the_machines_memory(self) -> None:
+        """In a container without sysfs HIP says that 120 GiB are free."""
+        memory = GpuMemory(gpu=APU, total_bytes=62 * GIB, free_bytes=60 * GIB, source="HIP")
+        machine = MachineMemory(total=128 * GIB, available=20 * GIB)
+        assert bound(memory, machine, display=False).size_bytes < 8 * GIB
+
+
+class TestWindows:
+    def test_the_budget_bounds_it(self) -> None:
+        memory = GpuMemory(
+            gpu=CARD,
+            total_bytes=24 * GIB,
+            free_bytes=9 * GIB,
+            budget_bytes=10 * GIB,
+            hip=HipFigure(free_bytes=int(23.8 * GIB), total_bytes=24 * GIB),
+            source="DXGI and HIP",
+        )
+        assert bound(memory, windows=True).size_bytes < 9 * GIB
+
+    def test_without_a_budget_a_share_of_the_card(self) -> None:
+        memory = GpuMemory(gpu=CARD, total_bytes=16 * GIB, free_bytes=int(15.9 * GIB), source="HIP")
+        found = bound(memory, windows=True)
+        assert found.size_bytes <= 0.8 * 16 * GIB
+        assert any("nothing here says how much is free" in reason for reason in found.reasons)
+
+
+@given(
+    integrated=st.sampled_from([True, False, None]),
+    total=st.one_of(st.none(), st.integers(0, 200 * GIB)),
+    free=st.one_of(st.none(), st.integers(0, 200 * GIB)),
+    available=st.one_of(st.none(), st.integers(0, 200 * GIB)),
+    shared=st.booleans(),
+    display=st.sampled_from([True, False, None]),
+    windows=st.booleans(),
+    limit=st.sampled_from(["", "1MiB", "6GiB", "0.001%", "100%", "1024TiB"]),
+)
+def test_nothing_is_taken_that_is_not_free(
+    integrated: bool | None,
+    total: int | None,
+    free: int | None,
+    available: int | None,
+    shared: bool,
+    display: bool | None,
+    windows: bool,
+    limit: str,
+) -> None:
+    gpu = Gpu(source="test", integrated=integrated)
+    memory = GpuMemory(gpu=gpu, total_bytes=total, free_bytes=free, shared_counts=shared, source="the kernel")
+    found = bound_of(
+        memory,
+        MachineMemory(total=available, available=available),
+        display=display,
+        windows=windows,
+        limit=Limit.parse(limit) if limit else Limit(),
+        total=16 * GIB,
+    )
+    assert found.size_bytes >= 0
+    assert found.size_bytes % UNIT_BYTES == 0
+    assert free is None or found.size_bytes <= free
+    if shared and available is not None:
+        assert found.size_bytes <= max(0, available - 2 * GIB)
+    if display is not False:
+        assert found.size_bytes <= max(0, found.free_bytes - 512 * MIB)
+    wanted = Limit.parse(limit).size_bytes if limit else 0
+    assert not wanted or found.size_bytes <= wanted
+
+
+@pytest.mark.parametrize("text", ["6GiB", "6 gib", "6G", "6GB", "6"])
+def test_ways_to_write_a_limit(text: str) -> None:
+    assert Limit.parse(text) == Limit(size_bytes=6 * GIB)
+
+
+def test_a_gpu_without_a_place_may_drive_a_display() -> None:
+    assert drives_display(Gpu(source="test")) is None

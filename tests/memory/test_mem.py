@@ -1,0 +1,337 @@
+"""`rocenv mem` as people and scripts meet it: the report, the live view, and settings for a card."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.commands.lab import PROGRAM
+from tests.host.roots import GIB
+from tests.memory.machines import RX_7900, Machine, apu, card
+from tests.users import unprivileged
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NUMBER_OR_NONE = (int, type(None))
+
+
+@pytest.fixture
+def environ(machine: Machine, tmp_path: Path) -> dict[str, str]:
+    """What the program finds in its environment."""
+    return {
+        "HOME": str(tmp_path / "user"),
+        "LC_ALL": "C.UTF-8",
+        "PATH": "/usr/bin:/bin",
+        "ROCENV_HOME": str(tmp_path / "home"),
+        "ROCENV_SYSROOT": str(machine.path),
+        "TERM": "xterm",
+        "COLUMNS": "100",
+    }
+
+
+def run(environ: dict[str, str], *words: str, before: tuple[str, ...] = ()) -> Any:
+    return subprocess.run(
+        [*before, str(PROGRAM), "mem", *words],
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def told(environ: dict[str, str], *words: str) -> dict[str, Any]:
+    done = run(environ, *words, "--json")
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def busy(machine: Machine) -> Machine:
+    card(machine).process(1, "init").process(70, "gnome-shell").client(70, vram=GIB)
+    return machine.process(80, "ollama").client(80, vram=6 * GIB)
+
+
+class TestReport:
+    def test_a_card_and_who_has_it(self, machine: Machine, environ: dict[str, str]) -> None:
+        busy(machine)
+        done = run(environ)
+        lines = done.stdout.splitlines()
+        assert done.returncode == 0
+        assert re.fullmatch(r"GPU 0: .*7900 XTX.* \(gfx1100\), 0000:03:00\.0", lines[0])
+        assert "10.0 GiB of 24.0 GiB in use, 14.0 GiB free  (sysfs)" in lines[1]
+        assert [line.split()[:3] for line in lines[3:6]] == [
+            ["6.0", "GiB", "ollama"],
+            ["1.0", "GiB", "gnome-shell"],
+            ["3.0", "GiB", "not"],
+        ]
+        assert "can be had back" in done.stdout
+        assert "xargs -r -n 1 ollama stop" in done.stdout
+
+    def test_an_apu_is_explained(self, machine: Machine, environ: dict[str, str]) -> None:
+        apu(machine, vram=GIB, gtt=60 * GIB, ram=120 * GIB)
+        assert "1.0 GiB is set aside for it, and 60.0 GiB it shares with all programs" in run(environ).stdout
+
+    def test_no_gpu(self, environ: dict[str, str]) -> None:
+        done = run(environ)
+        assert (done.returncode, done.stdout) == (
+            0,
+            "no GPU whose memory could be shown: there is no AMD GPU here\n",
+        )
+        assert told(environ)["gpus"] == []
+
+    def test_what_is_not_known_is_a_question_mark(self, machine: Machine, environ: dict[str, str]) -> None:
+        machine.kernel().cpu().gpu(1, RX_7900, 110000, bus=3, memory=24 * GIB)
+        assert "? of 24.0 GiB in use, ? free" in run(environ).stdout
+
+    def test_plain_characters_where_there_are_no_others(
+        self, machine: Machine, environ: dict[str, str]
+    ) -> None:
+        busy(machine)
+        environ["PYTHONIOENCODING"] = "ascii"
+        assert "[##########" in run(environ).stdout
+
+    def test_processes_of_others_are_counted(self, machine: Machine, environ: dict[str, str]) -> None:
+        """As somebody who is not root: their folder is closed, their number is told."""
+        busy(machine)
+        for pid in (1, 80):
+            os.chmod(machine.path / f"proc/{pid}/fd", 0)
+        done = run(environ, before=tuple(unprivileged()))
+        for pid in (1, 80):
+            os.chmod(machine.path / f"proc/{pid}/fd", 0o755)
+        assert "2 processes of other users could not be looked at" in done.stderr
+        assert "ollama" not in done.stdout
+
+    def test_the_document(self, machine: Machine, environ: dict[str, str]) -> None:
+        busy(machine)
+        document = told(environ)
+        assert set(document) == {"gpus", "processes_not_seen", "reclaimable", "notes"}
+        (gpu,) = document["gpus"]
+        sizes = {name: value for name, value in gpu.items() if name.endswith("_bytes")}
+        assert all(isinstance(value, NUMBER_OR_NONE) for value in sizes.values())
+        assert (gpu["total_bytes"], gpu["used_bytes"], gpu["free_bytes"]) == (24 * GIB, 10 * GIB, 14 * GIB)
+        assert gpu["unexplained_bytes"] == 3 * GIB
+        assert gpu["budget_bytes"] is None and gpu["hip"] is None
+        assert [(each["pid"], each["reclaim"]) for each in gpu["holders"]] == [(80, "ollama"), (70, None)]
+        (back,) = document["reclaimable"]
+        assert set(back) == {"program", "pids", "size_bytes", "text", "command"}
+
+    def test_an_env_that_is_not_there(self, environ: dict[str, str]) -> None:
+        done = run(environ, "nope", "--json")
+        assert (done.returncode, json.loads(done.stdout)["error"]) == (1, "env-missing")
+
+    @pytest.mark.parametrize(
+        "words",
+        [
+            ("--watch", "--probe"),
+            ("--watch", "demo"),
+            ("--for", "cycles", "--watch"),
+            ("--limit", "5GiB"),
+            ("--memory", "5GiB"),
+            ("--context", "5"),
+            ("--for", "cycles", "--memory", "much"),
+        ],
+    )
+    def test_words_that_do_not_go_together(self, environ: dict[str, str], words: tuple[str, ...]) -> None:
+        assert run(environ, *words).returncode == 2
+
+
+class TestWatch:
+    def test_in_a_pipe_it_is_a_line_a_look(self, machine: Machine, environ: dict[str, str]) -> None:
+        busy(machine)
+        code, lines = watched(environ, [], enough=2)
+        assert code == 130
+        assert all(
+            re.fullmatch(r"\d\d:\d\d:\d\d  GPU 0: .*14\.0 GiB free  \(sysfs\)", line) for line in lines
+        )
+
+    def test_as_json_it_is_a_document_a_line(self, machine: Machine, environ: dict[str, str]) -> None:
+        busy(machine)
+        code, lines = watched(environ, ["--json"], enough=2)
+        first, second = (json.loads(line) for line in lines[:2])
+        assert code == 130
+        assert first["time"] < second["time"]
+        assert first["gpus"] == second["gpus"]
+
+    def test_on_a_terminal_it_is_drawn_anew(self, machine: Machine, environ: dict[str, str]) -> None:
+        """And it sees what changes: the graph grows, and the figures move."""
+        busy(machine)
+        with on_terminal([str(PROGRAM), "mem", "--watch"], environ) as (pid, terminal):
+            shown = read_until(terminal, "42% in use")
+            machine.pools("0000:03:00.0", vram_used=20 * GIB)
+            shown += read_until(terminal, "83% in use")
+            os.kill(pid, signal.SIGINT)
+            shown += read_until(terminal, "interrupted")
+            _, status = os.waitpid(pid, 0)
+        assert os.waitstatus_to_exitcode(status) == 130
+        assert "▄▇" in shown
+        assert "\x1b[2K" in shown  # lines are drawn over
+        assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l")  # the cursor is back
+
+    def test_a_dumb_terminal_gets_lines(self, machine: Machine, environ: dict[str, str]) -> None:
+        busy(machine)
+        environ["TERM"] = "dumb"
+        with on_terminal([str(PROGRAM), "mem", "--watch"], environ) as (pid, terminal):
+            shown = read_until(terminal, "free")
+            os.kill(pid, signal.SIGINT)
+            os.waitpid(pid, 0)
+        assert "\x1b" not in shown
+
+    def test_without_a_gpu_there_is_nothing_to_wait_for(self, environ: dict[str, str]) -> None:
+        assert run(environ, "--watch").returncode == 0
+
+
+def watched(environ: dict[str, str], words: list[str], *, enough: int) -> tuple[int, list[str]]:
+    """Return how a watch ended that was interrupted after so many lines, and the lines."""
+    child = subprocess.Popen(
+        [str(PROGRAM), "mem", "--watch", *words],
+        env=environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert child.stdout is not None
+        lines = [child.stdout.readline().rstrip("\n") for _ in range(enough)]
+        child.send_signal(signal.SIGINT)
+        child.communicate(timeout=20)
+        return child.returncode, lines
+    finally:
+        child.kill()
+        child.wait()
+
+
+@contextlib.contextmanager
+def on_terminal(argv: list[str], environ: dict[str, str]) -> Any:
+    """A program on a pseudo-terminal of 100 columns: its process and the other side."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        try:
+            os.execve(argv[0], argv, environ)
+        finally:
+            os._exit(127)
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
+    try:
+        yield pid, terminal
+    finally:
+        with contextlib.suppress(ProcessLookupError, ChildProcessError):
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        os.close(terminal)
+
+
+def read_until(terminal: int, text: str, limit_s: float = 20) -> str:
+    shown, until = "", time.monotonic() + limit_s
+    while text not in shown:
+        assert time.monotonic() < until, shown
+        if not select.select([terminal], [], [], 0.2)[0]:
+            continue
+        try:
+            shown += os.read(terminal, 65536).decode(errors="replace")
+        except OSError:  # its side is closed
+            break
+    return shown
+
+
+class TestFor:
+    def test_a_card_of_this_machine(self, machine: Machine, environ: dict[str, str]) -> None:
+        card(machine, total=8 * GIB, used=GIB)
+        done = run(environ, "--for", "SDnext")
+        assert done.stdout.startswith("sdnext on GPU 0, ")
+        assert "  --medvram\n" in done.stdout
+        assert "  export PYTORCH_ALLOC_CONF='garbage_collection_threshold" in done.stdout
+
+    def test_another_card(self, environ: dict[str, str]) -> None:
+        document = told(environ, "--for", "sdnext", "--memory", "4GiB")
+        assert (document["arguments"], document["total_bytes"]) == (["--lowvram"], 4 * GIB)
+        assert document["gpu"] is None
+
+    def test_no_gpu_is_no_obstacle(self, environ: dict[str, str]) -> None:
+        document = told(environ, "--for", "comfyui")
+        assert document["arguments"] == ["--reserve-vram", "1"]
+        assert "no AMD GPU" in document["notes"][0]
+        assert any(each["state"] == "if" for each in document["settings"])
+
+    def test_the_document(self, machine: Machine, environ: dict[str, str]) -> None:
+        card(machine)
+        document = told(environ, "--for", "pytorch")
+        assert {
+            "program",
+            "platform",
+            "gpu",
+            "settings",
+            "variables",
+            "arguments",
+            "conflicts",
+            "unset",
+        } <= set(document)
+        assert all(each["source"] and each["status"] for each in document["settings"])
+        assert len(document["variables"]) == 3
+
+    def test_the_users_own_setting_is_left_alone(self, environ: dict[str, str]) -> None:
+        done = run(environ | {"PYTORCH_HIP_ALLOC_CONF": "expandable_segments:True"}, "--for", "pytorch")
+        assert "export PYTORCH" not in done.stdout
+        assert "PYTORCH_HIP_ALLOC_CONF of your environment has expandable_segments" in done.stderr
+
+    def test_a_pair_in_the_environment_is_taken_away(self, environ: dict[str, str]) -> None:
+        both = {
+            "PYTORCH_ALLOC_CONF": "max_split_size_mb:64",
+            "PYTORCH_HIP_ALLOC_CONF": "expandable_segments:True",
+        }
+        done = run(environ | both, "--for", "pytorch")
+        assert "unset PYTORCH_ALLOC_CONF\n" in done.stdout
+        assert "unset PYTORCH_HIP_ALLOC_CONF\n" in done.stdout
+
+    def test_an_unknown_program(self, environ: dict[str, str]) -> None:
+        done = run(environ, "--for", "\x1b[2Jx", "--json")
+        assert done.returncode == 1
+        document = json.loads(done.stdout)
+        assert document["error"] == "program-unknown"
+        assert "rocenv mem --for cycles" in document["hints"]
+        assert "\x1b" not in done.stderr
+
+    def test_what_is_said_can_be_typed_in_this_shell(self, environ: dict[str, str]) -> None:
+        """The lines are run by the shell that they are for, and do what they say."""
+        script = (
+            f'eval "$("{PROGRAM}" mem --for pytorch 2>/dev/null | grep "^  export ")";'
+            f' "{sys.executable}" -c "import os; print(os.environ[\'PYTORCH_ALLOC_CONF\'])"'
+        )
+        done = subprocess.run(
+            ["bash", "-c", script], env=environ, capture_output=True, text=True, timeout=60, check=True
+        )
+        assert done.stdout == "garbage_collection_threshold:0.80,max_split_size_mb:512\n"
+
+
+def test_completion(environ: dict[str, str]) -> None:
+    def complete(*words: str) -> set[str]:
+        done = subprocess.run(
+            [str(PROGRAM), "complete", "mem", *words],
+            env=environ,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        )
+        return {line.partition("\t")[0] for line in done.stdout.splitlines()}
+
+    assert {"cycles", "redshift", "octane", "pytorch", "sdnext", "comfyui", "llama.cpp"} <= complete(
+        "--for", ""
+    )
+    assert "8GiB" in complete("--memory", "")
+    assert {"80%", "8GiB"} <= complete("--limit", "8")

@@ -1,0 +1,448 @@
+"""`rocenv mem --probe` on the stand-in: what is found, what is never taken, what a bad runtime comes to."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rocenv.commands.world import World
+from rocenv.errors import RocenvError
+from rocenv.home import Home
+from rocenv.host import detect
+from rocenv.memory.bisection import resolution_of
+from rocenv.memory.env import env_for
+from rocenv.memory.limits import Limit
+from rocenv.memory.probe import hip_memory, probe_memory
+from tests.host.roots import Root
+from tests.loopback import Loopback
+from tests.mini import Mini
+from tests.probe.conftest import SOURCES, compile_library
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rocenv.memory.probe_result import ProbeResult
+
+GIB, MIB = 1 << 30, 1 << 20
+ADDRESS = "0000:03:00.0"  # where the stand-in's first GPU sits
+RX_7900 = 0x744C
+
+
+@dataclass
+class Bench:
+    """A machine with one env, whose HIP is the stand-in, and a card of which nobody has anything."""
+
+    mini: Mini
+    machine: Path  # what the kernel says of this machine
+    peak_file: Path
+
+    def run(self, *argv: str, **env: str) -> subprocess.CompletedProcess[str]:
+        words = [*self.mini.command("mem"), *argv]
+        environ = {**self.mini.env, **self.variables, **env}
+        return subprocess.run(words, env=environ, capture_output=True, text=True, timeout=60, check=False)
+
+    def json(self, *argv: str, **env: str) -> dict[str, Any]:
+        done = self.run("--probe", "--json", *argv, **env)
+        assert done.returncode in (0, 1), done.stderr
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """What a process on this machine has in its environment beside the mini world's."""
+        return {
+            "ROCENV_SYSROOT": str(self.machine),
+            "ROCENV_STANDIN_PEAK": str(self.peak_file),
+            "ROCENV_STANDIN_USED": "0",
+        }
+
+    def probe(
+        self, monkeypatch: pytest.MonkeyPatch, limit: str = "", timeout_s: float = 30.0, **env: str
+    ) -> ProbeResult:
+        """Probe in this process, for what the command has no option for."""
+        for name, value in {**self.mini.env, **self.variables, **env}.items():
+            monkeypatch.setenv(name, value)
+        world = World()
+        prefix = world.prefix("demo")
+        wanted = Limit.parse(limit) if limit else None
+        return probe_memory(prefix, prefix.record(), world.matrix, limit=wanted, timeout_s=timeout_s)
+
+    def card(self, total: int, used: int = 0, connectors: dict[str, str] | None = None) -> None:
+        """Say what the kernel says of the card; no connector is connected unless told."""
+        root = Root(self.machine)
+        root.kernel().cpu().gpu(1, RX_7900, 110000, bus=3, memory=total)
+        folder = f"sys/bus/pci/devices/{ADDRESS}"
+        root.put(f"{folder}/mem_info_vram_used", f"{used}\n")
+        root.put(f"{folder}/mem_info_gtt_used", "0\n")
+        for name, status in (connectors or {"DP-1": "disconnected"}).items():
+            root.put(f"{folder}/drm/card1/card1-{name}/status", f"{status}\n")
+
+    @property
+    def peak(self) -> int:
+        """What was allocated at most."""
+        return int(self.peak_file.read_text().split()[0])
+
+    @property
+    def left(self) -> int:
+        """What is still allocated."""
+        return int(self.peak_file.read_text().split()[1])
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mini]:
+    """A world whose 5.7 set is the stand-in, with one env of it."""
+    built = tmp_path_factory.mktemp("built")
+    hip, blas = built / "libamdhip64.so.5", built / "librocblas.so.3"
+    compile_library(hip, SOURCES / "hip.c", SOURCES / "hiprtc.c")
+    compile_library(blas, SOURCES / "rocblas.c", hip)
+    libraries = {"hip": hip.read_bytes(), "hiprtc": hip.read_bytes(), "rocblas": blas.read_bytes()}
+    root = tmp_path_factory.mktemp("a home with spaces")
+    with Loopback(folder=root / "www") as server:
+        mini = Mini.build(root, server, libraries)
+        mini.create("demo")
+        del mini.env["ROCENV_TARGET"]
+        yield mini
+
+
+@pytest.fixture
+def bench(made: Mini, tmp_path: Path) -> Bench:
+    """The world with a card of 16 GiB."""
+    found = Bench(made, tmp_path / "machine", tmp_path / "peak")
+    found.card(16 * GIB)
+    return found
+
+
+class TestLargest:
+    @pytest.mark.parametrize("used", [0, 3 * GIB + 12345678])
+    @pytest.mark.parametrize("total", [512 * MIB, 8 * GIB, 16 * GIB, 24 * GIB, 48 * GIB])
+    def test_within_the_promise_in_few_steps(self, bench: Bench, total: int, used: int) -> None:
+        """HIP says that all is free; the kernel does too, so only trying tells."""
+        used = min(used, total // 4)
+        bench.card(total)
+        found = bench.json(
+            ROCENV_STANDIN_MEMORY=str(total), ROCENV_STANDIN_USED=str(used), ROCENV_STANDIN_MEMINFO="own"
+        )
+        largest, free = found["largest"], total - used
+        assert free - largest["resolution_bytes"] < largest["size_bytes"] <= free
+        assert largest["resolution_bytes"] == resolution_of(total) <= max(MIB, total / 1000)
+        assert len(found["steps"]) <= 12
+        assert found["pieces"]["size_bytes"] >= largest["size_bytes"]
+        assert found["troubles"] == []
+        assert bench.left == 0
+
+    def test_one_step_where_all_can_be_had(self, bench: Bench) -> None:
+        found = bench.json(ROCENV_STANDIN_MEMORY="16GiB")
+        assert [step["became"] for step in found["steps"]] == ["had"]
+        assert found["largest"] == {"size_bytes": 16 * GIB, "is_bound": True, "resolution_bytes": 16 * MIB}
+        assert found["pieces"] == {"size_bytes": 16 * GIB, "count": 1, "smallest_bytes": 16 * GIB}
+
+    @pytest.mark.parametrize("piece", [5 * GIB, 700 * MIB, 37 * MIB])
+    def test_fragments_are_told_apart_from_the_total(self, bench: Bench, piece: int) -> None:
+        found = bench.json(ROCENV_STANDIN_MEMORY="16GiB", ROCENV_STANDIN_FRAGMENT=str(piece))
+        assert piece - 16 * MIB < found["largest"]["size_bytes"] <= piece
+        assert found["pieces"]["size_bytes"] > 15.8 * GIB
+        assert bench.peak <= 16 * GIB
+        assert any("free memory is in pieces" in text for text in found["explanations"])
+
+    def test_pieces_smaller_than_a_step_are_found_too(self, bench: Bench) -> None:
+        found = bench.json(ROCENV_STANDIN_MEMORY="16GiB", ROCENV_STANDIN_FRAGMENT="9MiB")
+        assert found["largest"]["size_bytes"] == 9 * MIB
+        assert len(found["steps"]) < 20
+
+
+class TestBound:
+    """What the stand-in counts at most is what was really taken."""
+
+    @pytest.mark.parametrize(
+        ("connectors", "display", "reserve"),
+        [
+            ({"DP-1": "disconnected", "HDMI-A-1": "connected"}, True, int(0.05 * 16 * GIB)),
+            ({"DP-1": "disconnected"}, False, 0),
+            ({"DP-1": "unknown"}, None, int(0.05 * 16 * GIB)),
+        ],
+    )
+    def test_a_display_keeps_its_part(
+        self, bench: Bench, connectors: dict[str, str], display: bool | None, reserve: int
+    ) -> None:
+        bench.card(16 * GIB, used=2 * GIB, connectors=connectors)
+        found = bench.json(ROCENV_STANDIN_MEMORY="16GiB", ROCENV_STANDIN_USED=str(GIB))
+        assert found["gpu"]["display"] is display
+        assert 14 * GIB - reserve - MIB < bench.peak <= 14 * GIB - reserve
+
+    def test_the_kernel_counts_what_hip_does_not_see(self, bench: Bench) -> None:
+        bench.card(16 * GIB, used=10 * GIB)
+        found = bench.json(ROCENV_STANDIN_MEMORY="16GiB", ROCENV_STANDIN_MEMINFO="own")
+        assert found["told"]["hip_free_bytes"] > 15 * GIB
+        assert found["told"]["free_bytes"] == 6 * GIB
+        assert bench.peak <= 6 * GIB
+        assert any("desktop and games" in text for text in found["notes"])
+
+    @pytest.mark.parametrize(
+        ("limit", "most"), [("6GiB", 6 * GIB), ("900MiB", 900 * MIB), ("25%", 4 * GIB), ("100TiB", 16 * GIB)]
+    )
+    def test_the_users_limit_is_never_exceeded(self, bench: Bench, limit: str, most: int) -> None:
+        found = bench.json("--limit", limit, ROCENV_STANDIN_MEMORY="16GiB", ROCENV_STANDIN_FRAGMENT="1GiB")
+        assert bench.peak <= most
+        assert found["pieces"]["size_bytes"] > most - 32 * MIB
+        assert found["bound"]["limited"] is (most < 16 * GIB)
+
+    @pytest.mark.parametrize("limit", ["0", "x", "-1", "0%", "101%", "6 GiB more", "9" * 300, "6XiB", "%"])
+    def test_what_is_no_limit_is_refused(self, bench: Bench, limit: str) -> None:
+        done = bench.run("--probe", "--limit", limit)
+        assert (done.returncode, "--limit" in done.stderr) == (2, True), done.stderr
+        assert not bench.peak_file.exists()
+
+    @pytest.mark.parametrize("fail", ["free.large=leak", "free.large=error:1", "memset.large=error:719"])
+    def test_what_a_bad_runtime_keeps_does_not_add_up(self, bench: Bench, fail: str) -> None:
+        """Each amount that went wrong is followed by a new process."""
+        found = bench.json(
+            *("--limit", "12GiB"),
+            ROCENV_STANDIN_MEMORY="16GiB",
+            ROCENV_STANDIN_LARGE="10GiB",
+            ROCENV_STANDIN_FAIL=fail,
+        )
+        assert found["troubles"]
+        assert bench.peak <= 12 * GIB
+
+    def test_nothing_is_taken_where_nothing_can_be_spared(self, bench: Bench) -> None:
+        bench.card(2 * GIB, used=int(1.7 * GIB), connectors={"DP-1": "connected"})
+        done = bench.run("--probe", "--json", ROCENV_STANDIN_MEMORY="2GiB")
+        assert (done.returncode, json.loads(done.stdout)["error"]) == (1, "no-room")
+        assert bench.peak <= MIB
+
+    def test_it_is_said_before_it_is_done(self, bench: Bench) -> None:
+        bench.card(16 * GIB, connectors={"DP-1": "connected"})
+        done = bench.run("--probe", "--limit", "4GiB", ROCENV_STANDIN_MEMORY="16GiB")
+        first = done.stderr.splitlines()[0]
+        assert "4.0 GiB will be taken at most and given back" in first
+        assert "819 MiB is left to the display" in first
+        assert "STAND-IN" in first, "a stand-in must never pass for a GPU"
+
+
+class TestLies:
+    """What hipMemGetInfo is known to say that is not so."""
+
+    def test_free_near_total_on_windows(self, bench: Bench) -> None:
+        bench.card(24 * GIB, used=18 * GIB)
+        found = bench.json(
+            ROCENV_STANDIN_MEMORY="24GiB", ROCENV_STANDIN_USED="18GiB", ROCENV_STANDIN_MEMINFO="total"
+        )
+        assert found["told"]["hip_free_bytes"] > 23 * GIB
+        assert found["largest"]["size_bytes"] == 6 * GIB
+        assert found["troubles"] == []
+
+    def test_more_free_than_there_is(self, bench: Bench) -> None:
+        bench.card(16 * GIB, used=GIB)
+        found = bench.json(ROCENV_STANDIN_MEMORY="16GiB", ROCENV_STANDIN_MEMINFO="17179869183GiB/512MiB")
+        assert found["told"]["free_bytes"] == 15 * GIB
+        assert any("makes no sense" in text for text in found["notes"])
+        assert bench.peak <= 15 * GIB
+
+    def test_a_share_only_where_nothing_sensible_is_said(self, bench: Bench) -> None:
+        bench.machine.joinpath("sys").rename(bench.machine / "gone")
+        bench.json(ROCENV_STANDIN_MEMORY="16GiB", ROCENV_STANDIN_MEMINFO="40GiB/16GiB")
+        assert bench.peak <= 0.8 * 16 * GIB
+
+    def test_too_little_told_is_not_exceeded(self, bench: Bench) -> None:
+        bench.json(ROCENV_STANDIN_MEMORY="16GiB", ROCENV_STANDIN_MEMINFO="3GiB/16GiB")
+        assert bench.peak <= 3 * GIB
+
+
+class TestTooMuch:
+    def test_a_runtime_that_refuses_and_works_on(self, bench: Bench) -> None:
+        done = bench.run("--probe", ROCENV_STANDIN_MEMORY="16GiB")
+        assert done.returncode == 0
+        assert "is refused with hipErrorOutOfMemory; all works afterwards" in done.stdout
+
+    @pytest.mark.parametrize(
+        ("fail", "words"),
+        [
+            ("malloc.over=abort", "SIGABRT in hipMalloc"),
+            ("malloc.over=segv", "SIGSEGV in hipMalloc"),
+            ("malloc.after=error:719", "hipErrorLaunchFailure"),
+            ("memset.after=wrong", "does not hold what was written"),
+        ],
+    )
+    def test_a_runtime_that_does_not_survive_it(self, bench: Bench, fail: str, words: str) -> None:
+        done = bench.run("--probe", ROCENV_STANDIN_MEMORY="16GiB", ROCENV_STANDIN_FAIL=fail)
+        assert done.returncode == 1
+        assert "16.0 GiB, all that was tried for" in done.stdout
+        assert words in done.stdout
+        if "SIG" in words:
+            assert "no chance to say so" in done.stdout
+
+    def test_figures_that_make_no_sense_afterwards(self, bench: Bench) -> None:
+        found = bench.json(ROCENV_STANDIN_MEMORY="16GiB", ROCENV_STANDIN_FAIL="meminfo.after=wrong")
+        assert found["too_much"]["became"] == "refused"
+        assert "48.0 GiB of 16.0 GiB is free" in found["too_much"]["info"]
+
+    def test_a_hang_is_ended(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+        fail = {"ROCENV_STANDIN_MEMORY": "16GiB", "ROCENV_STANDIN_FAIL": "malloc.over=hang"}
+        found = bench.probe(monkeypatch, timeout_s=1.0, **fail)
+        assert found.largest_bytes == 16 * GIB
+        assert found.refusal is not None
+        assert found.refusal.became == "timeout"
+        assert found.troubles
+
+    def test_a_runtime_that_grants_more_than_there_is(self, bench: Bench) -> None:
+        done = bench.run("--probe", ROCENV_STANDIN_MEMORY="16GiB", ROCENV_STANDIN_SHARED="512GiB")
+        assert done.returncode == 0
+        assert "was granted, more than there is" in done.stdout
+        assert bench.left == 0
+
+
+class TestTrouble:
+    @pytest.mark.parametrize(
+        ("fail", "became"),
+        [
+            ("memset.large=segv", "crashed"),
+            ("malloc.large=abort", "crashed"),
+            ("memset.large=error:719", "failed"),
+            ("download.large=wrong1", "wrong"),
+            ("free.large=error:17", "failed"),
+        ],
+    )
+    def test_up_to_where_it_works(self, bench: Bench, fail: str, became: str) -> None:
+        found = bench.json(
+            ROCENV_STANDIN_MEMORY="16GiB", ROCENV_STANDIN_LARGE="4GiB", ROCENV_STANDIN_FAIL=fail
+        )
+        assert 4 * GIB - 16 * MIB <= found["largest"]["size_bytes"] < 4 * GIB
+        assert {step["became"] for step in found["steps"]} == {"had", became}
+        assert "4.0 GiB in one piece" in found["troubles"][0]
+        assert not any("free memory is in pieces" in text for text in found["explanations"])
+
+    def test_hangs_cost_no_more_than_two_time_limits(
+        self, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        fail = {"ROCENV_STANDIN_MEMORY": "16GiB", "ROCENV_STANDIN_LARGE": "4GiB"}
+        start = time.monotonic()
+        found = bench.probe(monkeypatch, timeout_s=1.0, **fail, ROCENV_STANDIN_FAIL="memset.large=hang")
+        assert [step.became for step in found.steps] == ["timeout", "timeout"]
+        assert time.monotonic() - start < 10
+
+    @pytest.mark.parametrize("fail", ["load.hip=segv", "props=error:1", "malloc=error:2", "memset=error:719"])
+    def test_a_runtime_of_no_use_names_the_next_command(self, bench: Bench, fail: str) -> None:
+        done = bench.run("--probe", "--json", ROCENV_STANDIN_FAIL=fail)
+        assert (done.returncode, json.loads(done.stdout)["error"]) == (1, "runtime-broken")
+        assert "`rocenv verify demo`" in done.stderr
+        assert "Traceback" not in done.stderr
+
+    def test_no_gpu_has_the_exit_code_of_verify(self, bench: Bench) -> None:
+        done = bench.run("--probe", "--json", ROCENV_STANDIN_DEVICES="0")
+        assert (done.returncode, json.loads(done.stdout)["error"]) == (4, "no-gpu")
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="signals")
+    def test_the_child_goes_with_a_command_that_is_killed(self, bench: Bench) -> None:
+        env = {**bench.mini.env, **bench.variables, "ROCENV_STANDIN_FAIL": "malloc.2=hang"}
+        argv = bench.mini.command("mem", "--probe")
+        command = subprocess.Popen(argv, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            children = wait(lambda: children_of(command.pid))
+            time.sleep(1.0)
+            command.kill()
+            command.wait(10)
+            wait(lambda: not any(Path(f"/proc/{child}/maps").exists() for child in children))
+        finally:
+            command.kill()
+            command.wait()
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="signals")
+    def test_an_interrupt_ends_it_with_its_child(self, bench: Bench) -> None:
+        env = {**bench.mini.env, **bench.variables, "ROCENV_STANDIN_FAIL": "malloc.2=hang"}
+        argv = bench.mini.command("mem", "--probe")
+        command = subprocess.Popen(argv, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            children = wait(lambda: children_of(command.pid))
+            time.sleep(0.5)
+            command.send_signal(signal.SIGINT)
+            assert command.wait(10) == 130
+            assert not any(Path(f"/proc/{child}").exists() for child in children)
+        finally:
+            command.kill()
+            command.wait()
+
+
+class TestEnv:
+    def test_the_only_one_the_named_one_and_the_active_one(self, bench: Bench, tmp_path: Path) -> None:
+        home = Home(bench.mini.home)
+        assert env_for(home, {}).name == "demo"
+        assert env_for(home, {}, "other").name == "other"
+        other = tmp_path / "home" / "envs"
+        other.mkdir(parents=True)
+        for name in ("one", "two"):
+            (other / name).symlink_to(bench.mini.prefix("demo"))
+        both = Home(tmp_path / "home")
+        active = {"PATH": os.pathsep.join(["/usr/bin", str(other / "two" / "bin")])}
+        assert env_for(both, active).name == "two"
+        with pytest.raises(RocenvError, match="2 envs with a HIP runtime, and none is active") as caught:
+            env_for(both, {"PATH": "/usr/bin"})
+        assert "`rocenv mem one --probe`" in caught.value.hints
+
+    def test_without_an_env_it_is_said_how_to_make_one(self, bench: Bench, tmp_path: Path) -> None:
+        done = bench.run("--probe", ROCENV_HOME=str(tmp_path / "empty"))
+        assert done.returncode == 1
+        assert "`rocenv create" in done.stderr
+
+    def test_an_env_that_is_not_there(self, bench: Bench) -> None:
+        done = bench.run("nobody", "--probe")
+        assert done.returncode == 1
+        assert "nobody" in done.stderr
+
+
+class TestHipMemory:
+    def test_figures_go_to_the_gpus_that_they_are_about(
+        self, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """HIP was told another order than the kernel has."""
+        env = {
+            "ROCENV_STANDIN_DEVICES": "2",
+            "ROCENV_STANDIN_MEMORY": "24GiB,16GiB",
+            "ROCENV_STANDIN_ADDRESS": "0000:07:00.0,0000:03:00.0",
+        }
+        Root(bench.machine).gpu(2, RX_7900, 110000, bus=7, memory=24 * GIB)
+        for name, value in {**bench.mini.env, **bench.variables, **env}.items():
+            monkeypatch.setenv(name, value)
+        world = World()
+        prefix = world.prefix("demo")
+        found = hip_memory(prefix, prefix.record(), world.matrix, detect(world.matrix))
+        assert isinstance(found, dict)
+        assert {number: figure.total_bytes for number, figure in found.items()} == {0: 16 * GIB, 1: 24 * GIB}
+
+    def test_why_there_are_none(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name, value in {**bench.mini.env, **bench.variables, "ROCENV_STANDIN_DEVICES": "0"}.items():
+            monkeypatch.setenv(name, value)
+        world = World()
+        prefix = world.prefix("demo")
+        found = hip_memory(prefix, prefix.record(), world.matrix, detect(world.matrix))
+        assert isinstance(found, str)
+        assert "no GPU here" in found
+
+
+def children_of(process: int) -> list[int]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                text = (entry / "stat").read_text()
+            except OSError:
+                continue
+            if int(text.rpartition(")")[2].split()[1]) == process:
+                found.append(int(entry.name))
+    return found
+
+
+def wait(condition: Any, timeout_s: float = 15.0) -> Any:
+    end = time.monotonic() + timeout_s
+    while not (found := condition()):
+        assert time.monotonic() < end, "it did not come to that"
+        time.sleep(0.05)
+    return found

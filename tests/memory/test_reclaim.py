@@ -1,0 +1,98 @@
+"""Programs that keep memory while they may be idle: only those are named, with the command that asks them."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rocenv.memory.gpus import GpuMemory
+from rocenv.memory.holders import Holder
+from rocenv.memory.reclaim import reclaimable
+from tests.host.roots import GIB
+from tests.memory.machines import Machine, card
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rocenv.matrix.rows import Matrix
+    from rocenv.memory.gpus import Look
+    from rocenv.memory.reclaim import Reclaimable
+
+    Back = Callable[[], tuple[Reclaimable, ...]]
+    Seen = Callable[..., Look]
+
+
+@pytest.fixture
+def back(machine: Machine, seen: Seen, matrix: Matrix) -> Callable[[], tuple[Reclaimable, ...]]:
+    """What could be had back of that machine."""
+    card(machine).process(1, "init")
+    return lambda: reclaimable(seen().gpus, matrix.reclaim, windows=False)
+
+
+def app(machine: Machine, folder: str, *files: str) -> None:
+    for file in files:
+        machine.put(f"{folder.lstrip('/')}/{file}", "")
+
+
+def test_nobody_is_named_who_holds_nothing(machine: Machine, back: Back) -> None:
+    machine.process(70, "ollama").process(71, "firefox").client(71, vram=GIB)
+    assert back() == ()
+
+
+def test_ollama_by_its_name(machine: Machine, back: Back) -> None:
+    machine.process(70, "ollama").client(70, vram=GIB).process(71, "ollama").client(71, vram=5 * GIB)
+    (found,) = back()
+    assert (found.row.program, found.pids, found.size_bytes) == ("ollama", (70, 71), 6 * GIB)
+    assert "ollama stop" in found.command(powershell=False)
+
+
+def test_comfyui_by_what_lies_beside_its_script(machine: Machine, back: Back) -> None:
+    app(machine, "/home/u/Comfy UI", "main.py", "comfy/model_management.py")
+    machine.process(70, "python3", "python3", "main.py", "--port", "8200", folder="/home/u/Comfy UI")
+    machine.client(70, vram=8 * GIB)
+    (found,) = back()
+    words = shlex.split(found.command(powershell=False))
+    assert words[:4] == ["curl", "-sS", "-X", "POST"]
+    assert words[-1] == "http://127.0.0.1:8200/free"
+    assert words[-2] == '{"unload_models": true, "free_memory": true}'
+
+
+def test_anybody_may_call_a_script_main(machine: Machine, back: Back) -> None:
+    app(machine, "/home/u/other", "main.py")
+    machine.process(70, "python3", "python3", "/home/u/other/main.py").client(70, vram=GIB)
+    machine.process(71, "python3", "python3", "main.py").client(71, vram=GIB)  # its folder is not known
+    assert back() == ()
+
+
+@pytest.mark.parametrize(
+    ("files", "program"),
+    [
+        (("installer.py", "modules/shared_defaults.py", "modules/launch_utils.py"), "sdnext"),
+        (("modules/launch_utils.py",), "webui-amdgpu"),
+    ],
+)
+def test_relatives_are_told_apart(machine: Machine, back: Back, files: tuple[str, ...], program: str) -> None:
+    app(machine, "/srv/app", *files)
+    machine.process(70, "python", "/srv/app/venv/bin/python", "-u", "/srv/app/launch.py", "--port=7861")
+    machine.client(70, vram=GIB)
+    (found,) = back()
+    assert (found.row.program, found.port) == (program, 7861)
+    assert found.command(powershell=False).endswith("http://127.0.0.1:7861/sdapi/v1/unload-checkpoint")
+
+
+@pytest.mark.parametrize("said", ["--port 99999", "--port 1;reboot", "--port", "--port -1", "--import 80"])
+def test_a_port_is_a_number_and_nothing_else(machine: Machine, back: Back, said: str) -> None:
+    app(machine, "/srv/c", "comfy/model_management.py")
+    machine.process(70, "python3", "python3", "/srv/c/main.py", *said.split(" ", 1)).client(70, vram=GIB)
+    assert back()[0].port == 8188
+
+
+def test_on_windows(machine: Machine, matrix: Matrix, seen: Seen) -> None:
+    """Where the folder of a process is not known, so only a full path tells."""
+    card(machine)
+    gpu = seen().gpus[0]
+    holder = Holder(pid=9, name="ollama.exe", vram_bytes=GIB, command=("C:\\x\\ollama.exe", "serve"))
+    (found,) = reclaimable([GpuMemory(gpu=gpu.gpu, holders=(holder,))], matrix.reclaim, windows=True)
+    assert found.command(powershell=True).startswith("ollama ps | Select-Object")

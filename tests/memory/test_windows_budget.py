@@ -1,0 +1,140 @@
+"""Windows: the budget and not the total, from the texts of a machine and from text that makes no sense."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rocenv.memory.gpus import HipFigure
+from tests.host.roots import GIB
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rocenv.memory.gpus import GpuMemory, Look
+    from tests.memory.machines import Machine
+
+    Seen = Callable[..., Look]
+
+CARD: dict[str, Any] = {
+    "Name": "AMD Radeon RX 7900 XTX",
+    "PNPDeviceID": r"PCI\VEN_1002&DEV_744C&SUBSYS_1&REV_C8\6",
+}
+CARD |= {"DriverVersion": "32.0.1", "AdapterRAM": 24 * GIB}
+LUID = "0x00000000_0x0000d3c4"
+
+
+def dxgi(budget: int = 23 * GIB, **more: Any) -> dict[str, Any]:
+    local = {"budget": budget, "usage": 0, "available": GIB, "reserved": 0}
+    return {
+        "luid": LUID,
+        "name": "AMD Radeon RX 7900 XTX",
+        "vendor": 0x1002,
+        "device": 0x744C,
+        "revision": 0xC8,
+        "dedicated": 24 * GIB,
+        "shared": 16 * GIB,
+        "local": local,
+        "non_local": local,
+        **more,
+    }
+
+
+def counters(used: int, *people: tuple[int, str, int, str]) -> dict[str, Any]:
+    name = "luid_0x00000000_0x0000D3C4_phys_0"
+    return {
+        "adapters": [{"Name": name, "DedicatedUsage": str(used), "SharedUsage": GIB}],
+        "processes": [
+            {"Name": f"pid_{pid}_{name}", "DedicatedUsage": size, "SharedUsage": 0}
+            for pid, _, size, _ in people
+        ],
+        "names": [{"ProcessId": pid, "Name": said, "CommandLine": line} for pid, said, _, line in people],
+    }
+
+
+@pytest.fixture
+def found(machine: Machine, seen: Seen) -> Callable[..., Look]:
+    """The look at a Windows machine that says these things."""
+
+    def one(adapters: Any = None, counted: Any = None, hip: dict[int, HipFigure] | None = None) -> Look:
+        machine.windows(controllers=[CARD])
+        for name, value in (("dxgi", adapters), ("gpu_counters", counted)):
+            if value is not None:
+                text = value if isinstance(value, str) else json.dumps(value)
+                machine.put(f"windows/{name}.json", text)
+        return seen(hip)
+
+    return one
+
+
+def only(look: Look) -> GpuMemory:
+    (gpu,) = look.gpus
+    return gpu
+
+
+def test_what_others_have_is_not_free_although_windows_would_give_it(found: Callable[..., Look]) -> None:
+    look = found([dxgi()], counters(20 * GIB, (412, "game.exe", 19 * GIB, '"C:\\A b\\game.exe" -w')))
+    gpu = only(look)
+    assert (gpu.total_bytes, gpu.used_bytes, gpu.free_bytes) == (24 * GIB, 20 * GIB, 4 * GIB)
+    assert gpu.budget_bytes == 23 * GIB
+    assert any("would let a program have 23.0 GiB" in note for note in gpu.notes)
+    assert any("moves memory out" in note for note in look.notes)
+    assert [(each.pid, each.name, each.command) for each in gpu.holders] == [
+        (412, "game.exe", ("C:\\A b\\game.exe", "-w"))
+    ]
+
+
+def test_the_budget_may_be_less_than_nobody_uses(found: Callable[..., Look]) -> None:
+    gpu = only(found([dxgi(budget=12 * GIB)], counters(GIB)))
+    assert gpu.free_bytes == 12 * GIB
+    assert any("12.0 GiB of the 23.0 GiB" in note for note in gpu.notes)
+
+
+def test_without_counters_the_budget_is_all_that_is_known(found: Callable[..., Look]) -> None:
+    look = found([dxgi()])
+    assert (only(look).used_bytes, only(look).free_bytes) == (None, 23 * GIB)
+    assert look.unseen is None
+    assert any("counters" in note for note in look.notes)
+
+
+def test_hip_says_that_nearly_all_is_free(found: Callable[..., Look]) -> None:
+    """24410 of 24560 MiB with the card full."""
+    hip = {0: HipFigure(free_bytes=24410 << 20, total_bytes=24560 << 20)}
+    gpu = only(found([dxgi()], counters(22 * GIB), hip))
+    assert gpu.free_bytes == 2 * GIB
+    assert any("Windows moves out what others have" in note for note in gpu.notes)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "null",
+        "7",
+        "[7, null]",
+        "{",
+        "[" * 100000,
+        json.dumps([dxgi(dedicated=-1, local={"budget": -1})]),
+        json.dumps([dxgi(dedicated="x", local=[1])]),
+        json.dumps([{"luid": None}]),
+    ],
+)
+def test_texts_that_make_no_sense(found: Callable[..., Look], text: str) -> None:
+    look = found(text, text)
+    assert only(look).budget_bytes is None
+    assert only(look).total_bytes == 24 * GIB  # as the display driver says
+
+
+def test_a_name_cannot_be_a_command_to_the_terminal(found: Callable[..., Look]) -> None:
+    gpu = only(found([dxgi()], counters(GIB, (7, "\x1b[2Jx.exe", GIB, ""))))
+    assert gpu.holders[0].name.isprintable()
+
+
+def test_what_can_be_had_back_is_known_by_the_process(found: Callable[..., Look], matrix: Any) -> None:
+    from rocenv.memory.reclaim import reclaimable
+
+    look = found([dxgi()], counters(9 * GIB, (7, "ollama.exe", 8 * GIB, "ollama.exe runner")))
+    (back,) = reclaimable(look.gpus, matrix.reclaim, windows=True)
+    assert (back.row.program, back.size_bytes) == ("ollama", 8 * GIB)

@@ -1,0 +1,238 @@
+"""The child that asks for memory, on the stand-in: what it finds, and that it does not outlive its parent."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rocenv.probe.dialogue import Dialogue, NoAnswer
+from rocenv.probe.ladder import PACKAGE_PARENT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.probe.conftest import Rig
+
+GIB, MIB = 1 << 30, 1 << 20
+CARD = {"ROCENV_STANDIN_MEMORY": "16GiB", "ROCENV_STANDIN_USED": "0"}
+
+
+@contextmanager
+def talk(rig: Rig, **env: str) -> Iterator[Dialogue]:
+    """A child with the GPU open."""
+    probe = rig.probe(**{**CARD, **env})
+    with Dialogue(probe, rig.work / "child.log") as child:
+        child.ask("open", task=json.loads(probe.task.to_json()))
+        yield child
+
+
+def peak(path: Path) -> tuple[int, int, int]:
+    """Return what was allocated at most, what is now, and how often it was asked for."""
+    most, now, calls = map(int, path.read_text().split())
+    return most, now, calls
+
+
+class TestBlocks:
+    def test_all_of_a_card_is_had_checked_and_given_back(self, rig: Rig, tmp_path: Path) -> None:
+        counted = tmp_path / "peak"
+        with talk(rig, ROCENV_STANDIN_PEAK=str(counted)) as child:
+            assert child.ask("try", size=16 * GIB)["outcome"] == "had"
+            assert peak(counted)[:2] == (16 * GIB, 0)
+            assert child.ask("try", size=16 * GIB)["outcome"] == "had", "what is given back can be had again"
+
+    def test_a_refusal_has_the_name_that_the_runtime_gives_it(self, rig: Rig) -> None:
+        with talk(rig) as child:
+            found = child.ask("try", size=17 * GIB)
+        assert (found["outcome"], found["answer"]) == ("refused", "hipErrorOutOfMemory")
+
+    @pytest.mark.parametrize(
+        ("fail", "outcome", "words"),
+        [
+            ("download.large=wrong1", "wrong", "does not hold what was written"),
+            ("upload.large=unwritten", "wrong", "does not hold what was written"),
+            ("memset.large=unwritten", "wrong", "does not hold what was written"),
+            ("memset.large=wrong", "wrong", "does not hold what was written"),
+            (
+                "memset.large=error:719",
+                "failed",
+                "hipMemset answered 719 hipErrorLaunchFailure as it was used",
+            ),
+            ("upload.large=error:1", "failed", "hipMemcpy answered 1"),
+            ("free.large=error:17", "failed", "as it was to be given back"),
+            ("free.large=leak", "failed", "is not free again"),
+            ("malloc.large=error:719", "failed", "hipErrorLaunchFailure"),
+        ],
+    )
+    def test_memory_that_cannot_be_used_is_not_had(
+        self, rig: Rig, fail: str, outcome: str, words: str
+    ) -> None:
+        with talk(rig, ROCENV_STANDIN_LARGE="2GiB", ROCENV_STANDIN_FAIL=fail) as child:
+            assert child.ask("try", size=GIB)["outcome"] == "had"
+            found = child.ask("try", size=3 * GIB)
+        assert found["outcome"] == outcome
+        assert words in found["detail"]
+
+    @pytest.mark.parametrize(("mode", "name"), [("segv", "SIGSEGV"), ("abort", "SIGABRT")])
+    def test_a_crash_says_in_which_call(self, rig: Rig, mode: str, name: str) -> None:
+        env = {"ROCENV_STANDIN_LARGE": "2GiB", "ROCENV_STANDIN_FAIL": f"memset.large={mode}"}
+        with talk(rig, **env) as child, pytest.raises(NoAnswer, match=f"{name} in hipMemset") as caught:
+            child.ask("try", size=3 * GIB)
+        assert caught.value.end == "crashed"
+
+    def test_a_hang_ends_with_its_time_limit(self, rig: Rig) -> None:
+        start = time.monotonic()
+        env = {"ROCENV_STANDIN_FAIL": "malloc.2=hang"}
+        with (
+            talk(replace(rig, timeout_s=1.0), **env) as child,
+            pytest.raises(NoAnswer, match="no answer within 1 s in hipMalloc") as caught,
+        ):
+            child.ask("try", size=3 * GIB)
+        assert caught.value.end == "timeout"
+        assert time.monotonic() - start < 15
+
+
+class TestPieces:
+    def test_pieces_hold_at_once_and_never_exceed_the_bound(self, rig: Rig, tmp_path: Path) -> None:
+        counted = tmp_path / "peak"
+        told: list[int] = []
+        env = {"ROCENV_STANDIN_FRAGMENT": "3GiB", "ROCENV_STANDIN_PEAK": str(counted)}
+        words: dict[str, Any] = {"bound": 14 * GIB, "piece": 3 * GIB, "least": 16 * MIB, "most_pieces": 100}
+        with talk(rig, **env) as child:
+            found = child.ask("fill", told.append, **words)
+        assert found["total_bytes"] == 14 * GIB
+        assert found["pieces"] == 5
+        assert told == sorted(told)
+        assert told[-1] == 14 * GIB
+        assert peak(counted)[:2] == (14 * GIB, 0)
+
+    def test_what_is_left_over_is_filled_with_smaller_pieces(self, rig: Rig) -> None:
+        words: dict[str, Any] = {"bound": 16 * GIB, "piece": 5 * GIB, "least": 256 * MIB, "most_pieces": 100}
+        with talk(rig, ROCENV_STANDIN_FRAGMENT="8GiB") as child:
+            found = child.ask("fill", **words)
+        assert found["total_bytes"] > 15.5 * GIB
+        assert found["smallest_bytes"] < 3 * GIB
+
+    def test_number_of_pieces_is_bounded(self, rig: Rig) -> None:
+        words: dict[str, Any] = {"bound": 16 * GIB, "piece": MIB, "least": MIB, "most_pieces": 7}
+        with talk(rig) as child:
+            assert child.ask("fill", **words)["pieces"] == 7
+
+
+class TestTooMuch:
+    def test_the_runtime_works_on(self, rig: Rig) -> None:
+        with talk(rig) as child:
+            found = child.ask("push", size=32 * GIB)
+        assert (found["granted"], found["answer"]) == (False, "hipErrorOutOfMemory")
+        assert (found["free_bytes"], found["total_bytes"]) == (16 * GIB, 16 * GIB)
+        assert found["small"]["outcome"] == "had"
+
+    def test_what_no_longer_works_is_told(self, rig: Rig) -> None:
+        with talk(rig, ROCENV_STANDIN_FAIL="meminfo.after=error:719,malloc.after=error:2") as child:
+            found = child.ask("push", size=32 * GIB)
+        assert found["info_answer"] == "hipErrorLaunchFailure"
+        assert found["small"]["outcome"] == "refused"
+
+    def test_what_is_granted_beyond_the_card_is_given_back_unwritten(self, rig: Rig, tmp_path: Path) -> None:
+        counted = tmp_path / "peak"
+        env = {"ROCENV_STANDIN_SHARED": "64GiB", "ROCENV_STANDIN_PEAK": str(counted)}
+        with talk(rig, **env) as child:
+            assert child.ask("push", size=32 * GIB)["granted"]
+        assert peak(counted)[1] == 0
+
+
+class TestList:
+    def test_every_gpu_with_its_place_and_what_is_said_of_its_memory(self, rig: Rig) -> None:
+        env = {
+            "ROCENV_STANDIN_DEVICES": "2",
+            "ROCENV_STANDIN_TARGET": "gfx1036,gfx1100",
+            "ROCENV_STANDIN_MEMORY": "512MiB,16GiB",
+            "ROCENV_STANDIN_USED": "1MiB,2GiB",
+        }
+        probe = rig.probe(**env)
+        with Dialogue(probe, rig.work / "child.log") as child:
+            first, second = child.ask("list", task=json.loads(probe.task.to_json()))
+        assert (first["target"], first["free_bytes"]) == ("gfx1036", 511 * MIB)
+        assert (second["free_bytes"], second["total_bytes"]) == (14 * GIB, 16 * GIB)
+        assert first["address"] != second["address"] == "0000:04:00.0"
+
+    def test_no_gpu_is_not_a_failure(self, rig: Rig) -> None:
+        probe = rig.probe(ROCENV_STANDIN_DEVICES="0")
+        with Dialogue(probe, rig.work / "child.log") as child, pytest.raises(NoAnswer) as caught:
+            child.ask("open", task=json.loads(probe.task.to_json()))
+        assert caught.value.end == "no-device"
+
+
+# Says the child's number once the child waits in a library, and waits to be killed.
+PARENT = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+from rocenv.probe.dialogue import Dialogue
+from rocenv.probe.ladder import Probe
+from rocenv.probe.wire import Task
+words = json.loads(sys.argv[2])
+task = Task.from_json(words["task"])
+probe = Probe(task=task, python=(sys.executable,), environ=words["env"], timeout_s=60)
+child = Dialogue(probe, Path(words["log"]))
+print(child._child.pid, flush=True)
+child.ask("open", task=json.loads(words["task"]))
+child.ask("try", size=1 << 30)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+class TestParent:
+    @pytest.mark.parametrize("fail", ["malloc.2=hang", "load.hip=hang"])
+    def test_a_child_that_hangs_in_a_library_dies_with_its_parent(self, rig: Rig, fail: str) -> None:
+        probe = rig.probe(**CARD, ROCENV_STANDIN_FAIL=fail)
+        log = rig.work / "child.log"
+        words = {"task": probe.task.to_json(), "env": dict(probe.environ), "log": str(log)}
+        argv = [sys.executable, "-c", PARENT, str(PACKAGE_PARENT), json.dumps(words)]
+        parent = subprocess.Popen(argv, stdout=subprocess.PIPE)
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        try:
+            call = "hipMalloc" if fail.startswith("malloc") else "dlopen"
+            wait(lambda: log.read_text().splitlines()[-1:] != [] and call in log.read_text())
+            time.sleep(0.3)
+            assert alive(child)
+            parent.kill()
+            parent.wait(10)
+            wait(lambda: not alive(child))
+        finally:
+            if alive(child):
+                os.kill(child, signal.SIGKILL)
+            parent.kill()
+            parent.wait()
+            parent.stdout.close()
+
+    def test_a_child_is_gone_once_nobody_asks_it(self, rig: Rig) -> None:
+        with talk(rig) as child:
+            number = child._child.pid
+            assert alive(number)
+        assert not alive(number)
+
+
+def alive(process: int) -> bool:
+    try:
+        status = Path(f"/proc/{process}/stat").read_text()
+    except OSError:
+        return False
+    return status.rpartition(")")[2].split()[0] not in "ZX"
+
+
+def wait(condition: Any, timeout_s: float = 15.0) -> None:
+    end = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < end, "it did not come to that"
+        time.sleep(0.05)

@@ -1,0 +1,327 @@
+"""Envs made for an app: what it needs, what comes along, and how its programs are started."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.debs import file
+from tests.mini import LIBRARIES
+
+if TYPE_CHECKING:
+    from tests.mini import Mini
+
+_KNOWN = 'status = "tested"\nsource = "tests"\nchecked = "2026-11-22"\n'
+PROFILE = f"""schema = 1
+[[launcher]]
+key = "painter"
+title = "The Painter"
+programs = ["painter"]
+platforms = ["linux"]
+{_KNOWN}
+[[launcher]]
+key = "modern"
+title = "Modern"
+needs = {{ rocm = ">=6", python = ">=3.12" }}
+programs = ["modern"]
+{_KNOWN}
+[[launcher]]
+key = "wise"
+title = "Wise"
+needs = {{ torch = true, python = ">=3.12" }}
+{_KNOWN}
+[[launcher]]
+key = "sill"
+title = "Sill"
+platforms = ["windows"]
+{_KNOWN}
+[[app_packages]]
+app = "painter"
+channel = "mini"
+names = ["painter", "painter-python3"]
+program = "usr/bin/painter"
+library_dirs = ["usr/lib/painter"]
+links = {{ "usr/bin" = "usr/lib/painter/*.so" }}
+{_KNOWN}
+[[app_packages.programs]]
+path = "usr/bin/painter*"
+environment = {{ PAINTER_HOME = "{{tree}}/usr/share/painter" }}
+[[app_packages.programs]]
+path = "usr/lib/painter/brush"
+names = ["brush", "brush-1"]
+arguments = ["-c", 'printf "%s|" "$0" "$@"', "{{bin}}"]
+not_before = "-"
+[[keep_out]]
+pattern = "*-python3"
+reason = "the machine's own is used"
+{_KNOWN}
+[[environment]]
+change = {{ action = "prepend", name = "PATH", value = "{{prefix}}/bin" }}
+when = "always"
+reason = "starters"
+{_KNOWN}"""
+
+
+@pytest.fixture
+def world(mini: Mini) -> Mini:
+    """The mini world with an app in its archive, at a path that shells would take apart."""
+    (mini.root / "profiles" / "zz.toml").write_text(PROFILE)  # last, so that starters come first on PATH
+    printenv, shell = (Path(shutil.which(name) or "").read_bytes() for name in ("printenv", "sh"))
+    mini.repo.add(
+        "painter",
+        "3.1-2",
+        [
+            file("./usr/bin/painter", printenv, mode=0o755),
+            file("./usr/bin/painter-script", "#!/bin/sh\necho script $PAINTER_HOME\n", mode=0o755),
+            file("./usr/lib/painter/brush", shell, mode=0o755),
+            file("./usr/lib/painter/plugin.so", "a plugin\n"),
+            file("./usr/share/painter/colours", "red\n"),
+        ],
+        depends="libc6 (>= 2.17), libpaint",
+    )
+    mini.repo.add("libpaint", "1.0-1", [file(f"./{LIBRARIES}/libpaint.so.1", "paint\n")])
+    mini.repo.add("painter-python3", "1.0-1", [file("./usr/lib/python3/dist-packages/painter.py", "")])
+    mini.repo.publish()
+    mini.env["ROCENV_HOME"] = str(mini.root / "a home, $HOME's")
+    return mini
+
+
+def prefix(world: Mini, name: str) -> Path:
+    return Path(world.env["ROCENV_HOME"]) / "envs" / name
+
+
+def told(done: subprocess.CompletedProcess[str]) -> str:
+    """What a user reads, in one line: notes are wrapped."""
+    return " ".join((done.stdout + done.stderr).split())
+
+
+def plan(world: Mini, *argv: str) -> dict[str, Any]:
+    done = world.run("resolve", "--json", *argv)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+# ---------------------------------------------------------------- what comes along
+
+
+def test_an_app_comes_along_with_what_it_needs(world: Mini) -> None:
+    bare = plan(world, "--rocm", "5.7")
+    found = plan(world, "--rocm", "5.7", "--app", "painter")
+    names = {each["name"] for each in found["components"][0]["artifacts"]}
+    assert names - {each["name"] for each in bare["components"][0]["artifacts"]} == {
+        "painter",
+        "libpaint",
+        "painter-python3",  # asked for by name, so no pattern keeps it out
+    }
+    said = next(text for text in found["notes"] if text.startswith("painter 3.1-2 of mini comes along"))
+    assert "3 packages with what it needs" in said
+    assert "once unpacked" in said
+    assert found["request"]["app"] == "painter"
+
+
+@pytest.mark.parametrize("rocm", ["5.7", "6.4"])
+def test_its_programs_are_started_by_name(world: Mini, rocm: str) -> None:
+    """Also where the set has a C library of its own, and also where no env is active."""
+    world.create("art", "--rocm", rocm, "--app", "painter")
+    home = f"{prefix(world, 'art')}/rocm/usr/share/painter"
+    assert world.run("run", "art", "--", "painter", "PAINTER_HOME").stdout == f"{home}\n"
+    assert world.run("run", "art", "--", "painter-script").stdout == f"script {home}\n"
+    argv = [str(prefix(world, "art") / "bin" / "brush-1"), "one two", "$x"]
+    done = subprocess.run(argv, env={"PATH": os.defpath}, capture_output=True, text=True, check=True)
+    assert done.stdout == f"{prefix(world, 'art')}/bin|one two|$x|"
+    done = world.run("run", "art", "--", "brush", "-c", "echo by itself")
+    assert done.stdout == "by itself\n"
+
+
+def test_links_stand_where_it_looks_for_its_files(world: Mini) -> None:
+    world.create("art", "--app", "painter")
+    tree = prefix(world, "art") / "rocm"
+    link = tree / "usr/bin/plugin.so"
+    assert link.is_symlink()
+    assert link.read_text() == "a plugin\n"
+    link.unlink()
+    (prefix(world, "art") / "bin" / "painter").write_text("something else\n")
+    broken = world.run("verify", "art", "--upto", "files")
+    assert "rocm/usr/bin/plugin.so" in broken.stdout
+    assert "bin/painter" in broken.stdout
+    assert world.run("repair", "art").returncode == 0
+    assert world.run("verify", "art", "--upto", "files").returncode == 0
+    assert link.read_text() == "a plugin\n"
+
+
+def test_the_env_knows_its_app(world: Mini) -> None:
+    """Shown, and kept in its lock, in a clone, in what is made from the lock, under another name."""
+    world.create("art", "--app", "painter")
+    assert "The Painter (painter)" in world.run("show", "art").stdout
+    assert json.loads(world.run("show", "art", "--json").stdout)["app"] == "painter"
+    lock = world.root / "art.lock"
+    lock.write_text(world.run("lock", "art").stdout)
+    assert world.run("clone", "art", "cloned").returncode == 0
+    assert world.run("create", "rebuilt", "--from", str(lock), "--no-verify").returncode == 0
+    assert world.run("rename", "art", "renamed").returncode == 0
+    for name in ("cloned", "rebuilt", "renamed"):
+        assert json.loads(world.run("show", name, "--json").stdout)["app"] == "painter"
+        done = world.run("run", name, "--", "painter", "PAINTER_HOME")
+        assert done.stdout == f"{prefix(world, name)}/rocm/usr/share/painter\n"
+
+
+def test_an_env_for_no_app_has_nothing_of_one(world: Mini) -> None:
+    """Its lock is the same as before there were apps, so that an older rocenv reads it too."""
+    world.create("plain")
+    text = world.run("lock", "plain").stdout
+    assert "app" not in json.loads(text)["request"]
+    assert not {"programs", "links"} & set(json.loads(text)["components"][0]["layout"])
+    assert json.loads(world.run("show", "plain", "--json").stdout)["app"] is None
+
+
+def test_packages_that_the_channel_no_longer_has(world: Mini) -> None:
+    profile = world.root / "profiles" / "zz.toml"
+    profile.write_text(PROFILE.replace('names = ["painter",', 'names = ["easel",'))
+    done = world.run("create", "art", "--rocm", "5.7", "--app", "painter", "--no-verify")
+    assert done.returncode == 1
+    assert "`easel`, needed by the set itself, cannot be met" in told(done)
+
+
+def test_a_program_that_is_not_in_the_packages(world: Mini) -> None:
+    profile = world.root / "profiles" / "zz.toml"
+    profile.write_text(PROFILE.replace("usr/bin/painter*", "usr/bin/easel"))
+    done = world.run("create", "art", "--rocm", "5.7", "--app", "painter", "--no-verify")
+    assert done.returncode == 1
+    assert "hold no program `usr/bin/easel`" in told(done)
+    assert "(incomplete)" in world.run("list").stdout
+
+
+def test_where_the_channel_has_nothing_of_it_ones_own_is_used(world: Mini) -> None:
+    found = plan(world, "--rocm", "6.4", "--app", "modern")
+    assert "channel mini has no packages of Modern: your own is used" in found["notes"]
+
+
+# ---------------------------------------------------------------- what it needs
+
+
+def test_an_apps_needs_narrow_what_was_not_said(world: Mini) -> None:
+    found = plan(world, "--app", "modern")
+    assert found["components"][0]["version"] == "6.4.3"
+    assert any("Modern works with ROCm >=6" in text for text in found["notes"])
+    own = plan(world, "--app", "modern", "--rocm", "5.7")
+    assert own["components"][0]["version"] == "5.7.1"
+    assert not any("Modern works with" in text for text in own["notes"])
+
+
+def test_where_nothing_fits_the_need_is_told(world: Mini) -> None:
+    profile = world.root / "profiles" / "zz.toml"
+    profile.write_text(PROFILE.replace('rocm = ">=6"', 'rocm = ">=9"'))
+    done = world.run("resolve", "--app", "modern")
+    assert done.returncode == 1
+    assert "Modern works with ROCm >=9" in told(done)
+    commands = [line for line in done.stderr.splitlines() if "rocenv resolve" in line]
+    assert commands
+    assert all("--app modern" in line for line in commands), "the next command must be for the same app"
+
+
+def test_torch_is_asked_for_where_the_app_needs_it(world: Mini) -> None:
+    done = world.run("resolve", "--app", "wise", "--json")
+    assert done.returncode == 1, "no torch is in this small matrix"
+    said = json.loads(done.stdout)
+    assert any("Wise needs torch" in text for text in said["hints"])
+    without = plan(world, "--app", "wise", "--no-torch")
+    assert [part["kind"] for part in without["components"]] == ["rocm"]
+    assert any("`--no-torch` leaves it out" in text for text in without["notes"])
+
+
+def test_an_app_that_nobody_knows(world: Mini) -> None:
+    for verb in (("resolve",), ("create", "art")):
+        done = world.run(*verb, "--app", "paintr")
+        assert done.returncode == 2
+        assert "there is no app `paintr`" in done.stderr
+        assert "modern, painter, sill, wise" in done.stderr
+
+
+def test_an_app_for_another_system(world: Mini) -> None:
+    done = world.run("resolve", "--app", "sill")
+    assert done.returncode == 1
+    assert "Sill is known for Windows only" in told(done)
+    assert "--platform windows --app sill" in told(done)
+
+
+def test_a_lock_names_the_whole_set_so_no_app_goes_with_it(world: Mini) -> None:
+    done = world.run("create", "art", "--from", "x.lock", "--app", "painter")
+    assert done.returncode == 2
+    assert "--from names the whole set" in done.stderr
+
+
+def test_apps_are_completed(world: Mini) -> None:
+    done = world.run("complete", "create", "art", "--app", "")
+    assert "painter" in done.stdout.split()
+
+
+# ---------------------------------------------------------------- hostile locks
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"path": "../../x"}, "leads out of the env"),
+        ({"names": ["../x"]}, "cannot be the name of a program"),
+        ({"names": ["-c"]}, "cannot be the name of a program"),
+        ({"environment": {"X; touch evil": ""}}, "cannot be the name of a variable"),
+        ({"environment": {"X": "a\nb"}}, "control character"),
+        ({"arguments": ["a\x1b[2J"]}, "control character"),
+        ({"not_before": "\n"}, "control character"),
+    ],
+)
+def test_a_lock_whose_programs_are_not_what_they_seem(
+    world: Mini, change: dict[str, object], said: str
+) -> None:
+    world.create("art", "--app", "painter")
+    plain = json.loads(world.run("lock", "art").stdout)
+    plain["components"][0]["layout"]["programs"][0].update(change)
+    lock = world.root / "x.lock"
+    lock.write_text(json.dumps(plain))
+    done = world.run("create", "evil", "--from", str(lock), "--no-verify")
+    assert done.returncode == 1
+    assert said in told(done)
+
+
+@pytest.mark.parametrize("links", [{"/tmp": "usr/lib/painter/*.so"}, {"usr/bin": "../../x/*"}])
+def test_a_lock_whose_links_lead_out_of_the_env(world: Mini, links: dict[str, str]) -> None:
+    world.create("art", "--app", "painter")
+    plain = json.loads(world.run("lock", "art").stdout)
+    plain["components"][0]["layout"]["links"] = links
+    lock = world.root / "x.lock"
+    lock.write_text(json.dumps(plain))
+    done = world.run("create", "evil", "--from", str(lock), "--no-verify")
+    assert done.returncode == 1
+    assert "leads out of the env" in told(done)
+
+
+def test_values_of_a_lock_are_no_shell_code(world: Mini) -> None:
+    world.create("art", "--app", "painter")
+    plain = json.loads(world.run("lock", "art").stdout)
+    evil = "'; touch evil; echo $(touch evil) `touch evil`"
+    plain["components"][0]["layout"]["programs"][0]["environment"] = {"PAINTER_HOME": evil}
+    lock = world.root / "x.lock"
+    lock.write_text(json.dumps(plain))
+    assert world.run("create", "evil-env", "--from", str(lock), "--no-verify").returncode == 0
+    assert world.run("run", "evil-env", "--", "painter", "PAINTER_HOME").stdout == f"{evil}\n"
+    assert not (world.root / "evil").exists()
+
+
+def test_a_link_takes_the_place_of_no_file(world: Mini) -> None:
+    profile = world.root / "profiles" / "zz.toml"
+    text = PROFILE.replace('"usr/lib/painter/*.so"', '"usr/share/painter/*"').replace(
+        '{ "usr/bin" =', '{ "usr/lib/clash" ='
+    )
+    profile.write_text(text)
+    world.repo.add("libpaint", "1.1-1", [file("./usr/lib/clash/colours", "blue\n")])
+    world.repo.publish()
+    done = world.run("create", "art", "--rocm", "5.7", "--app", "painter", "--no-verify")
+    assert done.returncode == 1
+    assert "a package has a file of its own at `usr/lib/clash/colours`" in told(done)

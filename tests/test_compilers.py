@@ -1,0 +1,175 @@
+"""Compilers that rocenv fetches for itself: which one, how it becomes an env, and how it is started."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rocenv.commands.world import World
+from rocenv.compilers import Toolchain, newest_for, provide, toolchain_of
+from rocenv.errors import RocenvError
+from rocenv.install.build import build
+from tests.debs import file, symlink
+from tests.mini import LIBRARIES
+
+if TYPE_CHECKING:
+    from rocenv.install.provide import Workshop
+    from rocenv.model import Lock, Record
+    from tests.mini import Mini
+
+_KNOWN = 'status = "tested"\nsource = "tests"\nchecked = "2026-11-22"\n'
+_COMPILER = """[[compiler]]
+name = "{name}"
+version = "{version}"
+channel = "mini"
+packages = ["{name}"]
+targets = [{targets}]
+program = "{name}"
+{known}[compiler.layout]
+root = "usr"
+library_dirs = ["{libraries}"]
+libraries = {{}}
+device_libs = "usr/lib/bitcode"
+[[compiler.layout.programs]]
+path = "usr/lib/llvm/bin/clang"
+names = ["{name}", "clang"]
+arguments = ["-B{{bin}}", "--sysroot={{tree}}"]
+not_before = "-cc1"
+[[compiler.layout.programs]]
+path = "usr/lib/llvm/bin/lld"
+"""
+
+
+def row(name: str, version: str, *targets: str) -> str:
+    listed = ", ".join(f'"{target}"' for target in targets)
+    return _COMPILER.format(name=name, version=version, targets=listed, known=_KNOWN, libraries=LIBRARIES)
+
+
+@pytest.fixture
+def world(mini: Mini, monkeypatch: pytest.MonkeyPatch) -> World:
+    """The mini world with two compilers in its archive, as seen from inside this process."""
+    rows = row("clang-3", "3.1", "gfx1030", "gfx1100") + row("clang-21", "21.1", "gfx1100")
+    (mini.root / "profiles" / "zz.toml").write_text(f"schema = 1\n{rows}")
+    for name, version in (("clang-3", "3.1.4-1"), ("clang-21", "21.1.8-13")):
+        mini.repo.add(
+            name,
+            version,
+            [
+                file("./usr/lib/llvm/bin/clang", f'#!/bin/sh\nprintf "%s\\n" {name} "$@"\n', mode=0o755),
+                file("./usr/lib/llvm/bin/lld", "#!/bin/sh\necho lld\n", mode=0o755),
+                symlink(f"./usr/bin/{name}", "../lib/llvm/bin/clang"),
+                file("./usr/lib/bitcode/oclc_isa_version_1100.bc", "bitcode\n"),
+                file("./usr/include/hip/hip_runtime.h", "\n"),
+            ],
+            depends="libc6 (>= 2.17)",
+        )
+    mini.repo.publish()
+    for name, value in mini.env.items():
+        monkeypatch.setenv(name, value)
+    return World()
+
+
+def made(world: World, target: str = "gfx1100") -> tuple[Toolchain, list[str]]:
+    """Return the newest compiler for a target, fetched, and what was told."""
+    said: list[str] = []
+    found = newest_for(target, world.matrix)
+    assert found is not None
+    return provide(found, world.planning(), world.building(), said.append), said
+
+
+def test_the_newest_that_knows_the_target(world: World) -> None:
+    for target, name in (("gfx1100", "clang-21"), ("gfx1030", "clang-3")):
+        found = newest_for(target, world.matrix)
+        assert found is not None
+        assert found.name == name
+    assert newest_for("gfx9999", world.matrix) is None
+
+
+def test_it_is_fetched_once_and_becomes_an_env_of_its_name(world: World, mini: Mini) -> None:
+    toolchain, said = made(world)
+    assert said
+    assert said[0].startswith("compiler clang-21 21.1.8 from mini, as the env `clang-21`: 1 packages")
+    assert (toolchain.name, toolchain.version, toolchain.env) == ("clang-21", "21.1.8", "clang-21")
+    assert toolchain.include is not None
+    assert (toolchain.include / "hip" / "hip_runtime.h").exists()
+    mini.server.requests.clear()
+    again, said = made(World())
+    assert again == toolchain
+    assert said == []
+    assert not mini.server.requests, "what is here already needs no mirror"
+
+
+def test_it_is_started_with_what_it_needs(world: World) -> None:
+    toolchain, _ = made(world)
+    tree = Path(world.home.envs / "clang-21" / "rocm")
+
+    def started(*args: str) -> list[str]:
+        argv = toolchain.run_argv(toolchain.clang, *args)
+        return subprocess.run(argv, env={}, capture_output=True, text=True, check=True).stdout.splitlines()
+
+    own = [f"-B{tree.parent}/bin", f"--sysroot={tree}"]
+    assert started("-c", "a b.hip") == ["clang-21", *own, "-c", "a b.hip"]
+    assert started("-cc1", "x") == ["clang-21", "-cc1", "x"], "it calls itself, with other arguments"
+    assert [path.name for path in toolchain.programs] == ["clang", "lld"]
+    assert all(path.exists() for path in toolchain.programs)
+
+
+def test_the_compiler_of_an_env(world: World, mini: Mini) -> None:
+    made(world)
+    prefix = world.prefix("clang-21")
+    found = toolchain_of(prefix, "gfx1100:xnack-")
+    assert found is not None
+    assert found.env == "clang-21"
+    assert toolchain_of(prefix, "gfx1201") is None, "its device libraries have nothing for that"
+    mini.create("plain")
+    assert toolchain_of(world.prefix("plain"), "gfx1100") is None
+
+
+def test_an_env_of_a_compiler_is_managed_like_any_other(world: World, mini: Mini) -> None:
+    made(world)
+    assert "compiler 21.1.8" in mini.run("list").stdout
+    shown = mini.run("show", "clang-21").stdout
+    assert "compiles GPU code for 1 targets" in shown
+    (world.home.envs / "clang-21" / "bin" / "lld").write_text("#!/bin/sh\n")
+    broken = mini.run("verify", "clang-21")
+    assert broken.returncode == 1
+    assert mini.run("repair", "clang-21").returncode == 0
+    done = mini.run("verify", "clang-21", "--json")
+    assert done.returncode == 0
+    assert [each["rung"] for each in json.loads(done.stdout)["rungs"]] == ["files"], "there is no set to load"
+    assert done.stderr.strip() == "env `clang-21` is proved up to `files`"
+    lock = mini.root / "c.lock"
+    lock.write_text(mini.run("lock", "clang-21").stdout)
+    assert mini.run("create", "copied", "--from", str(lock)).returncode == 0
+    starter = str(world.home.envs / "copied" / "bin" / "clang")
+    assert mini.run("run", "copied", "--", starter, "-cc1").stdout == "clang-21\n-cc1\n"
+    assert mini.run("remove", "copied").returncode == 0
+
+
+def test_an_env_of_that_name_that_is_something_else(world: World, mini: Mini) -> None:
+    mini.create("clang-21")
+    with pytest.raises(RocenvError, match="is not the compiler of that name") as caught:
+        made(world)
+    assert caught.value.hints == ("rocenv rename clang-21 clang-212",)
+
+
+def test_a_compiler_that_its_channel_no_longer_has(world: World, mini: Mini) -> None:
+    (mini.root / "profiles" / "zz.toml").write_text(f"schema = 1\n{row('clang-22', '22.1', 'gfx1100')}")
+    with pytest.raises(RocenvError, match="clang-22 is not to be had from mini now: `clang-22`, needed by"):
+        made(World())
+
+
+def test_what_another_process_has_made_meanwhile_is_taken(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow(name: str, lock: Lock, shop: Workshop) -> Record:
+        build(name, lock, shop)
+        return build(name, lock, shop)
+
+    monkeypatch.setattr("rocenv.compilers.build", slow)
+    toolchain, _ = made(world)
+    assert toolchain.env == "clang-21"
