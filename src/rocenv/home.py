@@ -15,7 +15,9 @@ from rocenv.system import WINDOWS
 #   cache/artifacts/      fetched files, named by their hash
 #   cache/indices/        verified package indices
 #   cache/uv/             uv's own cache
+#   cache/kernels/        compiled kernels of apps, by source, flags and compiler
 #   cache/matrix.pickle   the matrix as it is read quickly
+#   kernels/APP/          what was placed of them where, originals, and copies made of links
 #   pythons/              interpreters that uv fetched, where the machine had none that fits
 #   locks/                lock files
 #   pins.json             hashes of files that nobody publishes one of
@@ -83,6 +85,11 @@ class Home:
     def uv_cache(self) -> Path:
         """The folder that uv keeps its wheels in."""
         return self.path / "cache" / "uv"
+
+    @property
+    def kernels(self) -> Path:
+        """The folder of compiled kernels of apps."""
+        return self.path / "cache" / "kernels"
 
     @property
     def pythons(self) -> Path:

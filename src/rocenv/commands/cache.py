@@ -1,4 +1,4 @@
-"""`rocenv cache`: fetched files, which are only kept to be fetched no second time."""
+"""`rocenv cache`: what is only kept to be fetched, or compiled, no second time."""
 
 from __future__ import annotations
 
@@ -18,14 +18,19 @@ if TYPE_CHECKING:
 
 def parts(home: Home) -> dict[str, Path]:
     """Return the parts of the cache: name -> folder."""
-    return {"artifacts": home.artifacts, "indices": home.indices, "wheels": home.uv_cache}
+    return {
+        "artifacts": home.artifacts,
+        "indices": home.indices,
+        "wheels": home.uv_cache,
+        "kernels": home.kernels,
+    }
 
 
 @click.group(invoke_without_command=True)
 @json_option
 @click.pass_context
 def command(context: click.Context, as_json: bool) -> None:
-    """Show what is kept of what was fetched."""
+    """Show what is kept of what was fetched and compiled."""
     if context.invoked_subcommand is not None:
         return
     from rocenv.install.store import tree_bytes
@@ -43,7 +48,7 @@ def command(context: click.Context, as_json: bool) -> None:
 
 
 @command.command()
-@click.argument("names", nargs=-1, type=click.Choice(["artifacts", "indices", "wheels"]))
+@click.argument("names", nargs=-1, type=click.Choice(["artifacts", "indices", "wheels", "kernels"]))
 def clear(names: tuple[str, ...]) -> None:
     """Free the named parts of the cache, or all of it."""
     from rocenv.install.store import tree_bytes

@@ -60,7 +60,7 @@ class Made:
 
 def folder_of(home: Home) -> Path:
     """Return where kernels are kept."""
-    return home.path / "cache" / "kernels"
+    return home.kernels
 
 
 def made(
