@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +13,10 @@ from tests.mini import Mini
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+# A job that a shell started in the background ignores Ctrl-C, and so would all that it starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

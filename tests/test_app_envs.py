@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.debs import file
+from tests.debs import file, symlink
 from tests.mini import LIBRARIES
 
 if TYPE_CHECKING:
@@ -37,13 +38,48 @@ title = "Wise"
 needs = {{ torch = true, python = ">=3.12" }}
 {_KNOWN}
 [[launcher]]
+key = "render"
+title = "Render"
+programs = ["render"]
+{_KNOWN}
+[[app_release]]
+app = "render"
+versions = "<4"
+platform = "linux"
+rocm = "<6"
+{_KNOWN}
+[[app_release]]
+app = "render"
+versions = ">=4,<4.2"
+platform = "linux"
+rocm = "<6"
+{_KNOWN}
+[[app_release]]
+app = "render"
+versions = ">=5,<6"
+platform = "linux"
+rocm = ">=6.3"
+{_KNOWN}
+[[app_release]]
+app = "render"
+versions = ">=4.2,<5"
+platform = "linux"
+rocm = ">=6,<6.2"
+{_KNOWN}
+[[app_release]]
+app = "render"
+versions = ">=9"
+platform = "windows"
+rocm = ">=9"
+{_KNOWN}
+[[launcher]]
 key = "sill"
 title = "Sill"
 platforms = ["windows"]
 {_KNOWN}
 [[app_packages]]
 app = "painter"
-channel = "mini"
+channels = ["mini"]
 names = ["painter", "painter-python3"]
 program = "usr/bin/painter"
 library_dirs = ["usr/lib/painter"]
@@ -78,10 +114,18 @@ def world(mini: Mini) -> Mini:
         "3.1-2",
         [
             file("./usr/bin/painter", printenv, mode=0o755),
-            file("./usr/bin/painter-script", "#!/bin/sh\necho script $PAINTER_HOME\n", mode=0o755),
+            file(
+                "./usr/bin/painter-script",
+                "#!/bin/sh\necho script $PAINTER_HOME ${LD_LIBRARY_PATH-}\n",
+                mode=0o755,
+            ),
             file("./usr/lib/painter/brush", shell, mode=0o755),
             file("./usr/lib/painter/plugin.so", "a plugin\n"),
             file("./usr/share/painter/colours", "red\n"),
+            # Of the same name, and nothing that could be started.
+            file("./usr/bin/painter.1", "a page of the manual\n"),
+            symlink("./usr/bin/painter-gone", "../lib/painter/not-there"),
+            symlink("./usr/bin/painter-machine", "/etc/alternatives/painter"),
         ],
         depends="libc6 (>= 2.17), libpaint",
     )
@@ -132,12 +176,27 @@ def test_its_programs_are_started_by_name(world: Mini, rocm: str) -> None:
     world.create("art", "--rocm", rocm, "--app", "painter")
     home = f"{prefix(world, 'art')}/rocm/usr/share/painter"
     assert world.run("run", "art", "--", "painter", "PAINTER_HOME").stdout == f"{home}\n"
-    assert world.run("run", "art", "--", "painter-script").stdout == f"script {home}\n"
     argv = [str(prefix(world, "art") / "bin" / "brush-1"), "one two", "$x"]
     done = subprocess.run(argv, env={"PATH": os.defpath}, capture_output=True, text=True, check=True)
     assert done.stdout == f"{prefix(world, 'art')}/bin|one two|$x|"
     done = world.run("run", "art", "--", "brush", "-c", "echo by itself")
     assert done.stdout == "by itself\n"
+    there = {path.name for path in (prefix(world, "art") / "bin").iterdir()}
+    wrappers = {"rocm-exec", "python", "python3"} if rocm == "6.4" else set()
+    assert there == {"painter", "painter-script", "brush", "brush-1"} | wrappers
+
+
+def test_a_script_of_the_set_is_run_by_the_machines_shell(world: Mini) -> None:
+    """That shell does not start with the C library of another system on LD_LIBRARY_PATH."""
+    world.create("art", "--rocm", "6.4", "--app", "painter")
+    starter = str(prefix(world, "art") / "bin" / "painter-script")
+    home = f"{prefix(world, 'art')}/rocm/usr/share/painter"
+    for argv in ([starter], world.command("run", "art", "--", "painter-script")):
+        done = subprocess.run(argv, env=world.env, capture_output=True, text=True, check=False)
+        assert done.stdout.split() == ["script", *home.split()], done.stderr
+    world.create("old", "--rocm", "5.7", "--app", "painter")
+    libraries = f"{prefix(world, 'old')}/rocm/{LIBRARIES}"
+    assert libraries in world.run("run", "old", "--", "painter-script").stdout
 
 
 def test_links_stand_where_it_looks_for_its_files(world: Mini) -> None:
@@ -198,9 +257,115 @@ def test_a_program_that_is_not_in_the_packages(world: Mini) -> None:
     assert "(incomplete)" in world.run("list").stdout
 
 
-def test_where_the_channel_has_nothing_of_it_ones_own_is_used(world: Mini) -> None:
-    found = plan(world, "--rocm", "6.4", "--app", "modern")
-    assert "channel mini has no packages of Modern: your own is used" in found["notes"]
+@pytest.mark.parametrize("path", ["usr/bin/painter.1", "usr/bin/painter-gone", "usr/bin/painter-m*"])
+def test_a_program_that_is_none(world: Mini, path: str) -> None:
+    (world.root / "profiles" / "zz.toml").write_text(PROFILE.replace("usr/bin/painter*", path))
+    done = world.run("create", "art", "--rocm", "6.4", "--app", "painter", "--no-verify")
+    assert done.returncode == 1
+    assert f"hold no program `{path}`: `usr/bin/painter" in told(done)
+    assert "cannot be started" in told(done)
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("./usr/lib/painter/tools/python3", "envs have a wrapper of that name"),
+        (f"./usr/lib/painter/tools/{'x' * 250}", "it has 250 letters"),
+        ("./usr/lib/painter/tools/painter", "two programs of the set would be started as `painter`"),
+    ],
+)
+def test_a_program_of_a_name_that_is_taken_or_too_long(world: Mini, path: str, said: str) -> None:
+    text = PROFILE.replace("usr/lib/painter/brush", "usr/lib/painter/tools/*")
+    (world.root / "profiles" / "zz.toml").write_text(text.replace('names = ["brush", "brush-1"]\n', ""))
+    world.repo.add("libpaint", "1.1-1", [file(path, "#!/bin/sh\n", mode=0o755)])
+    world.repo.publish()
+    done = world.run("create", "art", "--rocm", "6.4", "--app", "painter", "--no-verify")
+    assert done.returncode == 1
+    assert said in told(done)
+
+
+# ---------------------------------------------------------------- what a user has to bring
+
+
+def test_what_is_missing_is_told_first(world: Mini) -> None:
+    """Whoever makes an env for an app must not find out later that there is none in it."""
+    said = "no Modern in it: no channel has it, so you have to bring your own"
+    assert plan(world, "--rocm", "6.4", "--app", "modern")["notes"][0] == said
+    shown = world.run("resolve", "--rocm", "6.4", "--app", "modern").stdout.splitlines()
+    assert shown[1].strip("! ") == said
+    assert "!" not in world.run("resolve", "--app", "painter").stdout, "nothing of it is missing"
+
+
+OTHER_CHANNEL = f"""schema = 1
+[[channel]]
+name = "other"
+title = "Another archive"
+by = "distribution"
+repos = ["mini"]
+only_named = true
+{_KNOWN}
+[[rocm]]
+version = "5.7.1"
+channel = "other"
+packages = ["mini5-hip"]
+compiles = ["gfx1100"]
+blas = ["gfx1100"]
+{_KNOWN}[rocm.layout]
+root = "usr"
+library_dirs = ["{LIBRARIES}"]
+libraries = {{ hip = "libamdhip64.so.5" }}
+"""
+
+
+def add_channel(world: Mini) -> None:
+    """Add a channel that is only for who names it; it has the painter, and ROCm 5.7 alone."""
+    (world.root / "profiles" / "other.toml").write_text(OTHER_CHANNEL)
+    profile = world.root / "profiles" / "zz.toml"
+    profile.write_text(PROFILE.replace('channels = ["mini"]', 'channels = ["other"]'))
+
+
+def test_how_it_comes_along_is_a_command_that_does_it(world: Mini) -> None:
+    """The command is for the same request, and is one that was found to fit."""
+    add_channel(world)
+    done = world.run("create", "my art", "--rocm", "5.7", "--app", "painter", "--dry-run")
+    assert "channel mini has none, so you have to bring your own. It comes along from Another" in told(done)
+    line = next(line for line in done.stdout.splitlines() if "rocenv create" in line)
+    argv = shlex.split(line.split("`")[1])
+    assert argv[:3] == ["rocenv", "create", "my art"]
+    again = world.run(*argv[1:], "--dry-run")
+    assert again.returncode == 0
+    assert "painter 3.1-2 of other comes along" in again.stdout
+    assert "bring your own" not in again.stdout
+
+
+def test_a_set_of_a_lock_says_so_too(world: Mini) -> None:
+    add_channel(world)
+    world.create("art", "--rocm", "5.7", "--app", "painter")
+    lock = world.root / "art.lock"
+    lock.write_text(world.run("lock", "art").stdout)
+    shown = world.run("create", "my art", "--from", str(lock), "--dry-run").stdout
+    assert "channel mini has none" in shown
+    assert "`rocenv create 'my art' --rocm 5.7" in shown
+
+
+def test_a_channel_that_does_not_fit_is_no_advice(world: Mini) -> None:
+    add_channel(world)
+    notes = plan(world, "--rocm", "6.4", "--app", "painter")["notes"]
+    assert "No channel that has it fits the rest of what is asked for" in notes[0]
+    assert not any("--channel" in text for text in notes)
+
+
+def test_which_of_its_releases_a_set_is_for(world: Mini) -> None:
+    """By default the newest one gets what it needs; who has an older one is told what to ask for."""
+    found = plan(world, "--app", "render")
+    assert found["components"][0]["version"] == "6.4.3"
+    newest = "Render 5 works with ROCm >=6.3, so no other is considered; `--rocm` names one"
+    assert newest in found["notes"]
+    assert "ROCm 6.4.3 is for Render from 5 on; for one from 4, before 4.2: `--rocm '<6'`" in found["notes"]
+    own = plan(world, "--app", "render", "--rocm", "<6")
+    assert own["components"][0]["version"] == "5.7.1"
+    assert "ROCm 5.7.1 is for Render from 4, before 4.2; for one from 5 on: `--rocm '>=6.3'`" in own["notes"]
+    assert not any("works with" in text for text in own["notes"])
 
 
 # ---------------------------------------------------------------- what it needs
@@ -241,14 +406,21 @@ def test_an_app_that_nobody_knows(world: Mini) -> None:
         done = world.run(*verb, "--app", "paintr")
         assert done.returncode == 2
         assert "there is no app `paintr`" in done.stderr
-        assert "modern, painter, sill, wise" in done.stderr
+        assert "modern, painter, render, sill, wise" in done.stderr
 
 
 def test_an_app_for_another_system(world: Mini) -> None:
-    done = world.run("resolve", "--app", "sill")
-    assert done.returncode == 1
+    done = world.run("resolve", "--app", "sill", "--target", "gfx1100:xnack-")
+    assert done.returncode == 2
     assert "Sill is known for Windows only" in told(done)
-    assert "--platform windows --app sill" in told(done)
+    assert "`rocenv resolve --platform windows --target gfx1100:xnack- --app sill`" in told(done)
+    done = world.run("resolve", "--app", "sill", "--json")
+    assert json.loads(done.stdout)["error"] == "app-platform"
+    any_program = f'schema = 1\n[[launcher]]\nkey = "generic"\ntitle = "any"\n{_KNOWN}'
+    (world.root / "profiles" / "generic.toml").write_text(any_program)
+    world.create("art")
+    launched = world.run("launch", "art", "--app", "sill", "--", "true")
+    assert launched.returncode == done.returncode == 2
 
 
 def test_a_lock_names_the_whole_set_so_no_app_goes_with_it(world: Mini) -> None:
@@ -271,6 +443,14 @@ def test_apps_are_completed(world: Mini) -> None:
         ({"path": "../../x"}, "leads out of the env"),
         ({"names": ["../x"]}, "cannot be the name of a program"),
         ({"names": ["-c"]}, "cannot be the name of a program"),
+        ({"names": ["x" * 300], "path": "usr/bin/painter"}, "it has 300 letters"),
+        ({"names": ["rocm-exec"], "path": "usr/bin/painter"}, "envs have a wrapper of that name"),
+        ({"names": ["python3"], "path": "usr/bin/painter"}, "envs have a wrapper of that name"),
+        ({"names": ["one"]}, "`usr/bin/painter*` in"),
+        ({"path": "usr/bin/\x1b[2Jx"}, "control character"),
+        ({"path": "usr/bin/\ud800"}, "control character"),
+        ({"path": f"usr/bin/{'x' * 300}"}, "longer than the path of a file can be"),
+        ({"path": "/".join(["x"] * 3000)}, "longer than the path of a file can be"),
         ({"environment": {"X; touch evil": ""}}, "cannot be the name of a variable"),
         ({"environment": {"X": "a\nb"}}, "control character"),
         ({"arguments": ["a\x1b[2J"]}, "control character"),
@@ -290,8 +470,19 @@ def test_a_lock_whose_programs_are_not_what_they_seem(
     assert said in told(done)
 
 
-@pytest.mark.parametrize("links", [{"/tmp": "usr/lib/painter/*.so"}, {"usr/bin": "../../x/*"}])
-def test_a_lock_whose_links_lead_out_of_the_env(world: Mini, links: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("links", "said"),
+    [
+        ({"/tmp": "usr/lib/painter/*.so"}, "leads out of the env"),
+        ({"usr/bin": "../../x/*"}, "leads out of the env"),
+        ({"usr/\nbin": "usr/lib/painter/*.so"}, "control character"),
+        ({"usr/bin": "usr/lib/painter/\x07*"}, "control character"),
+        ({"usr/bin/painter": "usr/lib/painter/*.so"}, "where a folder of links belongs"),
+        ({"usr/bin/painter/deep": "usr/lib/painter/*.so"}, "where a folder of links belongs"),
+        ({"x" * 300: "usr/lib/painter/*.so"}, "longer than the path of a file can be"),
+    ],
+)
+def test_a_lock_whose_links_cannot_be(world: Mini, links: dict[str, str], said: str) -> None:
     world.create("art", "--app", "painter")
     plain = json.loads(world.run("lock", "art").stdout)
     plain["components"][0]["layout"]["links"] = links
@@ -299,7 +490,7 @@ def test_a_lock_whose_links_lead_out_of_the_env(world: Mini, links: dict[str, st
     lock.write_text(json.dumps(plain))
     done = world.run("create", "evil", "--from", str(lock), "--no-verify")
     assert done.returncode == 1
-    assert "leads out of the env" in told(done)
+    assert said in told(done)
 
 
 def test_values_of_a_lock_are_no_shell_code(world: Mini) -> None:
@@ -312,6 +503,26 @@ def test_values_of_a_lock_are_no_shell_code(world: Mini) -> None:
     assert world.run("create", "evil-env", "--from", str(lock), "--no-verify").returncode == 0
     assert world.run("run", "evil-env", "--", "painter", "PAINTER_HOME").stdout == f"{evil}\n"
     assert not (world.root / "evil").exists()
+
+
+def test_a_set_from_a_channel_that_has_to_be_named_is_rebuilt_from_there(world: Mini) -> None:
+    """Where its packages have left the mirror, the nearest set is one of the same channel."""
+    add_channel(world)
+    world.create("art", "--app", "painter", "--channel", "other")
+    lock = world.root / "art.lock"
+    lock.write_text(world.run("lock", "art").stdout)
+    shutil.rmtree(world.env["ROCENV_HOME"])
+    world.repo.remove("libpaint")
+    world.repo.add("libpaint", "1.0-2", [file(f"./{LIBRARIES}/libpaint.so.1", "fresh paint\n")])
+    world.repo.publish()
+    done = world.run("create", "new", "--from", str(lock), "--json")
+    said = json.loads(done.stdout)
+    assert said["error"] == "left-the-mirror"
+    assert "the nearest set there is now: ROCm 5.7.1 from other" in said["hints"][0]
+    argv = shlex.split(said["hints"][0].split("`")[1])
+    assert argv[1:3] == ["create", "new"]
+    assert world.run(*argv[1:], "--no-verify").returncode == 0
+    assert "painter 3.1-2 of other comes along" in told(world.run("resolve", *argv[3:]))
 
 
 def test_a_link_takes_the_place_of_no_file(world: Mini) -> None:

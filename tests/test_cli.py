@@ -162,7 +162,7 @@ class TestDocuments:
         assert document(mini, "repair", "demo") == {"env": "demo", "repaired": []}
         assert document(mini, "gc") == {"freed": False, "size_bytes": 0, "packages": []}
         kept = document(mini, "cache")
-        assert [part["name"] for part in kept["cache"]] == ["artifacts", "indices", "wheels"]
+        assert [part["name"] for part in kept["cache"]] == ["artifacts", "indices", "wheels", "kernels"]
         assert kept["size_bytes"] == sum(part["size_bytes"] for part in kept["cache"]) > 1000
         mini.run("config", "set", "defaults.rocm", "6.4")
         assert document(mini, "config", "get", "defaults.rocm") == {"key": "defaults.rocm", "value": "6.4"}

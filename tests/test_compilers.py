@@ -28,7 +28,6 @@ version = "{version}"
 channel = "mini"
 packages = ["{name}"]
 targets = [{targets}]
-program = "{name}"
 {known}[compiler.layout]
 root = "usr"
 library_dirs = ["{libraries}"]

@@ -313,7 +313,7 @@ def test_every_field_of_a_lock_survives(tmp_path: Path) -> None:
         runtime={"hip": "6.2"},
         programs=(
             Program(
-                path="usr/bin/llama-*",
+                path="usr/bin/llama-cli",
                 environment={"X": "{tree}/usr"},
                 arguments=("-B{bin}",),
                 not_before="-cc1",

@@ -5,6 +5,7 @@ A verb's module is imported only when that verb is used, so that `rocenv run` do
 
 from __future__ import annotations
 
+import codecs
 import errno
 import importlib
 import json
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from rocenv.model import Rejection
 
 
+_ESCAPE_OR_REPLACE = "rocenv.escape-or-replace"
 # In the order of the help text: verb -> its module in `rocenv.commands` and one line about it.
 COMMANDS = {
     "create": ("create", "Make an env: resolve, fetch, install, verify."),
@@ -139,8 +141,19 @@ def _make_streams() -> None:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - as long as the process
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
-    if getattr(sys.stdout, "errors", "") == "strict":
+    how = getattr(sys.stdout, "errors", "")
+    if how == "strict":
         sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
+    elif how == "surrogateescape":  # of the C locale: bytes of a path are to come out as they are
+        codecs.register_error(_ESCAPE_OR_REPLACE, _escape_or_replace)
+        sys.stdout.reconfigure(errors=_ESCAPE_OR_REPLACE)  # type: ignore[union-attr]
+
+
+def _escape_or_replace(error: UnicodeError) -> tuple[bytes, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    text = error.object[error.start : error.end]
+    escaped = (ord(char) - 0xDC00 for char in text)
+    return bytes(byte if 0x80 <= byte <= 0xFF else ord("?") for byte in escaped), error.end
 
 
 def _run(argv: list[str], *, wants_json: bool) -> int:

@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from rocenv.activate.starters import why_no_name
 from rocenv.codec import from_plain, load_json, to_plain
 from rocenv.errors import DataError
 from rocenv.model import VISIBLE, Lock
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 LOCK_SCHEMA = 1
 _FOLDERS = ("rocm", "zluda")
 _BY_PEOPLE = ("archive", "installer", "folder")
+_PATTERN = re.compile(r"[*?\[]")
+# Bytes; systems take 255 and 4096, of which the env's own place is a part.
+_LONGEST_NAME, _LONGEST_PLACE = 255, 2048
 
 
 def read_lock(path: Path) -> Lock:
@@ -65,8 +69,12 @@ def _check_names(lock: Lock, path: Path) -> None:
     _check_parts(lock, path)
     _check_programs(lock, programs, path)
     for place in [place for component in lock.components for place in _places(component)]:
+        _require_printable(place, path)
         if place.startswith("/") or ".." in place.split("/") or "\\" in place or ":" in place:
             raise DataError(f"`{place}` in `{path}` leads out of the env")
+        longest_name = max(len(name.encode()) for name in place.split("/"))
+        if longest_name > _LONGEST_NAME or len(place.encode()) > _LONGEST_PLACE:
+            raise DataError(f"`{place[:40]}...` in `{path}` is longer than the path of a file can be")
 
 
 def _check_parts(lock: Lock, path: Path) -> None:
@@ -82,11 +90,17 @@ def _check_programs(lock: Lock, programs: Sequence[Program], path: Path) -> None
         raise DataError(f"`{lock.request.app}` in `{path}` is no name of an app")
     for program in programs:
         for name in program.names:
-            if re.fullmatch("[A-Za-z0-9_+][A-Za-z0-9._+-]*", name) is None:
-                raise DataError(f"`{name}` in `{path}` cannot be the name of a program")
+            if fault := why_no_name(name):
+                raise DataError(f"in `{path}`: {fault}")
+        if program.names and _PATTERN.search(program.path):
+            raise DataError(f"`{program.path}` in `{path}` may be several programs, and has a name for one")
         for text in (*program.environment.values(), *program.arguments, program.not_before):
-            if any(ord(character) < 32 for character in text):
-                raise DataError(f"{text!r} in `{path}` holds a control character")
+            _require_printable(text, path)
+
+
+def _require_printable(text: str, path: Path) -> None:
+    if not text.isprintable():
+        raise DataError(f"{text!r} in `{path}` holds a control character, or one that cannot be shown")
 
 
 def _places(component: Component) -> list[str]:

@@ -40,7 +40,7 @@ class Program:
     not_before: str = (
         ""  # how a first argument begins that they are left out for: the program calls itself so
     )
-    names: tuple[str, ...] = ()  # that it is started by; () = its own
+    names: tuple[str, ...] = ()  # that it is started by, where `path` is one program; () = its own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,13 +16,11 @@ from rocenv.matrix.environment import changes_for
 from rocenv.matrix.releases import RocmSet
 from rocenv.model import OVERRIDE, Component, EnvChange, Lock
 from rocenv.resolve import describe, resolve
-from rocenv.resolve.of_app import own_program, packages_of
 from rocenv.system import WINDOWS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from rocenv.matrix.rows import Matrix
     from rocenv.model import ComponentKind, Machine, Request
     from rocenv.resolve import Candidate
     from rocenv.sources import Source, Work
@@ -62,7 +60,7 @@ def make_plan(
     except ResolutionImpossible as error:
         error.hints += tuple(said)  # an app's needs may be why nothing fits
         raise
-    return replace(lock, notes=(*said, *_app_notes(lock, work.matrix), *lock.notes))
+    return replace(lock, notes=(*said, *lock.notes))
 
 
 def _planned(
@@ -88,14 +86,6 @@ def _planned(
     best = missed[0][0]
     said = (f"its files are not listed, and `create` would fail now: {nothing.message}", *best.notes)
     return _lock(best, _unlisted(best), said, request, work, changes)
-
-
-def _app_notes(lock: Lock, matrix: Matrix) -> tuple[str, ...]:
-    """Return what to tell where the channel of a set has nothing of the app that it is for."""
-    channel = next(part.channel for part in lock.components if part.kind == "rocm")
-    if not lock.request.app or packages_of(lock.request.app, channel, matrix) is not None:
-        return ()
-    return tuple(own_program(lock.request, channel, matrix))
 
 
 def _windows_parts(

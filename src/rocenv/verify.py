@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from rocenv.model import Record
     from rocenv.progress import Progress
 
+APP = "app"  # what an app finds in the env, behind the ladder
 TIMEOUT_S = 120.0  # of one rung: the first use of a GPU may compile for long
 _SHOWN = 3
 _SLOW_S = 60.0
@@ -54,9 +55,14 @@ class Verdict:
 
     @property
     def level(self) -> str:
-        """The last rung that passed with all before it that could run; "" if none did."""
-        level = ""
+        """The last rung that passed with all before it that could run; "" if none did.
+
+        What an app finds counts only on a GPU that was proved to be there.
+        """
+        level, proved = "", [result.rung for result in self.results if result.status == "passed"]
         for result in self.results:
+            if result.rung == APP and "device" not in proved:
+                break
             if result.status == "passed":
                 level = result.rung
             elif not result.no_device:
@@ -137,7 +143,10 @@ def verify(
     verdict = Verdict(env=prefix.name, target=probe.task.target, results=results, advice=advice)
     # What another target gets says nothing about the set that the env was made of.
     own = prefix.own if verdict.target == record.lock.code_target else None
-    _keep(verdict, own, save_dir, progress)
+    # Nor does an app that is missing or broken: it is no part of the ladder that an env is judged by.
+    of_env = replace(verdict, results=tuple(each for each in results if each.rung != APP))
+    _keep(of_env, own and own / "verified.json", progress)
+    _keep(verdict, save_dir and save_dir / "verify.json", progress)
     return verdict
 
 
@@ -265,15 +274,15 @@ def _defender_took(prefix: Prefix, found: Sequence[Difference]) -> str:
     )
 
 
-def _keep(verdict: Verdict, own: Path | None, save_dir: Path | None, progress: Progress) -> None:
+def _keep(verdict: Verdict, path: Path | None, progress: Progress) -> None:
+    if path is None:
+        return
     when = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
     text = json.dumps({"schema": 1, "when": when, **as_json(verdict)}, indent=1).encode()
-    for folder, name in ((own, "verified.json"), (save_dir, "verify.json")):
-        try:
-            if folder is not None:
-                write_atomic(folder / name, text)
-        except OSError as error:  # an env of somebody else, a full disk: the result is good all the same
-            progress.note(f"the result could not be kept in `{folder}`: {error.strerror}")
+    try:
+        write_atomic(path, text)
+    except OSError as error:  # an env of somebody else, a full disk: the result is good all the same
+        progress.note(f"the result could not be kept in `{path.parent}`: {error.strerror}")
 
 
 def last_level(prefix: Prefix) -> str:

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from typing import TYPE_CHECKING
+
+from rocenv.activate.starters import write_starters
+from rocenv.activate.wrapper import write_wrappers
+from rocenv.install.prefix import Prefix, library_folders
+from rocenv.model import Program
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,4 +69,28 @@ def test_debians_unstable_has_to_be_named(rocenv: Rocenv) -> None:
     done = rocenv("resolve", "--rocm", "6.4", "--target", "gfx1100", "--app", "blender", "--json")
     found = json.loads(done.stdout)
     assert found["components"][0]["channel"] != "debian-sid"
-    assert any("`--channel debian-sid` has some" in text for text in found["notes"])
+    assert "no Blender in it" in found["notes"][0]
+    assert "--channel debian-sid" in found["notes"][0]
+
+
+def test_a_script_of_the_set_starts(llama_env: str, apps_home: Path, tmp_path: Path) -> None:
+    """The machine's shell would end at once with the env's C library on LD_LIBRARY_PATH."""
+    prefix = Prefix(apps_home / "envs" / llama_env)
+    record = prefix.record()
+    loader, folders = prefix.path / record.loader, library_folders(prefix, record.lock)
+    script = tmp_path / "tool"
+    script.write_text('#!/bin/sh\necho "$1" "$(llama-cli --version 2>&1 | head -n 1)"\n')
+    script.chmod(0o755)
+    starters = tmp_path / "bin"
+    starters.mkdir()
+    write_wrappers(starters, loader=loader, library_dirs=folders)
+    program = Program(path="usr/bin/tool")
+    (starter,) = write_starters(
+        starters, program, script, tree=prefix.rocm, loader=loader, library_dirs=folders
+    )
+    path = os.pathsep.join((str(prefix.bin), os.defpath))
+    done = subprocess.run(
+        [starter, "one two"], env={"PATH": path}, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("one two version: "), done.stdout

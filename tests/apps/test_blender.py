@@ -55,7 +55,7 @@ class TestUse:
         for words in (
             "--debug-cycles",
             "--log-level debug",
-            "-- --cycles-device HIP",
+            "--python-expr",
             "--python-exit-code 1",
         ):
             assert f"added `{words}`" in done.told, done.told
@@ -81,12 +81,42 @@ class TestUse:
         done = bench.render("--python-exit-code", "7")
         assert done.code == 0 and "python-exit-code 1" not in done.told
 
+    def test_script_with_arguments_of_its_own(self, bench: Bench) -> None:
+        bench.put_hipcc()
+        script = bench.app / "render.py"
+        script.write_text(
+            "import argparse, sys\nimport bpy\n"
+            "parser = argparse.ArgumentParser()\nparser.add_argument('--samples')\n"
+            "parser.parse_args(sys.argv[sys.argv.index('--') + 1 :])\n"
+            f"bpy.context.scene.render.filepath = {str(bench.root / 'frame')!r}\n"
+            "bpy.ops.render.render(write_still=True)\n"
+        )
+        words = ("./blender", "-b", str(bench.studio.scene), "-P", str(script), "--", "--samples", "3")
+        for code in (0, 1):
+            done = bench.run("launch", "art", "--app", "blender", "--", *words, timeout=120)
+            told = (done.stdout + done.stderr).decode()
+            assert (done.returncode, USED in told) == (code, not code), told
+            (bench.tools / "hipcc").unlink(missing_ok=True)
+            for each in (bench.prefix("art").path / "cache/cycles/kernels").iterdir():
+                each.unlink()
+
+    def test_scene_that_is_not_there(self, bench: Bench) -> None:
+        bench.put_hipcc()
+        done = bench.run(
+            "launch", "art", "--app", "blender", "--", "./blender", "-b", "none.blend", "-f", "1"
+        )
+        told = done.stderr.decode()
+        assert done.returncode == 1 and "Cannot read file" in told
+        assert "nothing shows" not in told and "do:  rocenv verify" not in told
+
     def test_cpu_that_is_asked_for(self, bench: Bench) -> None:
         words = ("./blender", "-b", str(bench.studio.scene), "-f", "1", "--", "--cycles-device", "CPU")
         done = bench.run("launch", "art", "--app", "blender", "--", *words)
         told = done.stderr.decode()
         assert done.returncode == 0, told
-        assert "asks for the CPU" in told and "cycles-device HIP" not in told and "nothing shows" not in told
+        assert (
+            "asks for the CPU" in told and "added `--python-expr" not in told and "nothing shows" not in told
+        )
 
 
 class TestRuntime:

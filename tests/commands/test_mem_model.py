@@ -164,6 +164,27 @@ def test_a_model_that_was_not_fetched_to_its_end(tmp_path: Path, bare: Path) -> 
     assert document(bare, "--model", str(model))["missing_bytes"] > 900 * MIB
 
 
+def test_scripts_are_told_what_people_are(tmp_path: Path, bare: Path) -> None:
+    model = str(eight_billion(tmp_path / "m.gguf"))
+    told = document(bare, "--model", model, "--context", "200000")
+    assert told["notes"] == mem(bare, "--model", model, "--context", "200000").stderr.splitlines()
+    for words in ("there is no AMD GPU here", "made for a context of 131,072", "without flash attention"):
+        assert any(words in note for note in told["notes"]), words
+
+
+def test_arguments_of_newer_versions_are_told_as_such(tmp_path: Path) -> None:
+    root = machine(tmp_path / "card", memory=8 * GIB, used=GIB)
+    model = str(eight_billion(tmp_path / "m.gguf"))
+    told = document(root, "--model", model, "--context", "32768")
+    assert any("-fa" in way["arguments"] for way in told["ways"])
+    assert any("older ones take `-fa` alone" in note for note in told["notes"])
+
+
+def test_a_name_of_two_lines_is_told_in_one(tmp_path: Path, bare: Path) -> None:
+    done = mem(bare, "--model", str(eight_billion(tmp_path / "a\nall 33 layers fit.gguf")))
+    assert done.stdout.splitlines()[0] == "a all 33 layers fit.gguf"
+
+
 def test_names_in_a_file_do_nothing_to_a_terminal(tmp_path: Path, bare: Path) -> None:
     file = Writer(tmp_path / "m.gguf", "llama\x1b]0;x\x07" + "a" * 500)
     file.keys.add_string("general.type", "\x1b[2J")

@@ -7,18 +7,25 @@ import json
 import signal
 import subprocess
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 import zstandard
 
-from tests.kernels.lab import FLAGS_TEXT, PLAIN, WITH_RT, Lab, make_app
+from rocenv.errors import RocenvError
+from rocenv.install.prefix import Prefix
+from rocenv.kernels.installation import Installation
+from rocenv.kernels.version import version_of
+from rocenv.matrix.load import load
+from tests.kernels.lab import BITCODE, FLAGS_TEXT, PLAIN, WITH_RT, Lab, make_app
 from tests.kernels.test_source import oracle
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 WAIT_S = 30
+ROW = next(row for row in load().kernel_source if row.app == "blender")
 
 
 def own_name(source: Path, more: str = "") -> str:
@@ -252,3 +259,74 @@ def test_app_and_its_options_come_from_the_data(lab: Lab) -> None:
     assert done.returncode == 0, done.stderr
     assert (app / "toy" / "lib" / "toy_gfx1201.co.zst").exists()
     assert "-DTOY" in lab.calls()[0]
+
+
+def test_output_that_cannot_be_written_is_told_before_anything_is_compiled(lab: Lab) -> None:
+    app = make_app(lab.root / "b")
+    for output in (lab.root / "missing" / "kernel", app / "blender" / "kernel"):
+        told = lab.build("--blender", app, "--env", "cc", "--output", output, code=1)
+        assert told["error"] == "kernels-unwritable"
+    assert lab.calls() == []
+
+
+def test_endless_answer_and_failure_are_no_version(lab: Lab) -> None:
+    app = make_app(lab.root / "b")
+    for text, says in (("exec yes", "prints without end"), ("echo Blender 4.0.1; exit 3", "exit code 3")):
+        (app / "blender").write_text(f"#!/bin/sh\n{text}\n")
+        found = Installation(
+            row=replace(ROW, version_folder=""),
+            root=app,
+            folder=app / "5.2/scripts/addons_core/cycles",
+            program=app / "blender",
+            prefix=None,
+        )
+        with pytest.raises(RocenvError, match=says):
+            version_of(found)
+
+
+def test_version_is_that_of_no_other_folder_than_the_resources(lab: Lab) -> None:
+    app = make_app(lab.root / "9.4" / "opt")
+    share = lab.root / "9.4" / "prefix" / "share" / "blender"
+    share.mkdir(parents=True)
+    (app / "5.2" / "scripts").rename(share / "scripts")
+    told = lab.build("--blender", share / "scripts/addons_core/cycles", "--env", "cc", code=1)
+    assert told["error"] == "kernels-no-version"
+
+
+def test_source_fits_the_version_that_the_program_says(lab: Lab) -> None:
+    app = make_app(lab.root / "b", version="5.10")
+    make_app(app, version="5.2")
+    (app / "blender").write_text("#!/bin/sh\necho Blender 5.2.2\n# lib/%s_%s.fatbin.zst\n")
+    told = lab.build("--blender", app, "--env", "cc")
+    assert (told["version"], "/5.2/" in told["source"]) == ("5.2.2", True)
+    (app / "blender").write_text("#!/bin/sh\necho Blender 4.5.1\n# lib/%s_%s.fatbin.zst\n")
+    assert lab.build("--blender", app, "--env", "cc", code=1)["error"] == "kernels-bad-source"
+
+
+def test_headers_and_device_libraries_are_part_of_a_kernel(lab: Lab) -> None:
+    app = make_app(lab.root / "b", texts=WITH_RT)
+    headers = lab.root / "hip rt" / "hiprt" / "impl" / "hiprt_device_impl.h"
+    headers.parent.mkdir(parents=True)
+    headers.touch()
+    library = Prefix(lab.home.envs / "cc").rocm / BITCODE / "oclc_isa_version_1201.bc"
+
+    def is_new() -> bool:
+        asked = ("--env", "cc", "--hiprt", "--hiprt-include", headers.parents[2])
+        return bool(lab.build("--blender", app, *asked)["compiled_now"])
+
+    assert (is_new(), is_new()) == (True, False)
+    headers.write_text("// of the next release")
+    assert (is_new(), is_new()) == (True, False)
+    library.write_bytes(b"BC")
+    assert (is_new(), is_new()) == (True, False)
+
+
+def test_target_is_what_the_env_makes_the_gpu_run_as(lab: Lab) -> None:
+    app = make_app(lab.root / "b")
+    prefix = Prefix(lab.home.envs / "cc")
+    record = prefix.record()
+    prefix.write_record(replace(record, lock=replace(record.lock, target="gfx1201", runs_as="gfx1100")), {})
+    assert lab.build("--blender", app, "--env", "cc")["target"] == "gfx1100"
+    done = lab.run("--blender", app, "--env", "cc", "--target", "gfx1201")
+    assert done.returncode == 0
+    assert "those of `--target gfx1100` are" in done.stderr

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import shlex
+import shutil
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rocenv.codec import to_plain
 from rocenv.home import Home
-from rocenv.kernels.placed import Starting, starting
+from rocenv.kernels.placed import Placed, Starting, starting
 from rocenv.kernels.places.app_cache import cache_home
 from tests.kernels.lab import FLAGS_TEXT, PLAIN, Lab, make_app
 
@@ -31,7 +35,7 @@ def snapshot(root: Path) -> dict[str, tuple[bytes, int, int]]:
 
 
 def start_with(lab: Lab, app: Path) -> Starting:
-    return starting(Home(lab.home.path), "blender", app / "blender")
+    return starting(Home(lab.home.path), "blender", app / "blender", env="cc")
 
 
 def changes(found: Starting) -> Mapping[str, str]:
@@ -249,3 +253,89 @@ def test_cache_that_would_not_be_looked_at_is_refused(lab: Lab) -> None:
     )
     other = lab.build("--blender", app, "--env", "cc", "--target", "gfx1100")["placed"]
     assert (other["place"], other["path"]) == ("cache", [])  # with kernels of its own it asks for no compiler
+
+
+def test_copy_made_anew_writes_through_no_link_of_the_old_one(lab: Lab) -> None:
+    texts = (b"lib/%s_%s.fatbin", FLAGS_TEXT.encode())
+    root = lab.root / "b"
+    for version in ("3.6", "4.0"):
+        make_app(root, lib={"kernel_gfx1201.fatbin": version.encode()}, version=version, texts=texts)
+    lab.build("--blender", root, "--env", "cc")  # of 4.0: the copy's 3.6 is a link
+    shutil.rmtree(root / "4.0")
+    before = snapshot(root)
+    told = lab.build("--blender", root, "--env", "cc")["placed"]
+    assert "/3.6/" in told["file"]
+    assert snapshot(root) == before
+
+
+def test_originals_of_two_installations_with_the_same_kernel_are_kept_apart(lab: Lab) -> None:
+    apps = [make_app(lab.root / name, lib=CAME) for name in ("a", "b")]
+    before = [snapshot(app) for app in apps]
+    for app in apps:
+        lab.build("--blender", app, "--env", "cc", "--place", "in-place")
+    for app in apps:
+        undo(lab, "--blender", app)
+    assert [snapshot(app) for app in apps] == before
+    assert list((lab.home.path / "kernels/blender/originals").iterdir()) == []
+
+
+def test_original_is_put_back_only_into_the_installation_that_it_is_of(lab: Lab) -> None:
+    app = make_app(lab.root / "b", lib=CAME)
+    for source, is_back in (("// a\n", True), ("// of the next release\n", False)):
+        file = Path(lab.build("--blender", app, "--env", "cc", "--place", "in-place")["placed"]["file"])
+        file.unlink()
+        (app / "5.2/scripts/addons_core/cycles/source/util/a.h").write_text(source)
+        (done,) = undo(lab, "--blender", app)
+        assert file.exists() is is_back
+    assert "is gone since" in done["what"]
+
+
+@pytest.mark.parametrize("place", ["cache", "overlay", "in-place"])
+def test_note_that_was_tampered_with_removes_nothing_else(lab: Lab, place: str) -> None:
+    app = make_app(lab.root / "b", lib=CAME if place == "overlay" else {})
+    lab.build("--blender", app, "--env", "cc", "--place", place)
+    (path,) = (lab.home.path / "kernels/blender/placed").iterdir()
+    plain = json.loads(path.read_bytes())
+    precious = lab.root / "mine" / Path(plain["file"]).parent.name / "precious"
+    precious.parent.mkdir(parents=True)
+    precious.write_text("mine")
+    sha256 = hashlib.sha256(b"mine").hexdigest()
+    folders = {name: str(precious.parent) for name in ("on_path", "cache_home", "resources")}
+    folders |= {"start": str(precious.parent / "start" / "blender"), "source": str(lab.root / "mine/source")}
+    for file in (precious, precious.with_name(Path(plain["file"]).name)):
+        file.write_text("mine")
+        values = {**plain, **folders, "file": str(file), "sha256": sha256}
+        changed = Placed(**{name: value for name, value in values.items() if name != "form"})
+        (path.parent / f"{changed.key}.json").write_text(json.dumps({"form": 1, **to_plain(changed)}))
+    plain["place"] = "elsewhere"
+    path.write_text(json.dumps(plain))
+    done = lab.run("--undo", "--json")
+    assert "is not as rocenv wrote it" in done.stderr
+    assert precious.read_text() == "mine"
+    assert "Traceback" not in done.stderr
+    if place != "in-place":  # whose folder and name are as they may be
+        assert precious.with_name(Path(plain["file"]).name).read_text() == "mine"
+        assert json.loads(done.stdout)["error"] == "kernels-not-placed"
+
+
+def test_command_that_takes_it_back_takes_back_that_alone(lab: Lab) -> None:
+    app = make_app(lab.root / "b")
+    lab.variables["PATH"] = f"{app}:{os.environ['PATH']}"
+    lab.run("--blender", "blender", "--env", "cc", "--target", "gfx1100")
+    told = lab.run("--env", "cc").stdout.splitlines()[-1].partition(": ")[2]
+    command = shlex.split(told)
+    assert command[:4] == ["rocenv", "kernels", "build", "blender"]
+    assert command[command.index("--blender") + 1] == str(app / "blender")
+    (done,) = undo(lab, *command[4:-1])
+    assert "gfx1201" in done["file"]
+    (done,) = undo(lab, "--blender", "blender")  # by PATH, as it was built
+    assert "gfx1100" in done["file"]
+
+
+def test_app_by_the_script_that_starts_it_with_kernels_is_that_app(lab: Lab) -> None:
+    app = make_app(lab.root / "b", lib=CAME)
+    first = lab.build("--blender", app, "--env", "cc")["placed"]
+    again = lab.build("--blender", first["start"], "--env", "cc", "--target", "gfx1030")["placed"]
+    assert (again["place"], again["start"]) == ("overlay", first["start"])
+    assert len(list((lab.home.path / "kernels/blender/overlays").iterdir())) == 1
+    assert Path(first["file"]).is_file() and not Path(first["file"]).is_symlink()

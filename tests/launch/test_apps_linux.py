@@ -77,12 +77,23 @@ def said_by(text: bytes) -> dict[str, str]:
 
 class TestWrappers:
     @pytest.mark.parametrize("app", ["sdnext", "webui-amdgpu", "forge"])
-    @pytest.mark.parametrize("typed", [("./webui.sh",), ("bash", "webui.sh")])
+    @pytest.mark.parametrize(
+        "typed",
+        [
+            ("./webui.sh",),
+            ("bash", "-e", "webui.sh"),
+            ("bash", "-eo", "pipefail", "webui.sh"),
+            ("env", "A=1", "nice", "-n", "5", "./webui.sh"),
+            ("/usr/bin/env", "bash", "webui.sh"),
+            ("./start.sh",),
+        ],
+    )
     def test_it_is_not_run_and_what_it_would_do_is_said(
         self, lab: Lab, app: str, typed: tuple[str, ...]
     ) -> None:
         path = on_linux(lab)
         put(lab, app)
+        (lab.app / "start.sh").symlink_to("webui.sh")
         done = lab.run("launch", "sd", "--", *typed, "--medvram", "--port", "80 81")
         said = done.stderr.decode()
         seen = said_by(done.stdout)
@@ -135,6 +146,35 @@ class TestWrappers:
         assert said_by(typed.stdout)["ARGS"].startswith("['--port', '7861'")
         assert said_by(typed.stdout)["GIT"] == "/opt/my git"
 
+    def test_started_within_another_program_it_is_an_error(self, lab: Lab) -> None:
+        on_linux(lab)
+        put(lab, "sdnext")
+        for typed in (("sh", "-c", "exec ./webui.sh --medvram"), ("ltrace", "./webui.sh")):
+            done = lab.run("launch", "sd", "--", *typed)
+            assert (done.returncode, done.stdout) == (1, b""), typed
+            assert b"would run `webui.sh`, which undoes the env" in done.stderr
+            assert b"hint: rocenv launch sd --app sdnext; if it does not" in done.stderr
+
+    def test_settings_that_only_a_shell_can_read(self, lab: Lab) -> None:
+        on_linux(lab)
+        home = put(lab, "sdnext")
+        path = home / "webui-user.sh"
+        more = "webui-user.sh` does more than rocenv can read"
+        path.write_text(
+            'export COMMANDLINE_ARGS="--medvram \n --port 1"\nexport HF_TOKEN=hf_secret123\nA=1; B=2\n'
+        )
+        said = lab.run("launch", "sd", "./webui.sh").stderr.decode()
+        assert "hint: rocenv launch sd -- --medvram --port 1\n" in said
+        assert "sets HF_TOKEN" in said and "hf_secret123" not in said
+        assert b"hf_secret123" not in lab.logs()[-1].read_bytes()
+        assert more in said
+        for text in ('COMMANDLINE_ARGS+=" --x"\n', "if true; then\n  export ONLY=1\nfi\n", "B=(1 2)\n"):
+            path.write_text(text)
+            said = lab.run("launch", "sd", "./webui.sh").stderr.decode()
+            assert more in said and " sets " not in said
+        path.write_text("#!/bin/bash\n\n# nothing\nexport A=\n")
+        assert more not in lab.run("launch", "sd", "./webui.sh").stderr.decode()
+
     def test_no_settings_file_or_one_that_is_none(self, lab: Lab) -> None:
         on_linux(lab)
         home = put(lab, "sdnext")
@@ -147,6 +187,15 @@ class TestWrappers:
         (home / "webui-user.sh").unlink()
         (home / "webui-user.sh").write_bytes(b"\xff\xfeexport A=\x00\n=\nexport B=(1 2)\n")
         assert lab.run("launch", "sd", "./webui.sh").returncode == 0
+
+    def test_app_of_the_named_file_is_started(self, lab: Lab) -> None:
+        """And not the one that the command happens to be given in."""
+        on_linux(lab)
+        put(lab, "comfyui")
+        there = put(lab, "sdnext", folder="B")
+        done = lab.run("launch", "sd", "--", "B/webui.sh", "--medvram")
+        assert said_by(done.stdout)["FOLDER"] == str(there), done.stderr
+        assert b"SD.Next" in done.stderr
 
 
 class TestOwnTorch:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.launch.apps import LISTED, NONE, Bench, arguments
+from rocenv.model import RungResult
+from rocenv.verify import Verdict
+from tests.launch.apps import LISTED, NONE, Bench, arguments, write_model
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,6 +53,80 @@ def test_gpu_of_the_env_is_named_as_the_program_calls_it(
     bench.env_for(target)
     bench.program("llama-cli", "llama.cpp-new", listed=listed)
     assert f"--device {device}" in arguments(bench.launch("./llama-cli"))
+
+
+IGPU = "".join(f"{line}\n" for line in TWO.splitlines() if "7900" not in line)
+
+
+def test_no_gpu_of_the_env_is_an_error_whatever_else_is_listed(bench: Bench) -> None:
+    """Without a GPU named to it the program would take the one that it lists."""
+    bench.program("llama-cli", "llama.cpp-new", listed=IGPU)
+    done = bench.launch("./llama-cli", "-m", "x.gguf")
+    said = done.stderr.decode()
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert "the env is for gfx1100, and llama.cpp lists no such GPU here, only ROCm0: AMD Radeon 780M" in said
+    assert "`rocenv create llm2 --target gfx1103 --app llama.cpp`" in said
+    assert not bench.logs("llm"), "it was not started"
+
+
+def test_env_for_no_gpu_in_particular_takes_what_is_listed(bench: Bench) -> None:
+    bench.make("any", platform="linux", target="")
+    bench.program("llama-cli", "llama.cpp-new", listed=TWO)
+    done = bench.run("launch", "any", "--", "./llama-cli")
+    assert arguments(done) == "--device ROCm0,ROCm1"
+    assert "the env is for ," not in done.stderr.decode()
+
+
+class TestNamedByTheUser:
+    @pytest.fixture
+    def two(self, bench: Bench) -> Bench:
+        bench.machine("gfx1100", "gfx1100", used_mib=22000)
+        used = bench.root / "linux/sys/bus/pci/devices/0000:01:00.0/mem_info_vram_used"
+        used.write_text("0\n")
+        told = "".join(f"  Device {number}: AMD Radeon RX 7900 XTX, gfx1100 (0x1100)\n" for number in (0, 1))
+        listed = told + SAME.replace("23000 MiB free", "24000 MiB free") + "  Vulkan0: AMD Radeon (RADV)\n"
+        bench.program("llama-cli", "llama.cpp-old", listed=listed)
+        bench.program("llama-server", "llama.cpp-new", listed=listed)
+        return bench
+
+    @pytest.mark.parametrize(
+        ("name", "free", "margin"),
+        [("ROCm0", "23.4 GiB", 1024), ("ROCm1", "2.5 GiB", 22464), ("rocm1", "2.5 GiB", 22464)],
+    )
+    def test_memory_is_that_of_the_named_one(self, two: Bench, name: str, free: str, margin: int) -> None:
+        model = write_model(two.root / "m.gguf")
+        done = two.launch("./llama-cli", "-m", str(model), "--device", name)
+        assert f"layers fit the {free} that are free" in done.stderr.decode()
+        done = two.launch("./llama-server", "-m", str(model), "--device", name)
+        assert arguments(done).endswith(f"--device {name} --fit-target {margin}")
+
+    def test_numbers_of_an_env_that_shows_only_one(self, two: Bench) -> None:
+        two.program("llama-server", "llama.cpp-new", listed=LISTED)
+        done = two.launch("./llama-server", "-m", "x", HIP_VISIBLE_DEVICES="1")
+        assert arguments(done) == "-m x --device ROCm0 --fit-target 22464"
+
+    def test_one_that_is_not_listed(self, two: Bench) -> None:
+        done = two.launch("./llama-server", "--device", "ROCm7", "-m", "x")
+        assert arguments(done) == "--device ROCm7 -m x"
+        assert "llama.cpp lists no `ROCm7` here\n  hint: name one of ROCm0, ROCm1" in done.stderr.decode()
+
+    @pytest.mark.parametrize(
+        ("names", "told"),
+        [
+            ("vulkan0", "`vulkan0` is none of HIP's GPUs, so the env is not used for it: nothing is added"),
+            ("Vulkan0,ROCm0", "`Vulkan0` is none of HIP's GPUs, so the env is not used for it\n"),
+        ],
+    )
+    def test_one_of_another_interface(self, two: Bench, names: str, told: str) -> None:
+        done = two.launch("./llama-server", "--device", names)
+        assert arguments(done) == f"--device {names}"
+        assert told in done.stderr.decode()
+
+    def test_one_of_another_target(self, bench: Bench) -> None:
+        bench.program("llama-cli", "llama.cpp-new", listed=TWO)
+        done = bench.launch("./llama-cli", "--device", "ROCm0")
+        assert arguments(done) == "--device ROCm0"
+        assert "`ROCm0` is a gfx1103, and the env is for gfx1100" in done.stderr.decode()
 
 
 def test_several_gpus_of_the_target_are_all_named(bench: Bench) -> None:
@@ -111,10 +188,17 @@ def test_list_alone_is_passed_on_and_its_want_of_a_gpu_told(bench: Bench) -> Non
 
 def test_list_that_crashes_is_told(bench: Bench) -> None:
     bench.program("llama-cli", "llama.cpp-new", more='[ "$1" = --list-devices ] && kill -ABRT $$')
-    done = bench.launch("./llama-cli", "x")
-    assert arguments(done) == "x"
-    assert "SIGABRT" in done.stderr.decode()
-    assert "rocenv verify llm --app llama.cpp" in done.stderr.decode()
+    done = bench.launch("./llama-cli", "a b")
+    said = done.stderr.decode()
+    assert (done.returncode, done.stdout) == (1, b""), "without a GPU named to it the CPU may do the work"
+    assert "SIGABRT" in said
+    assert "what `--device` has to name is not known" in said
+    assert "rocenv verify llm --app llama.cpp" in said
+    assert "`rocenv launch llm --app generic -- ./llama-cli 'a b'`" in said
+    done = bench.launch("./llama-cli", "--device", "ROCm0")
+    assert arguments(done) == "--device ROCm0"
+    bench.program("llama-cli", "llama.cpp-new", listed=LISTED, code=1)
+    assert arguments(bench.launch("./llama-cli")) == "--device ROCm0", "it has listed it before it failed"
 
 
 def test_what_a_question_leaves_behind_is_ended(bench: Bench) -> None:
@@ -134,7 +218,25 @@ class TestVerify:
         code, rung, _ = self.verify(bench)
         assert (code, rung["status"], rung["no_device"]) == (0, "passed", False)
         assert "ROCm0: AMD Radeon RX 7900 XTX" in rung["detail"]
-        assert json.loads((bench.prefix("llm").own / "verified.json").read_bytes())["level"] == "app"
+        assert f"'{bench.app}/llama-cli' --list-devices" in rung["detail"], "which program it was"
+
+    def test_it_is_no_level_without_the_gpu_of_the_ladder(self, bench: Bench) -> None:
+        bench.program("llama-cli", "llama.cpp-new", listed=LISTED)
+        self.verify(bench)
+        kept = json.loads((bench.prefix("llm").own / "verified.json").read_bytes())
+        assert (kept["level"], [each["rung"] for each in kept["rungs"]]) == ("files", ["files"])
+        results = [
+            RungResult(rung=rung, status="passed", elapsed_s=0, detail="") for rung in ("files", "app")
+        ]
+        assert Verdict(env="x", target="", results=tuple(results)).level == "files"
+        results.insert(1, replace(results[0], rung="device"))
+        assert Verdict(env="x", target="", results=tuple(results)).level == "app"
+
+    def test_gpu_of_another_target_is_none(self, bench: Bench) -> None:
+        bench.program("llama-cli", "llama.cpp-new", listed=IGPU)
+        code, rung, _ = self.verify(bench)
+        assert (code, rung["status"], rung["no_device"]) == (4, "skipped", True)
+        assert "lists no gfx1100 here: only ROCm0: AMD Radeon 780M" in rung["detail"]
 
     def test_no_gpu_here_is_exit_code_4(self, bench: Bench) -> None:
         bench.program("llama-cli", "llama.cpp-new", listed=NONE)
@@ -152,21 +254,55 @@ class TestVerify:
         code, rung, _ = self.verify(bench, "--timeout", "1")
         assert (code, rung["status"]) == (1, status), rung
 
-    def test_program_is_looked_for_on_path(self, bench: Bench) -> None:
+    def test_program_is_looked_for_on_path_and_only_then_here(self, bench: Bench) -> None:
+        bench.program("llama-bench", "llama-bench", listed=LISTED)
         path = bench.program("elsewhere/llama-server", "llama.cpp-new", listed=LISTED)
-        code, _, _ = self.verify(bench, PATH=f"{path.parent}:{bench.env['PATH']}")
+        bench.program("elsewhere/llama-cli", "llama.cpp-new", listed=LISTED)
+        bench.program("elsewhere/llama-bench", "llama-bench", listed=NONE)
+        code, rung, _ = self.verify(bench, PATH=f"{path.parent}:{bench.env['PATH']}")
         assert code == 0
+        assert f"{path.parent}/llama-cli" in rung["detail"], "the usual one, and not the first by name"
 
-    def test_no_program(self, bench: Bench) -> None:
-        code, rung, _ = self.verify(bench)
-        assert (code, rung["status"]) == (1, "failed")
-        assert "`llama-cli` or `llama-server`" in rung["detail"]
+    def test_no_program_is_no_fault_of_the_env(self, bench: Bench) -> None:
+        done = bench.run("verify", "llm", "--upto", "files", "--app", "llama.cpp")
+        said = done.stderr.decode()
+        assert (done.returncode, done.stdout) == (1, b"")
+        assert "no program of llama.cpp is in the env `llm`, on PATH or in this folder: `llama-cli`" in said
+        assert "`rocenv create llm2 --app llama.cpp --target gfx1100`" in said
+        assert not (bench.prefix("llm").own / "verified.json").exists()
 
-    def test_app_without_a_list_starts_and_can_be_held_to_the_gpu(self, bench: Bench) -> None:
-        bench.program("m.llamafile", "llamafile-0.10")
-        code, rung, _ = self.verify(bench, app="llamafile")
-        assert (code, rung["status"]) == (0, "passed")
+    def test_what_it_prints_reaches_no_terminal(self, bench: Bench) -> None:
+        listed = LISTED.replace("AMD", "\x1b(0\x9b31m\x07\u202eAMD")
+        bench.program("llama-cli", "llama.cpp-new", listed=listed)
+        done = bench.run("verify", "llm", "--upto", "files", "--app", "llama.cpp")
+        assert "ROCm0: ?(0?31m" in done.stdout.decode()
+        bench.program("llama-cli", "llama.cpp-new", more="printf 'a\\033(0\\007'; exit 3")
+        done = bench.run("verify", "llm", "--upto", "files", "--app", "llama.cpp")
+        assert done.returncode == 1
+        assert not set("\x1b\x07\x9b\u202e") & set((done.stdout + done.stderr).decode())
+        assert (
+            "`rocenv verify llm --app llama.cpp --save-artifacts DIR` keeps the logs" in done.stderr.decode()
+        )
+
+    def test_answer_is_kept(self, bench: Bench) -> None:
+        bench.program("llama-cli", "llama.cpp-new", listed=LISTED, code=3)
+        self.verify(bench, "--save-artifacts", "kept here")
+        text = (bench.app / "kept here/app.log").read_text()
+        assert LISTED in text
+        assert "llama-cli' --list-devices" in text
+        assert "app" in (bench.app / "kept here/verify.json").read_text()
+
+    def test_any_program_is_no_app_to_ask(self, bench: Bench) -> None:
+        done = bench.run("verify", "llm", "--app", "generic")
+        assert done.returncode == 2
+        assert "`generic` stands for any program" in done.stderr.decode()
+
+    def test_app_without_a_list_proves_nothing(self, bench: Bench) -> None:
+        bench.program("m.llamafile", "llamafile-0.9.3")
+        code, rung, said = self.verify(bench, app="llamafile")
+        assert (code, rung["status"]) == (0, "skipped")
         assert "knows `--gpu`" in rung["detail"]
+        assert "that llamafile works in it is not proved" in said
         bench.program("m.llamafile", "llama-bench")
         code, rung, _ = self.verify(bench, app="llamafile")
         assert (code, rung["status"]) == (1, "failed")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -15,6 +17,7 @@ from rocenv.matrix.apps import CONDITIONS, Flag, Launcher
 from rocenv.matrix.load import load
 from rocenv.memory.estimate import fit
 from rocenv.memory.gguf import read_model
+from rocenv.model import Request
 from tests.launch.apps import HELPS, LISTED, MIB, Bench, arguments, carry, write_model
 
 if TYPE_CHECKING:
@@ -70,6 +73,32 @@ class TestHelp:
         assert helped("llama.cpp-old").by_name["-c"].default == "4096"
         assert helped("llamafile-0.9.3").by_name["--ctx-size"].names == ("-c", "--ctx-size")
 
+    def test_a_sentence_defines_nothing(self) -> None:
+        """Examples and notes of helps stand at the same column as definitions."""
+        text = (
+            "  -m FILE, --model FILE\n  --list-devices  say it\n  --two A B  two\n  -q or --quick \n\tfast\n"
+        )
+        text += "  -ot <name>=<type>,...\n  --pair name=type\n  --tab\tsay\n\nexamples:\n"
+        text += "  --fake is not there in this version\n  --gone, which was there\n  --old has a new name\n"
+        wanted = ["-m", "--model", "--list-devices", "--two", "-q", "--quick", "-ot", "--pair", "--tab"]
+        assert sorted(read_help(text).by_name) == sorted(wanted)
+
+    @pytest.mark.parametrize(
+        "line", ["  --a " + "=" * 500_000, "  --a " + "A " * 250_000 + "b", "  --a, " * 90_000]
+    )
+    def test_lines_without_end_are_read_in_no_time(self, line: str) -> None:
+        began = time.monotonic()
+        read_help(f"{line}\n" * 2)
+        assert time.monotonic() - began < 2
+
+    def test_a_value_is_no_argument(self) -> None:
+        words = ("-p", "-ngl", "--fit", "off", "-h")
+        users = Given(words=words, environ={}, options=helped("llama.cpp-new"))
+        assert users.value("-p") == "-ngl"
+        assert not users.has("-ngl")
+        assert users.says("--fit off")
+        assert users.has("-h")
+
     @given(st.text(alphabet=" -\n\tab,=<>[]{}N|:(\x00é", max_size=400))
     def test_anything_can_be_a_help(self, text: str) -> None:
         assert all(name.startswith("-") for name in read_help(text).by_name)
@@ -117,9 +146,11 @@ class TestChoice:
                 wanted = not condition.startswith("not-")
                 assert conditions.get(condition.removeprefix("not-")) is wanted
 
-    def test_profiles_ask_for_what_can_be_known(self) -> None:
-        for row in ROWS.values():
-            assert {name.removeprefix("not-") for flag in row.flags for name in flag.when} <= set(CONDITIONS)
+    def test_profiles_ask_for_what_can_be_known_and_for_all_of_it(self) -> None:
+        asked = {
+            name.removeprefix("not-") for row in ROWS.values() for flag in row.flags for name in flag.when
+        }
+        assert asked == set(CONDITIONS)
 
 
 class TestLlamafile:
@@ -179,19 +210,41 @@ class TestLlamafile:
     def test_0_10_has_no_way_round_blas_and_that_is_told(self, bench: Bench) -> None:
         bench.machine("gfx1103", integrated=True)
         bench.env_for("gfx1103", blas=False)
-        bench.program("m.llamafile", "llamafile-0.10")
+        bench.program("m.llamafile", "llamafile-0.10", listed=LISTED)
         done = bench.launch("./m.llamafile", "--server")
-        assert arguments(done) == "--gpu amd --server -ngl 999"
+        assert arguments(done) == "--gpu amd --server --device ROCm0"
         assert "rocBLAS does not work for gfx1103" in done.stderr.decode()
         assert "rocenv create llm2 --rocm" in done.stderr.decode(), "an env whose rocBLAS works"
         assert "up to 0.9.3 with `--tinyblas --recompile`" in done.stderr.decode()
 
-    def test_version_that_cannot_be_held_to_the_gpu_is_not_started(self, bench: Bench) -> None:
+    def test_0_10_chooses_the_layers_itself_and_is_left_to_it(self, bench: Bench) -> None:
+        model = write_model(bench.root / "m.gguf")
+        bench.machine("gfx1100", used_mib=2000)
         bench.env_for("gfx1100")
-        bench.program("llamafile-0.5", "llama-bench")
+        bench.program("m.llamafile", "llamafile-0.10", listed=LISTED)
+        done = bench.launch("./m.llamafile", "-m", "x")
+        assert arguments(done) == "--gpu amd -m x --device ROCm0 --fit-target 2464"
+        assert "the GPU gets none" not in done.stderr.decode(), "true of older versions only"
+        done = bench.launch("./m.llamafile", "--fit", "off", "-m", str(model))
+        assert arguments(done).endswith("--device ROCm0 -ngl 5")
+        assert "the GPU gets none" not in done.stderr.decode()
+        done = bench.launch("./m.llamafile", "--gpu", "vulkan")
+        assert arguments(done) == "--gpu vulkan"
+        assert "`--gpu vulkan` asks for no GPU of HIP's" in done.stderr.decode()
+
+    def test_tools_beside_it_are_other_programs(self, bench: Bench) -> None:
+        bench.env_for("gfx1100")
+        bench.program("llamafile-quantize", "llama-bench", more='[ "$1" = --help ] && kill -SEGV $$')
+        assert arguments(bench.launch("./llamafile-quantize", "a", "b")) == "a b"
+
+    def test_version_that_cannot_be_held_to_the_gpu_is_not_started(self, bench: Bench) -> None:
+        bench.machine("gfx1100")
+        bench.env_for("gfx1100")
+        bench.program("llamafile-0.5", "llama-bench", listed=LISTED)
         done = bench.launch("./llamafile-0.5")
         assert (done.returncode, done.stdout) == (1, b"")
         assert "has no `--gpu`" in done.stderr.decode()
+        assert "`rocenv launch llm --app generic -- ./llamafile-0.5`" in done.stderr.decode()
 
     def test_help_of_a_manual_page_with_bold_letters(self, bench: Bench) -> None:
         bench.env_for("gfx1100")
@@ -252,6 +305,28 @@ class TestLlamaCpp:
         done = bench.launch("./llama-cli", "-m", "x.gguf")
         # 24000 MiB free by HIP, 24560 - 2000 by the kernel
         assert arguments(done) == "-m x.gguf --device ROCm0 --fit-target 2464"
+        assert "1024 MiB, and 1440 MiB more that HIP calls free while others have it" in done.stderr.decode()
+        bench.machine("gfx1100")
+        done = bench.launch("./llama-cli", "-m", "x.gguf")
+        assert "choo" in done.stderr.decode()
+        assert ": 1024 MiB\n" in done.stderr.decode(), "nobody else has any"
+
+    def test_a_prompt_is_no_argument(self, bench: Bench) -> None:
+        bench.machine("gfx1100")
+        bench.env_for("gfx1100")
+        bench.program("llama-cli", "llama.cpp-new", listed=LISTED)
+        assert "--device ROCm0" in arguments(bench.launch("./llama-cli", "-p", "--version"))
+
+    @pytest.mark.parametrize("words", [("-c", "99999999999999"), ("-c", "-5"), ("-ctk", "weird")])
+    def test_sizes_that_are_none(self, bench: Bench, words: tuple[str, ...]) -> None:
+        model = write_model(bench.root / "m.gguf")
+        bench.machine("gfx1100")
+        bench.env_for("gfx1100")
+        bench.program("llama-cli", "llama.cpp-new", listed=LISTED)
+        done = bench.launch("./llama-cli", "--fit", "off", "-m", str(model), *words)
+        assert arguments(done).endswith("--gpu-layers 999")
+        assert f"{words[1]}` is not known" in done.stderr.decode()
+        assert "5 of 5" not in done.stderr.decode()
 
     def test_old_version_is_told_the_layers(self, bench: Bench) -> None:
         model = write_model(bench.root / "m.gguf")
@@ -319,10 +394,11 @@ class TestLlamaCpp:
     def test_help_that_fails_is_told_and_nothing_guessed(self, bench: Bench) -> None:
         bench.machine("gfx1100")
         bench.env_for("gfx1100")
-        bench.program("llama-cli", "none", listed=LISTED, more='[ "$1" = --help ] && kill -SEGV $$')
-        done = bench.launch("./llama-cli", "-m", "m.gguf")
+        bench.program("my dir/llama-cli", "none", listed=LISTED, more='[ "$1" = --help ] && kill -SEGV $$')
+        done = bench.launch("./my dir/llama-cli", "-m", "m.gguf")
         assert arguments(done) == "-m m.gguf"
         assert "SIGSEGV" in done.stderr.decode()
+        assert "`rocenv run llm -- './my dir/llama-cli' --help`" in done.stderr.decode(), "can be typed"
         assert "nothing was added" in done.stderr.decode()
 
     @pytest.mark.parametrize(
@@ -336,10 +412,16 @@ class TestLlamaCpp:
         assert arguments(done) == "x"
         assert "it prints without end" in done.stderr.decode()
 
-    def test_other_programs_of_it_get_nothing(self, bench: Bench) -> None:
+    def test_of_its_other_programs_their_own_help_decides(self, bench: Bench) -> None:
+        bench.machine("gfx1100")
         bench.env_for("gfx1100")
-        bench.program("llama-quantize", "llama.cpp-new")
-        assert arguments(bench.launch("./llama-quantize", "a", "b")) == "a b"
+        bench.program("llama-tts", "llama.cpp-new", listed=LISTED)
+        assert arguments(bench.launch("./llama-tts")) == "--device ROCm0"
+        bench.program("llama-quantize", "llamafile-0.9.3")
+        done = bench.launch("./llama-quantize", "a", "b")
+        assert arguments(done) == "a b"
+        assert "`llama-quantize` is not known as a program of llama.cpp" in done.stderr.decode()
+        assert "its help has no `--device`" in done.stderr.decode()
 
     def test_blas_that_fails_is_never_silent(self, bench: Bench) -> None:
         bench.machine("gfx1103", integrated=True)
@@ -358,6 +440,70 @@ class TestLlamaCpp:
         (path.parent / "librocblas.so.5").write_bytes(b"")
         done = bench.launch("./build/llama-cli", "-m", "x.gguf")
         assert "rocBLAS" not in done.stderr.decode()
+
+
+class TestWhatIsStarted:
+    @pytest.fixture
+    def new(self, bench: Bench) -> Bench:
+        bench.machine("gfx1100")
+        bench.env_for("gfx1100")
+        bench.program("llama-cli", "llama.cpp-new", listed=LISTED)
+        return bench
+
+    @pytest.mark.parametrize(
+        "before",
+        [
+            "nice",
+            "nice -n 5",
+            "env A=1 B=2 C=3 D=4",
+            "env -u LANG -- A=1",
+            "timeout 10",
+            "timeout -k 5 --signal=KILL 10",
+            "stdbuf -o L nice -5",
+            "nohup",
+            "sh",
+            "nice sh",
+        ],
+    )
+    def test_programs_that_only_start_it_are_looked_behind(self, new: Bench, before: str) -> None:
+        done = new.launch(*before.split(), "./llama-cli", "-m", "x")
+        assert arguments(done).startswith("-m x --device ROCm0"), done.stderr
+
+    @pytest.mark.parametrize(
+        "before", ["taskset -c 0", "taskset 1", "ionice -c 3", "chrt -b 0", "numactl -N 0"]
+    )
+    def test_those_that_are_not_everywhere(self, new: Bench, before: str) -> None:
+        if shutil.which(before.split()[0]) is None:
+            folder = new.app / "bin"
+            folder.mkdir()
+            (folder / before.split()[0]).write_text(f'#!/bin/sh\nshift {before.count(" ")}\nexec "$@"\n')
+            (folder / before.split()[0]).chmod(0o755)
+            new.env["PATH"] = f"{folder}:{new.env['PATH']}"
+        done = new.launch(*before.split(), "./llama-cli", "-m", "x")
+        assert arguments(done).startswith("-m x --device ROCm0"), done.stderr
+
+    def test_program_of_another_name_where_the_app_is_named(self, new: Bench) -> None:
+        (new.app / "llama-cli").rename(new.app / "my own")
+        assert arguments(new.launch("./my own", app="llama.cpp")) == "--device ROCm0"
+        assert arguments(new.launch("nice", "./my own", app="llama.cpp")) == "--device ROCm0"
+
+    def test_program_that_is_none_of_the_app(self, new: Bench) -> None:
+        new.program("other", "llamafile-0.9.3")
+        done = new.launch("./other", "x", app="llama.cpp")
+        assert arguments(done) == "x"
+        said = done.stderr.decode()
+        assert "`other` is not known as a program of llama.cpp, and its help has no `--device`" in said
+        assert "nothing was added that would hold it to the GPU" in said
+
+    def test_env_of_the_app_asks_no_program_that_nobody_called_one(self, bench: Bench) -> None:
+        """To be asked for its help may start a script that knows no arguments."""
+        bench.machine("gfx1100")
+        bench.make("own", platform="linux", target="gfx1100", request=Request(app="llama.cpp"))
+        path = bench.program("work.sh", "llama.cpp-new", more=f"echo ran >>'{bench.root}/ran'")
+        done = bench.run("launch", "own", "--", "./work.sh", "a b")
+        assert arguments(done) == "a b"
+        assert (bench.root / "ran").read_text() == "ran\n", path
+        assert "`rocenv launch own --app llama.cpp -- ./work.sh 'a b'`" in done.stderr.decode()
 
 
 def test_profile_of_a_user_needs_nothing_of_all_this() -> None:

@@ -136,6 +136,12 @@ class TestClash:
         preload = f"LD_PRELOAD={bench.libraries / 'libamd_comgr.so.3'}"
         done = bench.run("launch", "art", "--app", "blender", "--", "env", preload, "./blender", "-b")
         assert (done.returncode, CODE.encode() in done.stderr) == (0, False), done.stderr
+        # It is held to the GPU as ever.
+        assert b"added `--python-expr " in done.stderr and b"not known as a program" not in done.stderr
+        done = bench.run(
+            "launch", "art", "--app", "blender", "--", "env", preload, "./blender", "-b", "-f", "1"
+        )
+        assert b"nothing shows that it used the GPU" in done.stderr
 
 
 class TestFiles:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ SAYS = """#!/bin/sh
 case "$*" in
 --version) echo 'Blender 5.2.2'; exit ;;
 --help) printf -- '-b or --background\\n\\tSentence.\\n'; exit ;;
-*--python-expr*) echo 'HIP: Radeon'; exit ;;
+*available_devices*) echo 'HIP: Radeon'; exit ;;
 esac
 echo "WHICH $0"; echo "PATH $PATH"; echo "CACHE $XDG_CACHE_HOME"; echo "OWN $RESOURCES"; echo '[HIP_'
 """
@@ -38,14 +39,18 @@ class Bench(Lab):
         self.source.mkdir()
         (self.source / "kernel.cpp").write_text("kernel")
         (self.root / "kernel").write_text("code")
+        return self.note(**placed)
+
+    def note(self, **placed: Any) -> Bench:
+        """Note that a kernel was put somewhere."""
         values: dict[str, Any] = {
             "app": "blender",
             "kind": "hip",
             "version": "5.2.2",
             "target": "gfx1201",
-            "place": "cache",
+            "place": "overlay",
             "file": str(self.root / "kernel"),
-            "sha256": "",
+            "sha256": hashlib.sha256(b"code").hexdigest(),
             "source": str(self.source),
             "source_hash": content_hash(self.source),
             "program": str(self.app / "blender"),
@@ -80,7 +85,7 @@ def bench(tmp_path: Path) -> Bench:
 
 def test_cache(bench: Bench) -> None:
     tools, cache = bench.root / "tools", bench.root / "kernel cache"
-    bench.prepare(on_path=str(tools), cache_home=str(cache))
+    bench.prepare(place="cache", on_path=str(tools), cache_home=str(cache), env="art")
     said, told = bench.launched()
     assert f"PATH {tools}:" in said and f"CACHE {cache}\n" in said
     assert "taken: the hip kernels for gfx1201 that rocenv made (cache)" in told
@@ -88,7 +93,7 @@ def test_cache(bench: Bench) -> None:
 
 def test_overlay(bench: Bench) -> None:
     start = bench.put(bench.root / "overlay/start/blender")
-    bench.prepare(place="overlay", start=str(start), variable="RESOURCES", resources="/its/own")
+    bench.prepare(start=str(start), variable="RESOURCES", resources="/its/own")
     said, _ = bench.launched()
     assert f"WHICH {start}\n" in said and "OWN /its/own\n" in said
 
@@ -105,8 +110,8 @@ def test_of_another_source(bench: Bench) -> None:
     (bench.source / "kernel.cpp").write_text("newer")
     said, told = bench.launched()
     assert "/never" not in said
-    assert "not taken: the hip kernels for gfx1201 that rocenv made are of another source" in told
-    again = f"rocenv kernels build blender --blender '{bench.app / 'blender'}' --target gfx1201"
+    assert "not taken: the hip kernels for gfx1201 that rocenv made (overlay), are of another source" in told
+    again = f"rocenv kernels build blender --blender '{bench.app / 'blender'}' --target gfx1201 --hip"
     assert again in told
 
 
@@ -114,3 +119,46 @@ def test_source_that_is_gone(bench: Bench) -> None:
     bench.prepare(on_path="/never")
     shutil.rmtree(bench.source)
     assert "/never" not in bench.launched()[0]
+
+
+@pytest.mark.parametrize("content", [None, b"the app's own"])
+def test_that_are_gone(bench: Bench, content: bytes | None) -> None:
+    bench.prepare(on_path="/never")
+    (bench.root / "kernel").unlink()
+    if content is not None:
+        (bench.root / "kernel").write_bytes(content)
+    said, told = bench.launched()
+    assert "/never" not in said and "taken" not in told
+    assert "gone: the hip kernels for gfx1201 that rocenv made (overlay)" in told
+    program = f"rocenv kernels build blender --blender '{bench.app / 'blender'}'"
+    assert f"{program} --target gfx1201 --hip --place overlay" in told
+
+
+def test_old_one_in_the_installation_wins_and_is_to_be_taken_away(bench: Bench) -> None:
+    bench.prepare(place="in-place")
+    (bench.source / "kernel.cpp").write_text("newer")
+    _, told = bench.launched()
+    assert "not taken" not in told
+    assert "takes it; take it away: rocenv kernels build blender" in told
+    assert "--place in-place --undo" in told
+
+
+@pytest.mark.parametrize(
+    ("env", "cache"), [("another", "/one"), ("", "/home/somebody/.cache")], ids=["env", "user"]
+)
+def test_of_a_cache_that_is_nobodys_here(bench: Bench, env: str, cache: str) -> None:
+    bench.prepare(place="cache", env=env, cache_home=cache)
+    said, told = bench.launched()
+    assert cache not in said and "taken" not in told
+
+
+def test_one_cache_is_in_force_and_only_its_kernels_are_told(bench: Bench) -> None:
+    own = str(bench.root / "own")
+    bench.prepare(place="cache", env="art", cache_home=str(bench.root / "of the env"))
+    other = bench.root / "other"
+    other.write_text("code")
+    bench.env["XDG_CACHE_HOME"] = own
+    bench.note(place="cache", kind="hiprt", cache_home=own, file=str(other))
+    said, told = bench.launched()
+    assert f"CACHE {bench.root / 'of the env'}\n" in said
+    assert "taken: the hip kernels" in told and "hiprt" not in told

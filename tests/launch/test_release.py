@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from rocenv.model import EnvChange, Layout
 from rocenv.resolve.versions import allows
 from tests.host.roots import Root
 from tests.launch.lab import Lab, component
+from tests.network import cannot_run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +33,9 @@ OLD_HELP = (
     "--log-level <level>",
 )
 NEW_HELP = (*OLD_HELP, "--log-list-categories", "--cycles-device <device>")
+HELD = (
+    "import sys; '_cycles' in sys.builtin_module_names and __import__('_cycles').set_device_override('HIP')"
+)
 DETAILS = "added `--log-level debug`"
 
 
@@ -69,10 +74,25 @@ class Bench(Lab):
             f'#!/bin/sh\n{more}\ncase "$*" in\n'
             f"--version) echo asked >>'{self.asked}'; echo 'Blender {version}'; exit 0 ;;\n"
             f"--help) cat <<'EOF'\n{text}\nEOF\nexit 0 ;;\n"
-            "*--python-expr*) echo 'HIP: AMD Radeon RX 9070 XT'; exit 0 ;;\nesac\n"
+            "*available_devices*) echo 'HIP: AMD Radeon RX 9070 XT'; exit 0 ;;\nesac\n"
             'echo "ARGS $*"\necho "Path tracing on: AMD Radeon (HIP) [HIP_AMD Radeon_0000:03:00]"\n'
         )
         path.chmod(0o755)
+
+    def native(self, version: str, name: str = "blender") -> None:
+        """Build the program, which does the same but list its arguments."""
+        if shutil.which("cc") is None:
+            cannot_run("needs a C compiler")
+        source = self.root / "blender.c"
+        source.write_text(
+            "#include <stdio.h>\n#include <string.h>\nint main(int count, char **words) {\n"
+            '  for (int i = 1; i < count; i++) { if (strstr(words[i], "available_devices")) puts("HIP: X");\n'
+            f'    if (!strcmp(words[i], "--version")) {{ FILE *asked = fopen("{self.asked}", "a");\n'
+            f'      fputs("asked\\n", asked); puts("Blender {version}"); }}\n'
+            '    if (!strcmp(words[i], "--help")) puts("-b or --background\\n\\tSentence."); }\n'
+            '  puts("[HIP_X]"); return 0; }\n'
+        )
+        subprocess.run(["cc", str(source), "-o", str(self.app / name)], check=True)
 
     @property
     def asked(self) -> str:
@@ -106,23 +126,29 @@ class TestArguments:
     def test_order(self, bench: Bench) -> None:
         bench.prepare().blender("5.2.2 LTS")
         done = bench.render()
-        first = "--python-exit-code 1 --debug-cycles --log-level debug"
-        assert f"ARGS {first} -b a scene.blend -f 1 -- --cycles-device HIP\n" in done.stdout, done.stderr
+        first = f"--python-exit-code 1 --debug-cycles --log-level debug --python-expr {HELD}"
+        assert f"ARGS {first} -b a scene.blend -f 1\n" in done.stdout, done.stderr
         assert done.returncode == 0 and "why:" not in done.stderr
 
     def test_behind_arguments_of_a_script(self, bench: Bench) -> None:
+        """A script of the user's refuses arguments that it does not know."""
         bench.prepare().blender("5.2.2 LTS")
-        assert bench.render("--", "mine").stdout.startswith("ARGS --python-exit-code 1")
-        assert "-f 1 -- mine --cycles-device HIP\n" in bench.render("--", "mine").stdout
+        done = bench.launch(
+            "-b", "a scene.blend", "-P", "my.py", "--python-expr", "1", "--", "--samples", "3"
+        )
+        assert f"--python-expr {HELD} -b" in done.stdout
+        assert done.stdout.splitlines()[0].endswith("-P my.py --python-expr 1 -- --samples 3")
 
     def test_device_of_the_user_stays(self, bench: Bench) -> None:
         bench.prepare().blender("5.2.2 LTS")
-        assert "-f 1 -- --cycles-device HIP+CPU\n" in bench.render("--", "--cycles-device", "HIP+CPU").stdout
+        done = bench.render("--", "--cycles-device", "HIP+CPU")
+        assert "-f 1 -- --cycles-device HIP+CPU\n" in done.stdout and "--python-expr" not in done.stdout
 
     def test_levels_that_were_numbers_once(self, bench: Bench) -> None:
         bench.prepare().blender("4.5.3", help_lines=OLD_HELP)
         done = bench.render()
-        assert "ARGS --python-exit-code 1 --debug-cycles -b" in done.stdout and DETAILS not in done.stderr
+        assert "ARGS --python-exit-code 1 --debug-cycles --python-expr" in done.stdout
+        assert DETAILS not in done.stderr
 
     def test_window_gets_none_of_them(self, bench: Bench) -> None:
         bench.prepare().blender("5.2.2 LTS")
@@ -210,6 +236,14 @@ class TestRuntime:
         assert done.returncode == 1
         assert "Blender 2.93.18 does not use this GPU: HIP came to Linux with Blender 3.2" in done.stderr
 
+    def test_no_set_is_offered_that_cannot_be(self, bench: Bench) -> None:
+        """No ROCm before 6 knows an RX 9070."""
+        bench.prepare().blender("4.3.2")
+        done = bench.render()
+        assert done.returncode == 1 and "rocenv create" not in done.stderr
+        assert "no set with ROCm <6 is known for gfx1201: take a Blender from" in done.stderr
+        assert "which works with the env's ROCm 6.4.3" in done.stderr
+
 
 class TestTargets:
     def test_refused(self, bench: Bench) -> None:
@@ -250,18 +284,36 @@ class TestWindows:
 
 
 class TestVersion:
-    def test_asked_once_for_each_state_of_the_file(self, bench: Bench) -> None:
-        bench.prepare().blender("5.2.2")
-        bench.render()
-        bench.render()
-        assert bench.times_asked() == 1
-        bench.blender("4.3.2")
-        assert "Blender 4.3.2 works with the runtime of ROCm <6" in bench.render().stderr
+    def test_asked_once_for_each_state_of_the_program(self, bench: Bench) -> None:
+        bench.prepare()
+        for version in ("5.2.2", "4.3.2"):
+            bench.native(version)
+            told = [bench.render().stderr for _ in range(2)]
+            expected = version == "4.3.2"
+            assert [("works with the runtime of ROCm <6" in each) for each in told] == [expected] * 2
+        assert bench.times_asked() == 2
+
+    def test_script_is_asked_each_time(self, bench: Bench) -> None:
+        """What it starts may have been upgraded."""
+        bench.prepare().blender("$(cat ../version)")
+        path = bench.app / "blender"
+        path.write_text(
+            path.read_text().replace("'Blender $(cat ../version)'", '"Blender $(cat ../version)"')
+        )
+        for version, code in (("4.3.2", 1), ("5.2.2", 0)):
+            (bench.app.parent / "version").write_text(version)
+            assert bench.render().returncode == code
+
+    def test_program_of_another_name_is_asked_each_time(self, bench: Bench) -> None:
+        """`/snap/bin/blender` leads to `snap`."""
+        bench.prepare().native("5.2.2", "snap")
+        (bench.app / "blender").symlink_to("snap")
+        assert [bench.render().returncode for _ in range(2)] == [0, 0]
         assert bench.times_asked() == 2
 
     @pytest.mark.parametrize("kept", ["[1]", "{", '{"a": {"b": 1}}', "[" * 100_000])
     def test_damaged_memory_of_it(self, bench: Bench, kept: str) -> None:
-        bench.prepare().blender("5.2.2")
+        bench.prepare().native("5.2.2")
         cache = bench.prefix("art").path / "cache"
         cache.mkdir()
         (cache / "app-versions.json").write_text(kept)

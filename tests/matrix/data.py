@@ -32,12 +32,11 @@ _FITTING: dict[str, Row] = {
     "display_driver": {"version": "25.4.1"},
     "rocm": {"version": "9.9", "channel": "base", "packages": ["hip"]},
     "torch": {"version": "9.9", "rocm": "9.9"},
-    "app_packages": {"channel": "base", "names": ["app"]},
+    "app_packages": {"channels": ["base"], "names": ["app"]},
     "compiler": {
         "version": "9.9",
         "channel": "base",
         "packages": ["clang"],
-        "program": "clang",
         "layout": {
             "root": "usr",
             "library_dirs": [],

@@ -307,10 +307,17 @@ def test_kinds_of_fields_are_what_these_tests_take_them_for() -> None:
 # ---------------------------------------------------------------- packages of apps, compilers
 
 
-@pytest.mark.parametrize("table", ["app_packages", "compiler"])
-def test_packages_of_a_channel_that_is_not_there(table: str, tmp_path: Path) -> None:
-    loaded(tmp_path, (table, example(table)))
-    refused(tmp_path, "`channel` names `nobody`", (table, example(table, channel="nobody")))
+def test_packages_of_a_channel_that_is_not_there(tmp_path: Path) -> None:
+    loaded(tmp_path, ("compiler", example("compiler")))
+    loaded(tmp_path, ("app_packages", example("app_packages")))
+    refused(tmp_path, "`channel` names `nobody`", ("compiler", example("compiler", channel="nobody")))
+    for channels, said in ((["base", "nobody"], "`channels` names `nobody`"), ([], "`channels` is empty")):
+        refused(tmp_path, said, ("app_packages", example("app_packages", channels=channels)))
+
+
+def test_a_channel_of_which_two_rows_say_what_it_has_of_an_app(tmp_path: Path) -> None:
+    one, other = example("app_packages"), example("app_packages", channels=["base", "base"])
+    refused(tmp_path, "both say what base has of", ("app_packages", one), ("app_packages", other))
 
 
 @pytest.mark.parametrize("path", ["/usr/bin", "usr/../../bin"])
@@ -320,5 +327,6 @@ def test_an_app_whose_files_lie_outside_of_its_packages(path: str, tmp_path: Pat
     refused(tmp_path, "leads out of the tree", ("app_packages", example("app_packages", links=links)))
 
 
-def test_a_compiler_that_no_starter_is_for(tmp_path: Path) -> None:
-    refused(tmp_path, "`gcc` is the name of none", ("compiler", example("compiler", program="gcc")))
+def test_a_name_for_what_may_be_several_programs(tmp_path: Path) -> None:
+    programs = [{"path": "usr/bin/*", "names": ["one"]}]
+    refused(tmp_path, "may be several", ("app_packages", example("app_packages", programs=programs)))

@@ -317,6 +317,7 @@ HOSTILE = {
     "an array of strings without an end": header(0, 1, key(b"a", 9, struct.pack("<IQ", 8, 2**63))),
     "strings that leave the file": header(0, 1, key(b"a", 9, struct.pack("<IQQ", 8, 2, 2**62), b"\0" * 99)),
     "arrays in arrays": header(0, 1, key(b"a", 9, struct.pack("<IQ", 9, 1) * 5000)),
+    "many arrays in an array": header(0, 1, key(b"a", 9, struct.pack("<IQ", 9, 1 << 17), b"\0" * (12 << 17))),
     "an array of nothing known": header(0, 1, key(b"a", 9, struct.pack("<IQ", 99, 3))),
     "a value of nothing known": header(0, 1, key(b"a", 13, b"\0" * 8)),
     "a key twice": header(0, 2, key(b"a", 0, b"\1"), key(b"a", 0, b"\1")),

@@ -36,6 +36,16 @@ def test_the_largest_first_and_the_rest_is_not_hidden(machine: Machine, seen: Se
     assert any(line.endswith("not told apart") and "3.0 GiB" in line for line in lines_of(gpu, blocks=False))
 
 
+def test_clients_without_a_number_are_not_one(machine: Machine, seen: Seen) -> None:
+    """Old kernels number those that compute, and give 0 to all that draw."""
+    card(machine).process(1, "init")
+    for pid in (70, 71, 72):
+        text = "pdev:\t0000:03:00.0\npasid:\t0\nvram mem:\t1048576 kB\ngtt mem:\t0 kB\n"
+        machine.process(pid, "game").opened(pid, 5, text)
+    (gpu,) = seen().gpus
+    assert [pid for pid, _, _ in held(gpu)] == [70, 71, 72]
+
+
 def test_copies_of_one_client_are_counted_once(machine: Machine, seen: Seen) -> None:
     card(machine).process(1, "init").process(70, "app").process(71, "child")
     machine.client(70, 5, vram=GIB, ident=9).client(70, 6, vram=GIB, ident=9)

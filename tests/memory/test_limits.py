@@ -58,7 +58,7 @@ def bound(memory: GpuMemory, machine: MachineMemory | None = None, limit: str = 
 
 class TestCards:
     def test_a_card_without_a_display_gives_all_that_is_free(self) -> None:
-        memory = GpuMemory(gpu=CARD, total_bytes=16 * GIB, free_bytes=15 * GIB, source="the kernel")
+        memory = GpuMemory(gpu=CARD, total_bytes=16 * GIB, free_bytes=15 * GIB, used_bytes=30 * MIB)
         found = bound(memory, MachineMemory(total=4 * GIB, available=GIB), display=False)
         assert (found.size_bytes, found.reasons) == (15 * GIB, ())
 
@@ -67,6 +67,13 @@ class TestCards:
         memory = GpuMemory(gpu=CARD, total_bytes=total * GIB, free_bytes=7 * GIB, source="the kernel")
         found = bound(memory, display=True)
         assert 7 * GIB - reserve - UNIT_BYTES < found.size_bytes <= 7 * GIB - reserve
+
+    @pytest.mark.parametrize("used", [6 * GIB, None])
+    def test_so_do_programs_on_a_card_without_one(self, used: int | None) -> None:
+        memory = GpuMemory(gpu=CARD, total_bytes=16 * GIB, free_bytes=10 * GIB, used_bytes=used)
+        found = bound(memory, display=False)
+        assert found.size_bytes <= 10 * GIB - int(0.05 * 16 * GIB)
+        assert "use it" in found.reasons[0]
 
     def test_a_share_is_one_of_what_is_free(self) -> None:
         memory = GpuMemory(gpu=CARD, total_bytes=16 * GIB, free_bytes=10 * GIB, source="the kernel")
@@ -96,6 +103,7 @@ class TestApus:
             gpu=APU,
             total_bytes=96 * GIB,
             free_bytes=90 * GIB,
+            used_bytes=100 * MIB,
             vram_total_bytes=96 * GIB,
             shared_total_bytes=16 * GIB,
             source="the kernel",
@@ -173,6 +181,12 @@ def test_nothing_is_taken_that_is_not_free(
 @pytest.mark.parametrize("text", ["6GiB", "6 gib", "6G", "6GB", "6"])
 def test_ways_to_write_a_limit(text: str) -> None:
     assert Limit.parse(text) == Limit(size_bytes=6 * GIB)
+
+
+@pytest.mark.parametrize("text", ["8B", "1023k", "1048575B"])
+def test_less_than_is_ever_asked_for_is_no_limit(text: str) -> None:
+    with pytest.raises(ValueError, match="1 MiB"):
+        Limit.parse(text)
 
 
 def test_a_gpu_without_a_place_may_drive_a_display() -> None:

@@ -118,6 +118,19 @@ class TestReport:
         assert "2 processes of other users could not be looked at" in done.stderr
         assert "ollama" not in done.stdout
 
+    def test_one_process_of_another_is_one(self, machine: Machine, environ: dict[str, str]) -> None:
+        busy(machine)
+        os.chmod(machine.path / "proc/80/fd", 0)
+        done = run(environ, before=tuple(unprivileged()))
+        os.chmod(machine.path / "proc/80/fd", 0o755)
+        assert "1 process of another user could not be looked at" in done.stderr
+
+    def test_many_gpus_share_a_line(self, machine: Machine, environ: dict[str, str]) -> None:
+        machine.process(1, "init").kernel().cpu()
+        for node in range(1, 10):
+            machine.gpu(node, RX_7900, 110000, bus=node, memory=24 * GIB)
+        assert "GPU 0-8: the kernel does not say" in run(environ).stderr
+
     def test_the_document(self, machine: Machine, environ: dict[str, str]) -> None:
         busy(machine)
         document = told(environ)
@@ -169,6 +182,14 @@ class TestWatch:
         assert first["time"] < second["time"]
         assert first["gpus"] == second["gpus"]
 
+    def test_as_json_there_is_a_line_without_a_gpu_too(self, environ: dict[str, str]) -> None:
+        done = run(environ, "--watch", "--json")
+        (line,) = done.stdout.splitlines()
+        document = json.loads(line)
+        assert (done.returncode, document["gpus"]) == (0, [])
+        assert document["time"]
+        assert document["notes"] == ["there is no AMD GPU here"]
+
     def test_on_a_terminal_it_is_drawn_anew(self, machine: Machine, environ: dict[str, str]) -> None:
         """And it sees what changes: the graph grows, and the figures move."""
         busy(machine)
@@ -183,6 +204,38 @@ class TestWatch:
         assert "▄▇" in shown
         assert "\x1b[2K" in shown  # lines are drawn over
         assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l")  # the cursor is back
+
+    def test_a_narrow_terminal_shows_what_is_now(self, machine: Machine, environ: dict[str, str]) -> None:
+        busy(machine)
+        environ["COLUMNS"] = "40"
+        with on_terminal([str(PROGRAM), "mem", "--watch"], environ) as (pid, terminal):
+            shown = read_until(terminal, "▄▄| 42% in use")
+            os.kill(pid, signal.SIGINT)
+            os.waitpid(pid, 0)
+        assert "▄▄| 42% in use" in shown
+
+    def test_a_path_of_any_bytes_comes_out_as_it_is(self, environ: dict[str, str]) -> None:
+        """In the C locale too, where scripts take paths from the output."""
+        home = os.fsencode(environ["ROCENV_HOME"]) + b"-\xff\xe9"
+        done = subprocess.run(
+            [str(PROGRAM), "config", "path"],
+            env={**environ, "LC_ALL": "C", "ROCENV_HOME": os.fsdecode(home)},
+            capture_output=True,
+            timeout=60,
+            check=True,
+        )
+        assert done.stdout.startswith(home)
+
+    def test_a_terminal_that_has_ascii_only(self, machine: Machine, environ: dict[str, str]) -> None:
+        busy(machine).process(90, "jeu été").client(90, vram=GIB)
+        environ |= {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+        with on_terminal([str(PROGRAM), "mem", "--watch"], environ) as (pid, terminal):
+            shown = read_until(terminal, "jeu")
+            os.kill(pid, signal.SIGINT)
+            shown += read_until(terminal, "interrupted")
+            os.waitpid(pid, 0)
+        assert "42% in use" in shown
+        assert "failed unexpectedly" not in shown
 
     def test_a_dumb_terminal_gets_lines(self, machine: Machine, environ: dict[str, str]) -> None:
         busy(machine)
@@ -258,9 +311,10 @@ class TestFor:
         assert "  export PYTORCH_ALLOC_CONF='garbage_collection_threshold" in done.stdout
 
     def test_another_card(self, environ: dict[str, str]) -> None:
-        document = told(environ, "--for", "sdnext", "--memory", "4GiB")
-        assert (document["arguments"], document["total_bytes"]) == (["--lowvram"], 4 * GIB)
-        assert document["gpu"] is None
+        done = run(environ, "--for", "sdnext", "--memory", "8GiB", "--json")
+        document = json.loads(done.stdout)
+        assert (document["arguments"], document["total_bytes"]) == (["--medvram"], 8 * GIB)
+        assert (document["gpu"], document["notes"], done.stderr) == (None, [], "")
 
     def test_no_gpu_is_no_obstacle(self, environ: dict[str, str]) -> None:
         document = told(environ, "--for", "comfyui")

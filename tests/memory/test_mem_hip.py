@@ -10,7 +10,8 @@ import pytest
 
 from tests.host.roots import GIB
 from tests.loopback import Loopback
-from tests.memory.machines import Machine, card
+from tests.memory.machines import RX_7900, Machine, card
+from tests.memory.models import llama
 from tests.mini import Mini
 from tests.probe.conftest import SOURCES, compile_library
 
@@ -58,6 +59,42 @@ def test_a_runtime_that_sees_no_gpu_does_not_keep_the_kernels_word(mini: Mini, m
     gpu, document = told(mini, machine, ROCENV_STANDIN_DEVICES="0")
     assert (gpu["free_bytes"], gpu["hip"]) == (14 * GIB, None)
     assert any("HIP of `demo` was asked too, and says nothing" in note for note in document["notes"])
+
+
+def test_a_gpu_that_is_none_of_these_changes_none_of_them(mini: Mini, machine: Machine) -> None:
+    card(machine, used=10 * GIB).process(1, "init")
+    env = {"ROCENV_STANDIN_ADDRESS": "0000:99:00.0", "ROCENV_STANDIN_MEMORY": "2GiB"}
+    gpu, document = told(mini, machine, **env)
+    assert (gpu["free_bytes"], gpu["hip"]) == (14 * GIB, None)
+    assert any("at 0000:99:00.0, and which of the GPUs here" in note for note in document["notes"])
+    assert "HIP of `demo` says nothing of GPU 0" in document["notes"]
+
+
+def test_partitions_get_their_own_figures(mini: Mini, machine: Machine) -> None:
+    machine.process(1, "init").kernel().cpu()
+    for node in (1, 2):
+        machine.gpu(node, RX_7900, 110000, bus=3, memory=12 * GIB)
+    env = {
+        "ROCENV_STANDIN_DEVICES": "2",
+        "ROCENV_STANDIN_ADDRESS": "0000:03:00.0,0000:03:00.0",
+        "ROCENV_STANDIN_MEMORY": "12GiB,10GiB",
+        "ROCENV_STANDIN_USED": "0",
+    }
+    _, document = told(mini, machine, **env)
+    assert [gpu["hip"]["free_bytes"] for gpu in document["gpus"]] == [12 * GIB, 10 * GIB]
+
+
+def test_a_model_goes_by_the_runtime_of_the_env_too(mini: Mini, machine: Machine, tmp_path: Path) -> None:
+    card(machine, used=0).process(1, "init")
+    model = str(llama(tmp_path / "m.gguf", layers=2))
+    env: dict[str, Any] = {"ROCENV_STANDIN_MEMORY": "3GiB", "ROCENV_STANDIN_USED": "0"}
+    env["ROCENV_SYSROOT"] = str(machine.path)
+    done = mini.run("mem", "demo", "--model", model, "--json", **env)
+    document = json.loads(done.stdout)
+    assert document["gpu"]["free_bytes"] == 3 * GIB
+    assert any("HIP gives 21.0 GiB less" in note for note in document["notes"])
+    done = mini.run("mem", "nobody", "--model", model, "--json", **env)
+    assert (done.returncode, json.loads(done.stdout)["error"]) == (1, "env-missing")
 
 
 def test_settings_for_an_env_go_by_what_is_in_it(mini: Mini, machine: Machine) -> None:

@@ -43,7 +43,7 @@ def test_all_programs_of_the_help_are_there() -> None:
 @pytest.mark.parametrize(
     ("gib", "arguments", "chosen"),
     [
-        (3.98, ("--lowvram",), "lowvram"),
+        (3.98, (), "small"),
         (8, ("--medvram",), "medvram"),
         (11.98, ("--medvram",), "medvram"),
         (16, (), "balanced"),
@@ -56,11 +56,34 @@ def test_the_size_of_the_card_chooses(gib: float, arguments: tuple[str, ...], ch
     assert states(found)[chosen] == "taken"
 
 
+def test_what_sdnext_does_by_itself_is_not_made_worse() -> None:
+    """`--lowvram` by hand means sequential offload, and by itself it takes balanced."""
+    assert states(advice("sdnext", 3.98))["lowvram"] == "instead"
+    assert "lowvram" not in states(advice("sdnext", 8))
+
+
+def test_of_opposite_settings_one_is_taken() -> None:
+    assert {key: states(advice("llama.cpp"))[key] for key in ("fit", "layers")} == {
+        "fit": "taken",
+        "layers": "instead",
+    }
+
+
+def test_a_cache_of_lower_precision_needs_nothing_else() -> None:
+    """That of the values needs flash attention, which llama.cpp refuses to start without."""
+    assert advice("llama.cpp", 8).arguments == ("--cache-type-k", "q8_0")
+
+
 def test_without_a_card_nothing_is_chosen_that_depends_on_it() -> None:
     found = advice("sdnext", None, integrated=None, target="")
     assert found.arguments == ()
     conditions = {each.knob.key: each.condition for each in found.settings if each.state == "if"}
-    assert conditions == {"lowvram": "up to 4 GiB", "medvram": "up to 12 GiB", "balanced": "from 12 GiB on"}
+    assert conditions == {
+        "small": "up to 4 GiB",
+        "lowvram": "up to 4 GiB",
+        "medvram": "from 5 GiB on and up to 12 GiB",
+        "balanced": "from 12 GiB on",
+    }
 
 
 def test_an_apu_is_told_other_things() -> None:
@@ -107,9 +130,25 @@ def test_an_environment_that_has_both_is_told_so() -> None:
 
 
 def test_the_same_setting_in_the_environment_is_no_conflict() -> None:
-    found = advice("pytorch", environ={NAMES[1]: f"{SPLIT}:128"})
+    value = advice("pytorch").variables[NAMES[0]]
+    found = advice("pytorch", environ={NAMES[1]: value})
     assert found.conflicts == ()
     assert set(found.variables) == set(NAMES)
+
+
+@pytest.mark.parametrize("value", [f"{SPLIT}:128", f"{GROW}:False", "backend:native", ""])
+def test_what_the_user_has_set_stays(value: str) -> None:
+    found = advice("pytorch", environ={NAMES[1]: value})
+    assert found.variables == {}
+    assert states(found)["split-size"] == "kept-out"
+    (said,) = found.conflicts
+    assert f"{NAMES[1]}={value}, so that is left as you have set it" in said
+
+
+def test_a_word_that_is_switched_off_is_not_held() -> None:
+    found = advice("comfyui", environ={NAMES[0]: f"{SPLIT}:128", NAMES[1]: f"{GROW}:False"})
+    assert found.unset == ()
+    assert not any("with both" in said for said in found.conflicts)
 
 
 @given(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rocenv.memory import windows_texts
 from rocenv.memory.gpus import HipFigure
 from tests.host.roots import GIB
 
@@ -105,6 +107,61 @@ def test_hip_says_that_nearly_all_is_free(found: Callable[..., Look]) -> None:
     gpu = only(found([dxgi()], counters(22 * GIB), hip))
     assert gpu.free_bytes == 2 * GIB
     assert any("Windows moves out what others have" in note for note in gpu.notes)
+
+
+def test_counters_that_say_nothing_of_it_are_no_zero(found: Callable[..., Look]) -> None:
+    empty: dict[str, Any] = {"adapters": [], "processes": [], "names": []}
+    look = found([dxgi()], empty)
+    gpu = only(look)
+    assert (gpu.used_bytes, gpu.vram_used_bytes, gpu.shared_used_bytes) == (None, None, None)
+    assert any("do not say how much" in note for note in gpu.notes)
+    assert look.unseen is None
+    assert any("no process" in note for note in look.notes)
+
+
+@pytest.mark.parametrize("size", [None, "x", -1])
+def test_a_size_that_is_no_number_is_not_known(found: Callable[..., Look], size: Any) -> None:
+    counted = counters(20 * GIB, (7, "a.exe", GIB, ""))
+    counted["adapters"].append({**counted["adapters"][0], "DedicatedUsage": size})
+    counted["processes"][0]["SharedUsage"] = size
+    gpu = only(found([dxgi()], counted))
+    assert (gpu.used_bytes, gpu.shared_used_bytes, gpu.holders) == (None, 2 * GIB, ())
+    assert gpu.free_bytes == 23 * GIB  # all that is known is the budget
+
+
+def test_more_in_use_than_there_is_is_told(found: Callable[..., Look]) -> None:
+    gpu = only(found([dxgi()], counters(30 * GIB)))
+    assert (gpu.used_bytes, gpu.vram_used_bytes, gpu.free_bytes) == (None, None, 23 * GIB)
+    assert any("counts 30.0 GiB of 24.0 GiB in use, which makes no sense" in note for note in gpu.notes)
+
+
+def test_a_budget_of_which_nobody_knows_what_is_used_is_not_free(found: Callable[..., Look]) -> None:
+    gpu = only(found([dxgi(local={"budget": 23 * GIB})]))
+    assert (gpu.budget_bytes, gpu.free_bytes) == (23 * GIB, None)
+
+
+def test_an_adapter_that_dxgi_does_not_list_is_told(found: Callable[..., Look]) -> None:
+    gpu = only(found([dxgi(name="other", device=1)], counters(GIB)))
+    assert gpu.budget_bytes is None
+    assert any("DXGI lists no adapter like it" in note for note in gpu.notes)
+
+
+@pytest.mark.parametrize("number", [[1], {}, None, "x"])
+def test_a_process_without_a_number_does_no_harm(found: Callable[..., Look], number: Any) -> None:
+    counted = counters(9 * GIB, (7, "a.exe", GIB, ""))
+    counted["names"].append({"ProcessId": number, "Name": 3})
+    assert [each.name for each in only(found([dxgi()], counted)).holders] == ["a.exe"]
+
+
+def test_the_child_is_found_wherever_rocenv_lies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also in a user's own folder of packages, which an isolated Python does not look into."""
+    ran: list[list[str]] = []
+    monkeypatch.setattr(windows_texts, "_said_by", ran.append)
+    windows_texts._asked_dxgi()
+    (argv,) = ran
+    done = subprocess.run([argv[0], "-S", *argv[1:]], capture_output=True, text=True, check=False, timeout=60)
+    assert "No module named" not in done.stderr
+    assert "dxgi" in done.stderr
 
 
 @pytest.mark.parametrize(

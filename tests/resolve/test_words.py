@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rocenv.errors import ResolutionImpossible
+from rocenv.explain import explain
 from rocenv.matrix.rows import Matrix
 from rocenv.model import Machine, Request
 from rocenv.resolve import Candidate, describe, options, resolve
@@ -80,6 +81,28 @@ def test_a_channel_that_has_to_be_named_is_not_taken_unasked() -> None:
     assert matrix().channels["debian-sid"].only_named
     assert not any(name.startswith("debian-sid") for name in names(linux("6.4")))
     assert names(linux("6.4", channel="debian-sid")) == ["debian-sid 6.4"]
+
+
+def test_a_channel_that_has_to_be_named_is_no_reason_and_no_advice() -> None:
+    """Where nothing fits, only who named it reads of it; also where it alone would do."""
+    asked_for = [linux("9.9"), linux("6.4", channel="debian-trixie"), linux("5.7", torch="2.7")]
+    of_sid = tuple(row for row in matrix().rocm if row.channel == "debian-sid")
+    unstable_only = replace(matrix(), rocm=of_sid)
+    assert of_sid
+    errors = [impossible(each) for each in asked_for] + [impossible(linux("6.4"), unstable_only)]
+    for error in errors:
+        told = f"{error.message} {error.hints} {error.rejections} {error.suggestions}"
+        assert "debian-sid" not in told
+    named = impossible(linux("5.7", channel="debian-sid"))
+    assert any("debian-sid" in each.text for each in named.rejections)
+    assert any("--channel debian-sid" in each.command for each in named.suggestions)
+
+
+def test_a_channel_that_has_to_be_named_is_marked_so_in_explanations() -> None:
+    lines = explain("gfx1100", matrix()).lines
+    (text,) = [line.text for line in lines if "Debian unstable" in line.text]
+    assert "Debian unstable (sid), ROCm 6.4 (only by name)" in text
+    assert text.count("only by name") == 1
 
 
 def test_no_torch_unless_asked() -> None:

@@ -8,10 +8,12 @@ env is active or not: a program that starts others, such as a compiler, finds th
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING
 
 from rocenv.activate.shells.posix import quote
 from rocenv.activate.wrapper import MARK
+from rocenv.activate.wrapper import NAMES as WRAPPERS
 from rocenv.errors import DataError
 from rocenv.system.files import write_atomic
 
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
     from rocenv.model import Program
 
 _ELF = b"\x7fELF"
+_NAME = re.compile("[A-Za-z0-9_+][A-Za-z0-9._+-]*")
+_RUN_BY_LOADER = WRAPPERS[0]
+_LONGEST = 128  # letters; a file's name may have 255, and the one it is written under first is longer
 
 
 def write_starters(
@@ -36,23 +41,39 @@ def write_starters(
     """Write the starters of one program, executable; return their paths.
 
     Args:
-        folder: Where they are written; it exists.
+        folder: Where they are written; it exists, with the wrappers in it where there is a loader.
         program: What it needs.
         path: The program.
         tree: What its packages were unpacked into.
         loader: The prefix's own program loader, where it has one.
         library_dirs: Where the set's libraries lie.
+
+    Raises:
+        DataError: It has a name that no starter can have.
     """
+    names = program.names or (path.name,)
+    for name in names:
+        if fault := why_no_name(name):
+            raise DataError(fault)
     text = os.fsencode(_starter(program, path, folder, tree=tree, loader=loader, library_dirs=library_dirs))
     written = []
-    for name in program.names or (path.name,):
-        if "/" in name or name in ("", ".", ".."):
-            raise DataError(f"`{name}` cannot be the name of a program")
+    for name in names:
         starter = folder / name
         write_atomic(starter, text)
         starter.chmod(0o755)
         written.append(starter)
     return tuple(written)
+
+
+def why_no_name(name: str) -> str:
+    """Return why a starter cannot have a name; "" where it can."""
+    if _NAME.fullmatch(name) is None:
+        return f"{name!r} cannot be the name of a program"
+    if len(name) > _LONGEST:
+        return f"`{name[:20]}...` cannot be the name of a program: it has {len(name)} letters"
+    if name in WRAPPERS:
+        return f"`{name}` cannot be the name of a program: envs have a wrapper of that name"
+    return ""
 
 
 def _starter(
@@ -72,8 +93,11 @@ def _starter(
     lines = ["#!/bin/sh", f"# {MARK}: starts a program of the env, so that it finds the env's files"]
     lines += [f"export {name}={filled(value)}" for name, value in program.environment.items()]
     start = f"exec {quote(str(path))}"
-    if loader is None or not _is_elf(path):
+    if loader is None:
         lines.append(f'export LD_LIBRARY_PATH={libraries}"{more}"')
+    elif not _is_elf(path):
+        # The machine's shell with the env's C library on LD_LIBRARY_PATH would not even start.
+        start = f"exec {quote(str(folder / _RUN_BY_LOADER))} {quote(str(path))}"
     else:
         # What it starts in turn by the name that it has itself comes through this script again.
         by_loader = f'{quote(str(loader))} --library-path {libraries}"{more}" --argv0 "$0"'

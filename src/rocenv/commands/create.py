@@ -11,7 +11,7 @@ import click
 
 from rocenv.commands.build_windows import build_windows
 from rocenv.commands.plan_view import plan_json, plan_text
-from rocenv.commands.resolve import Asked, completed, plan_of, request_options, visible_gpus
+from rocenv.commands.resolve import Asked, completed, lacking_of, plan_of, request_options, visible_gpus
 from rocenv.commands.verify import print_ladder, verdict_text
 from rocenv.commands.world import World, json_option, note, print_json
 from rocenv.errors import FetchError, RocenvError
@@ -74,13 +74,14 @@ def command(
     with storage_errors(world.home.path):
         asked = Asked(request=request, machine=Machine()) if lock_file else completed(request, world)
         lock = _lock(asked, lock_file, world)
+    lacking = lacking_of(lock, asked.machine, world, f"rocenv create {as_typed(name)}")
     if dry_run:
         if as_json:
-            print_json(plan_json(lock))
+            print_json(plan_json(lock, lacking))
         else:
-            click.echo(plan_text(lock))
+            click.echo(plan_text(lock, lacking))
         return 0
-    note(plan_text(lock))
+    note(plan_text(lock, lacking))
     if lock_file is not None:
         _warn_of_known(lock, world)
     _require_installable(lock)
@@ -98,7 +99,7 @@ def command(
             {
                 "env": name,
                 "prefix": str(prefix.path),
-                "plan": plan_json(record.lock),
+                "plan": plan_json(record.lock, lacking),
                 "verify": verdict_json(verdict) if verdict else None,
             }
         )

@@ -10,14 +10,12 @@ import click
 
 from rocenv.commands import candidates
 from rocenv.commands.world import World, note, print_json, short_enough
-from rocenv.errors import RocenvError
+from rocenv.kernels.places import PLACES
 
 if TYPE_CHECKING:
     from rocenv.kernels.build import Done, Wish
     from rocenv.kernels.placed import Placed
     from rocenv.matrix.recipes import KernelRecipe, KernelSource
-
-_PLACES = ("cache", "overlay", "in-place")  # as in `kernels/places`, which is imported late
 
 
 @click.group()
@@ -48,7 +46,7 @@ def _command_of(row: KernelSource, world: World) -> click.Command:
     from rocenv.kernels.recipe import kinds
 
     found = kinds(row.app, world.matrix)
-    usual, *others = found
+    names = list(found)
     options = [
         click.Option(
             [f"--{row.app}", "path"],
@@ -63,20 +61,20 @@ def _command_of(row: KernelSource, world: World) -> click.Command:
             default="",
             callback=short_enough,
             shell_complete=candidates.targets,
-            help="The GPU target. Default: that of the GPU in use.",
+            help="The GPU target. Default: what the env makes the GPU run as, else that of the GPU in use.",
         ),
-        *_options_of_kinds([found[name] for name in others]),
+        *_options_of_kinds(list(found.values())),
         *_COMMON,
     ]
 
     def run(**given: Any) -> int:
-        asked = [name for number, name in enumerate(others) if given.pop(f"kind{number}", False)]
-        includes = [given.pop(f"include{number}", None) for number in range(len(others))]
+        asked = [name for number, name in enumerate(names) if given.pop(f"kind{number}", False)]
+        includes = [given.pop(f"include{number}", None) for number in range(len(names))]
         include = next((each for each in includes if each is not None), None)
         if len(asked) > 1:
             raise click.UsageError("one kind of kernel at a time")
         kind = asked[0] if asked else ""
-        return _run(world, row, kind, usual, include, **given)
+        return _run(world, row, kind, names[0], include, **given)
 
     return click.Command(
         row.app,
@@ -93,9 +91,8 @@ def _command_of(row: KernelSource, world: World) -> click.Command:
 def _options_of_kinds(rows: list[KernelRecipe]) -> list[click.Option]:
     options = []
     for number, row in enumerate(rows):
-        options.append(
-            click.Option([f"--{row.kind}", f"kind{number}"], is_flag=True, help=f"The {row.title} kernel.")
-        )
+        help_text = f"The {row.title} kernel." if number else f"The {row.title} kernel: the default."
+        options.append(click.Option([f"--{row.kind}", f"kind{number}"], is_flag=True, help=help_text))
         if row.headers:
             options.append(
                 click.Option(
@@ -116,7 +113,7 @@ _COMMON = (
         shell_complete=candidates.env_names,
         help="The env whose compiler and cache are used. Default: the app's, or the active one.",
     ),
-    click.Option(["--place"], type=click.Choice(_PLACES), help="Where to put it. Default: see above."),
+    click.Option(["--place"], type=click.Choice(list(PLACES)), help="Where to put it. Default: see above."),
     click.Option(
         ["--output"],
         metavar="FILE",
@@ -159,13 +156,17 @@ def _run(
         raise click.UsageError("`--undo` and `--output` do not go together")
     if place is not None and output is not None:
         raise click.UsageError("`--place` and `--output` do not go together")
+    if target:
+        from rocenv.commands.resolve import require_target
+
+        require_target(target)
     if offline:
         world = World(offline=True)
     wish = Wish(
         row=row,
         path=path,
         kind=kind or usual,
-        target=_target(target, world, needed=not undo),
+        target=target,
         env=env,
         include=include,
         version=app_version,
@@ -183,28 +184,8 @@ def _run(
     return 0
 
 
-def _target(named: str, world: World, *, needed: bool) -> str:
-    if named:
-        from rocenv.commands.resolve import require_target
-
-        require_target(named)
-        return named
-    if not needed:
-        return ""
-    from rocenv.host import detect
-
-    host = detect(world.matrix)
-    if host.gpu is None:
-        raise RocenvError(
-            f"no target is named, and no GPU is used here: {host.why}",
-            hints=("add `--target gfx1201`, with the target of the GPU that the kernel is for",),
-            code="no-gpu",
-        )
-    return host.gpu.target
-
-
 def _undo(wish: Wish, world: World, kind: str, *, as_json: bool) -> int:
-    from rocenv.kernels.build import undo
+    from rocenv.kernels.undo import undo
 
     done = undo(wish, world.planning(), kind, note)
     if as_json:
@@ -227,11 +208,11 @@ def _tell(done: Done, wish: Wish) -> None:
     if done.placed is None:
         click.echo(f"written to {wish.output}")
         return
-    for line in _placed_lines(done.placed, done.why, wish):
+    for line in _placed_lines(done.placed, done.why):
         click.echo(line)
 
 
-def _placed_lines(placed: Placed, why: str, wish: Wish) -> list[str]:
+def _placed_lines(placed: Placed, why: str) -> list[str]:
     from rocenv.system.command_lines import as_typed
 
     lines = [f"put into {placed.file}"]
@@ -249,9 +230,7 @@ def _placed_lines(placed: Placed, why: str, wish: Wish) -> list[str]:
     else:
         kept = f"the original is kept as {placed.original}" if placed.original else "there was none before"
         lines.append(kept)
-    named = f" --{placed.app} {as_typed(wish.path)}" if wish.path else ""
-    again = f"rocenv kernels build {placed.app}{named} --undo"
-    lines.append(f"to take it back: {again}")
+    lines.append(f"to take it back: {as_typed(*placed.undo_words())}")
     return lines
 
 

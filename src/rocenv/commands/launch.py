@@ -122,7 +122,16 @@ def _start(world: World, name: str, app: str, words: tuple[str, ...]) -> Start:
         own=record.lock.request.app,
     )
     columns = terminal_columns()
-    return plan_start(prefix, record, chosen, words, os.environ, is_piped=is_piped(), columns=columns)
+    return plan_start(
+        prefix,
+        record,
+        chosen,
+        words,
+        os.environ,
+        is_piped=is_piped(),
+        columns=columns,
+        is_named=bool(app),
+    )
 
 
 def _look(view: View) -> tuple[Concern, ...]:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from rocenv.errors import RocenvError
 from rocenv.system.command_lines import as_typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from rocenv.commands.world import World
-    from rocenv.kernels.placed import Starting
+    from rocenv.kernels.placed import Placed, Starting
     from rocenv.launch.start import Start
 
 
@@ -21,32 +25,64 @@ def with_kernels(world: World, start: Start) -> Start:
     if not start.is_app or not any(row.app == app for row in world.matrix.kernel_source):
         return start
     from rocenv.kernels.placed import starting
+    from rocenv.kernels.places.app_cache import cache_home
     from rocenv.launch.app_version import program_behind, program_path
     from rocenv.launch.ask import program_words
 
     program, words = program_path(start), program_words(start)
     if program is None or not words:
         return start
+    name, own_cache = start.prefix.name, str(cache_home(start.outside))
     targets = (start.record.lock.code_target,)
     # Kernels may have been made for what an env's starter starts.
     either = dict.fromkeys((program, program_behind(start) or program))
-    tried = [starting(world.home, app, each, targets) for each in either]
-    found = next((each for each in tried if each.kernels or each.outdated), tried[0])
-    notes = tuple(_notes(start, found, str(program)))
+    tried = [
+        starting(world.home, app, each, env=name, own_cache=own_cache, targets=targets) for each in either
+    ]
+    found = next((each for each in tried if each.kernels or each.outdated or each.gone), tried[0])
+    notes = tuple(_notes(start, found))
+    has_own = _came_with_it(world, app, program, start.record.lock.code_target)
+    start = replace(start, has_kernels=bool(found.kernels) or has_own)
     if found.program is not None:
         rest = start.words[len(words) :]
-        start = replace(start, words=(*words[:-1], str(found.program), *rest))
+        start = replace(start, words=(*words[:-1], str(found.program), *rest), made_for=program)
     return replace(start, changes=(*start.changes, *found.changes), notes=(*start.notes, *notes))
 
 
-def _notes(start: Start, found: Starting, program: str) -> Iterator[str]:
+def _came_with_it(world: World, app: str, program: Path, target: str) -> bool | None:
+    """Tell whether kernels for a target came with an app; None where it is not known where they would be."""
+    from rocenv.kernels.installation import find
+
+    row = next(row for row in world.matrix.kernel_source if row.app == app)
+    try:
+        folder = find(str(program), row, world.home).precompiled
+        names = os.listdir(folder) if folder.is_dir() else []
+    except (RocenvError, OSError):
+        return None
+    return any(target in re.split(r"[^a-z0-9]+", name) for name in names)
+
+
+def _notes(start: Start, found: Starting) -> Iterator[str]:
     for each in found.kernels:
-        yield f"taken: the {each.kind} kernels for {each.target} that rocenv made ({each.place})"
-    for each in found.outdated:
-        app = start.launcher.key
-        again = as_typed("rocenv", "kernels", "build", app, f"--{app}", program, "--target", each.target)
-        more = " --hiprt" if each.kind == "hiprt" else ""
+        yield f"taken: {_named(each)}"
+    for each in found.gone:
         yield (
-            f"not taken: the {each.kind} kernels for {each.target} that rocenv made are of another source "
-            f"than this {start.title} has; make them again: {again}{more}"
+            f"gone: {_named(each)}, were in `{each.file}`, which was removed or overwritten; make them "
+            f"again: {as_typed(*each.build_words())}"
         )
+    of_another = f"of another source than this {start.title} has"
+    for each in found.outdated:
+        if each.place == "in-place":
+            yield (
+                f"old: a kernel that rocenv made lies in `{each.file}`, {of_another}, and {start.title} "
+                f"takes it; take it away: {as_typed(*each.undo_words())}"
+            )
+        else:
+            yield (
+                f"not taken: {_named(each)}, are {of_another}; make them again: "
+                + as_typed(*each.build_words())
+            )
+
+
+def _named(placed: Placed) -> str:
+    return f"the {placed.kind} kernels for {placed.target} that rocenv made ({placed.place})"

@@ -87,7 +87,7 @@ def command(
     if model_file is not None:
         from rocenv.commands.mem_model import show_model
 
-        return show_model(model_file, context=context, as_json=as_json)
+        return show_model(model_file, name, context=context, as_json=as_json)
     if probe:
         from rocenv.commands.mem_probe import show_probe
 

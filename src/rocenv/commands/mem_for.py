@@ -47,7 +47,7 @@ def show_knobs(program: str, name: str = "", *, memory_bytes: int | None = None,
     gpu = host.gpu if memory_bytes is None else None
     card, why = _card(host, gpu, record)
     if memory_bytes is not None:
-        card = replace(card, total_bytes=memory_bytes)
+        card, why = replace(card, total_bytes=memory_bytes), ""
     advice = advise(program, card, matrix.knob, matrix.never_together, _environment(record))
     if as_json:
         print_json(_json(program, gpu, card, advice, why))

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rocenv.commands.mem_hip import env_or_active, hip_word
 from rocenv.commands.world import World, colour, columns, harmless, note, print_json
+from rocenv.host.gpu import printable
 from rocenv.memory.amounts import amount
 
 if TYPE_CHECKING:
@@ -22,13 +24,22 @@ if TYPE_CHECKING:
 _NAME = 40  # characters of a GPU's name
 
 
-def show_model(path: Path, *, context: int | None, as_json: bool) -> int:
-    """Show what a model takes, and how much of it the GPU has room for."""
-    from rocenv.memory.gguf import read_model
-    from rocenv.memory.model_told import document, told
+def show_model(path: Path, name: str = "", *, context: int | None, as_json: bool) -> int:
+    """Show what a model takes, and how much of it the GPU has room for.
 
+    Args:
+        path: The model.
+        name: The env whose HIP runtime is asked too, "" = the one that is active, if any.
+        context: In tokens, None = the model's own.
+        as_json: For scripts.
+    """
+    from rocenv.memory.gguf import read_model
+    from rocenv.memory.model_told import document, remarks, told
+
+    world = World()
     model = read_model(path)
-    this = told(model, context or 0, _gpu_used())
+    gpu, notes = _gpu_used(world, name)
+    this = told(model, context or 0, gpu, notes)
     if as_json:
         print_json(document(this))
         return 0
@@ -37,28 +48,36 @@ def show_model(path: Path, *, context: int | None, as_json: bool) -> int:
         click.echo(columns(list(_table(this))))
     for line in _answer(this):
         click.echo(harmless(line))
-    for line in _remarks(this):
+    for line in remarks(this):
         note(line)
     return 0
 
 
-def _gpu_used() -> GpuMemory | None:
-    """Return the memory of the GPU that programs are given here, None where there is none."""
+def _gpu_used(world: World, name: str) -> tuple[GpuMemory | None, tuple[str, ...]]:
+    """Return the memory of the GPU that programs are given here, None where there is none; and notes."""
     from rocenv.host import detect
     from rocenv.memory.gpus import memory_of
+    from rocenv.memory.hip_figures import HipWord
 
-    host = detect(World().matrix)
-    found = memory_of(host, with_holders=False)
-    return next((each for each in found if each.gpu.index == host.selected), None)
+    host = detect(world.matrix)
+    name = env_or_active(world, host, name)
+    gpu, said = host.gpu, HipWord()
+    if name:
+        said, record = hip_word(world, host, name)
+        gpu = next(iter(host.devices_for(record.lock.target)), gpu)
+    if gpu is None:
+        return None, (*said.notes, f"there is no GPU here that could be used: {host.why}")
+    found = memory_of(host, said.figures, with_holders=False)
+    return next(each for each in found if each.gpu.index == gpu.index), said.notes
 
 
 def _head(this: Told) -> Iterator[str]:
     from rocenv.memory.anatomy import shown
 
     model, anatomy = this.model, this.estimate.anatomy
-    where = f" ({model.member} in it)" if model.member else ""
+    where = f" ({printable(model.member)} in it)" if model.member else ""
     files = f" in {len(model.parts)} files" if len(model.parts) > 1 else ""
-    yield f"{model.path.name}{where}"
+    yield f"{printable(model.path.name)}{where}"
     made_of = [shown(model.architecture) or "unknown architecture"]
     if anatomy.layers:
         made_of.append(f"{len(anatomy.layers)} layers")
@@ -178,25 +197,3 @@ def _ways(this: Told) -> Iterator[str]:
 
 def _way(way: Way) -> str:
     return f"  {' '.join(way.arguments):<36} {amount(way.needed_bytes):>9}  costs: {way.gives_up}"
-
-
-def _remarks(this: Told) -> Iterator[str]:
-    if this.model.missing_bytes:
-        yield (
-            f"{this.model.path.name} ends {amount(this.model.missing_bytes)} before its last tensor does: it"
-            " was not fetched to its end, and no program will load it"
-        )
-    if this.gpu is None:
-        yield "there is no GPU here that could be used: `rocenv gpus` says why"
-    elif this.gpu.free_bytes is None:
-        yield f"how much memory GPU {this.gpu.gpu.index} has free is not known: `rocenv mem` says why"
-        yield from this.gpu.notes
-    own = this.estimate.anatomy.context
-    if own and this.estimate.use.context > own:
-        yield f"the model was made for a context of {own:,} tokens; beyond that its answers get worse"
-    yield from (*this.model.notes, *this.estimate.anatomy.notes)
-    if not this.estimate.anatomy.unknown:
-        yield (
-            "computed without flash attention; llama.cpp of late 2025 and later uses it where it can, and"
-            " chooses layers and context by itself (`--fit`) where you name none"
-        )

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rocenv.commands.world import World, colour, columns, harmless, note, print_json
+from rocenv.host.gpu import printable
 from rocenv.memory.amounts import amount
 from rocenv.memory.env import env_for
 from rocenv.memory.limits import Limit
 from rocenv.memory.probe import probe_memory
+from rocenv.memory.probe_result import more_than
 from rocenv.probe.wire import STANDIN
 
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from rocenv.memory.limits import Bound
     from rocenv.memory.probe_result import ProbeResult
     from rocenv.probe.memory_wire import Opened
-    from rocenv.progress import Stage
+    from rocenv.progress import Wait
 
 _ALIKE = 0.03  # of what was had: a difference that needs no explanation
 
@@ -31,15 +33,15 @@ def show_probe(name: str, limit: str, *, as_json: bool) -> int:
     world = World()
     prefix = env_for(world.home, os.environ, name)
     record = prefix.record()
-    with world.progress.stage("Trying the memory of the GPU") as stage:
+    with world.progress.wait("Trying the memory of the GPU") as stage:
         title = stage.title
         found = probe_memory(
             prefix,
             record,
             world.matrix,
             limit=wanted,
-            tell=lambda what, size: _move(stage, what, size),
-            begin=lambda opened, bound: note(_beginning(opened, bound)),
+            tell=lambda what: _move(stage, what),
+            begin=lambda opened, bound, too_much: note(_beginning(opened, bound, too_much)),
         )
         stage.title = title
     if as_json:
@@ -56,19 +58,21 @@ def _parsed(limit: str) -> Limit:
         raise click.UsageError(f"--limit: {error}") from error
 
 
-def _move(stage: Stage, what: str, size: int) -> None:
+def _move(stage: Wait, what: str) -> None:
     stage.title = what
-    stage.advance(size)
+    stage.tick()
 
 
-def _beginning(opened: Opened, bound: Bound) -> str:
+def _beginning(opened: Opened, bound: Bound, too_much: int) -> str:
     """Return what is going to happen, said before it does."""
     gpu = opened.gpu
     standin = f"{STANDIN}: " if opened.standin else ""
     reasons = "".join(f"; {reason}" for reason in bound.reasons)
+    last = f"; then {amount(too_much)} are asked for, which should be refused" if too_much else ""
     return (
-        f"{standin}{gpu.name or 'the GPU'} ({gpu.target}): {amount(bound.free_bytes)} is told to be free, "
-        f"{amount(bound.size_bytes)} will be taken at most and given back{reasons}"
+        f"{standin}{printable(gpu.name) or 'the GPU'} ({printable(gpu.target)}):"
+        f" {amount(bound.free_bytes)} is told to be free,"
+        f" {amount(bound.size_bytes)} will be taken at most and given back{reasons}{last}"
     )
 
 
@@ -110,7 +114,7 @@ def _told(found: ProbeResult) -> str:
 
 def _left(bound: Bound) -> str:
     why = "; ".join(bound.reasons)
-    return why or "nothing: no display is connected to this GPU"
+    return why or "nothing: no display is connected to this GPU, and nobody uses it"
 
 
 def _largest(found: ProbeResult) -> str:
@@ -121,10 +125,11 @@ def _largest(found: ProbeResult) -> str:
     size = amount(found.largest_bytes)
     if found.reached_bound:
         return f"{size}, all that was tried for ({steps})"
-    refused = min(step.asked_bytes for step in found.steps if step.became != "had")
-    names = sorted({step.answer or step.became for step in found.steps if step.became != "had"})
-    more = amount(refused) if amount(refused) != size else "a little more"
-    return f"{size}; {more} is too much: {', '.join(names)} ({steps})"
+    first = min((step for step in found.steps if step.became != "had"), key=lambda step: step.asked_bytes)
+    more = more_than(first.asked_bytes, found.largest_bytes)
+    if first.is_trouble:
+        return f"{size}; {more} is not refused, it goes wrong, as is told below ({steps})"
+    return f"{size}; {more} is too much: {first.answer} ({steps})"
 
 
 def _pieces(found: ProbeResult) -> str:
@@ -139,7 +144,7 @@ def _pieces(found: ProbeResult) -> str:
 def _refusal(found: ProbeResult) -> str:
     refusal = found.refusal
     if refusal is None:
-        return "not tried"
+        return "not tried: `--limit`" if found.bound.limit_given else "not tried"
     asked = amount(refusal.asked_bytes)
     if refusal.became == "granted":
         return f"{asked} was granted, more than there is; nothing was written to it"
@@ -164,7 +169,9 @@ def _explanations(found: ProbeResult) -> Iterator[str]:
             f"Of {amount(found.bound.free_bytes)} that is told to be free, no more than {amount(total)} "
             "could be had: others have memory that is not counted, or took some meanwhile."
         )
-    if found.reached_bound:
+    if found.reached_bound and found.bound.limited:
+        yield "More was not tried, since `--limit` allows no more."
+    elif found.reached_bound:
         yield (
             "More was not tried: what is left alone may be free, and taking it may cost the desktop or other "
             "programs theirs."

@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rocenv.commands.calling_shell import calling_shell
+from rocenv.commands.mem_hip import env_or_active, hip_word
 from rocenv.commands.world import World, harmless, note, print_json
-from rocenv.memory.amounts import amount
+from rocenv.memory.amounts import amount, ranges
 from rocenv.memory.gpus import look
 from rocenv.memory.graph import can_draw, line
+from rocenv.memory.hip_figures import HipWord
 from rocenv.memory.reclaim import Reclaimable, reclaimable
 from rocenv.memory.told import figures, lines_of, look_json
 from rocenv.system import WINDOWS
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 INTERVAL_S = 1.0
 _HISTORY = 600  # looks
 _GRAPH = 60
-_UNSEEN = "processes of other users could not be looked at; root sees them"
+_BESIDE = len("GPU 100 || 100% in use")  # of the graph
 
 
 @dataclass
@@ -67,48 +69,24 @@ def show_memory(name: str = "", *, watch: bool, as_json: bool) -> int:
 
     world = World()
     host = detect(world.matrix)
-    name = name or ("" if watch or not host.gpus else _active_env(world))
-    hip, why = _hip_figures(world, host, name) if name else ({}, "")
-    report = Report(world=world, host=host, hip=hip, notes=(why,) if why else ())
+    name = "" if watch else env_or_active(world, host, name)
+    said = hip_word(world, host, name)[0] if name else HipWord()
+    report = Report(world=world, host=host, hip=said.figures, notes=said.notes)
     if watch and host.gpus:
         _watch(report, as_json=as_json)
         return 0
     found, back = report.look()
     if as_json:
-        document = look_json(found, back, powershell=_powershell())
-        document["notes"] += [*report.notes, *([] if host.gpus else [host.why])]
-        print_json(document)
+        if watch:  # of what never changes, one line
+            click.echo(json.dumps(_timed(report, found, back)))
+        else:
+            print_json(_document(report, found, back))
         return 0
     for text in _lines(report, found, back):
         click.echo(harmless(text))
     for text in (*_remarks(found), *report.notes):
         note(text)
     return 0
-
-
-def _active_env(world: World) -> str:
-    """Return the name of the env that is active, "" where none is, or another machine is looked at."""
-    from rocenv.install.prefix import all_prefixes
-    from rocenv.memory.env import active_env
-    from rocenv.system.machine import examined_elsewhere
-
-    if examined_elsewhere():
-        return ""
-    found = active_env([each for each in all_prefixes(world.home) if each.state == "complete"], os.environ)
-    return found.name if found else ""
-
-
-def _hip_figures(world: World, host: Host, name: str) -> tuple[Mapping[int, HipFigure], str]:
-    """Return what the HIP runtime of an env says, or why it says nothing."""
-    from rocenv.memory.probe import hip_memory
-
-    prefix = world.prefix(name)
-    record = prefix.record()
-    with world.progress.stage(f"Asking HIP of {name}"):
-        said = hip_memory(prefix, record, world.matrix, host)
-    if isinstance(said, str):
-        return {}, f"HIP of `{name}` was asked too, and says nothing: {said}"
-    return said, ""
 
 
 def _lines(report: Report, found: Look, back: tuple[Reclaimable, ...]) -> list[str]:
@@ -136,13 +114,15 @@ def _back_lines(back: tuple[Reclaimable, ...]) -> list[str]:
 
 def _remarks(found: Look) -> list[str]:
     # What is said of several GPUs alike is said once.
-    whose: dict[str, list[str]] = {}
+    whose: dict[str, list[int]] = {}
     for each in found.gpus:
         for text in each.notes:
-            whose.setdefault(text, []).append(str(each.gpu.index))
-    lines = [f"GPU {', '.join(indices)}: {text}" for text, indices in whose.items()]
+            whose.setdefault(text, []).append(each.gpu.index)
+    lines = [f"GPU {ranges(indices)}: {text}" for text, indices in whose.items()]
     if found.unseen and any(each.unexplained_bytes for each in found.gpus):
-        lines.append(f"{found.unseen} {_UNSEEN}")
+        one = found.unseen == 1
+        these = "1 process of another user" if one else f"{found.unseen} processes of other users"
+        lines.append(f"{these} could not be looked at; root sees more")
     return lines + list(found.notes)
 
 
@@ -155,11 +135,9 @@ def _powershell() -> bool:
 
 def _watch(report: Report, *, as_json: bool) -> None:
     """Show it until it is interrupted, which ends the command."""
-    for text in report.notes:
-        note(text)
     if as_json:
-        for document in _documents(report):
-            click.echo(json.dumps(document))
+        for found, back in _looks(report):
+            click.echo(json.dumps(_timed(report, found, back)))
     elif _draws():
         _live(report)
     else:
@@ -181,10 +159,15 @@ def _looks(report: Report) -> Iterator[tuple[Look, tuple[Reclaimable, ...]]]:
         time.sleep(max(0.1, INTERVAL_S - (time.monotonic() - begin)))
 
 
-def _documents(report: Report) -> Iterator[dict[str, Any]]:
-    for found, back in _looks(report):
-        now = datetime.now().astimezone().isoformat(timespec="milliseconds")
-        yield {"time": now, **look_json(found, back, powershell=_powershell())}
+def _document(report: Report, found: Look, back: tuple[Reclaimable, ...]) -> dict[str, Any]:
+    document = look_json(found, back, powershell=_powershell())
+    document["notes"] += [*report.notes, *([] if report.host.gpus else [report.host.why])]
+    return document
+
+
+def _timed(report: Report, found: Look, back: tuple[Reclaimable, ...]) -> dict[str, Any]:
+    now = datetime.now().astimezone().isoformat(timespec="milliseconds")
+    return {"time": now, **_document(report, found, back)}
 
 
 def _live(report: Report) -> None:
@@ -194,21 +177,20 @@ def _live(report: Report) -> None:
 
     with Live(console=Console(), auto_refresh=False, redirect_stdout=False, redirect_stderr=False) as live:
         for found, back in _looks(report):
-            lines = [*_graphs(report, found), *_lines(report, found, back)]
+            lines = [*_graphs(report, found, live.console.width), *_lines(report, found, back)]
             lines += ["", *(f"note: {text}" for text in _remarks(found)), "Ctrl-C ends it"]
             live.update(Text(harmless("\n".join(lines)), no_wrap=True, overflow="ellipsis"), refresh=True)
 
 
-def _graphs(report: Report, found: Look) -> list[str]:
+def _graphs(report: Report, found: Look, columns: int) -> list[str]:
+    """Return a line for each GPU; its end, which is now, must not be what a narrow terminal cuts off."""
     blocks = can_draw(sys.stdout.encoding)
-    drawn = [
-        f"GPU {each.gpu.index} |{_graph(report, each, blocks=blocks)}| {_share(each)}" for each in found.gpus
-    ]
+    width = max(1, min(_GRAPH, columns - _BESIDE))
+    drawn = []
+    for each in found.gpus:
+        past = line(list(report.shares[each.gpu.index]), width, blocks=blocks)
+        drawn.append(f"GPU {each.gpu.index} |{past}| {_share(each)}")
     return [*drawn, ""]
-
-
-def _graph(report: Report, each: GpuMemory, *, blocks: bool) -> str:
-    return line(list(report.shares[each.gpu.index]), _GRAPH, blocks=blocks)
 
 
 def _share(each: GpuMemory) -> str:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from rocenv.commands.world import harmless
 from rocenv.wrap import reading_width, wrapped
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rocenv.model import Component, Lock
 
+_BLANK = "\0"  # in a command, where a line must not end
 
-def plan_json(lock: Lock) -> dict[str, Any]:
-    """Return a plan as `resolve --json` prints it."""
+
+def plan_json(lock: Lock, lacking: Sequence[str] = ()) -> dict[str, Any]:
+    """Return a plan as `resolve --json` prints it; `lacking` is what the user has to bring."""
     from rocenv.activate.changes import apply
     from rocenv.codec import to_plain
 
@@ -45,21 +50,28 @@ def plan_json(lock: Lock) -> dict[str, Any]:
             for part in lock.components
         ],
         "environment": apply(lock.environment, {}, lock.platform),
-        "notes": list(lock.notes),
+        "notes": [*lacking, *lock.notes],
     }
 
 
-def plan_text(lock: Lock) -> str:
-    """Return a plan for people to read."""
+def plan_text(lock: Lock, lacking: Sequence[str] = ()) -> str:
+    """Return a plan for people to read; `lacking` is what the user has to bring."""
     runs_as = f", run as {lock.runs_as}" if lock.runs_as else ""
     of = f"{lock.target}{runs_as}" if lock.target else "a compiler"
     lines = [f"Plan for {of} on {lock.platform}"]
+    for text in lacking:
+        lines += _note(text, "  ! ")
     for part in lock.components:
         lines += _part_text(part)
-    width = reading_width()
     for text in lock.notes:
-        lines += wrapped(text, width, "  - ", "    ")
+        lines += _note(text, "  - ")
     return harmless("\n".join(lines))
+
+
+def _note(text: str, first: str) -> list[str]:
+    """Return a note in lines, in which no command is broken: it could not be pasted then."""
+    whole = re.sub("`rocenv [^`]*`", lambda found: found[0].replace(" ", _BLANK), text)
+    return [line.replace(_BLANK, " ") for line in wrapped(whole, reading_width(), first, "    ")]
 
 
 def _part_text(part: Component) -> list[str]:

@@ -105,7 +105,8 @@ def request_options(function: Callable[..., Any]) -> Callable[..., Any]:
                 metavar="APP",
                 callback=short_enough,
                 shell_complete=candidates.apps,
-                help="What this app needs of an env, and the app itself where the channel has it.",
+                help="Choose a set that this app works with. The app itself comes along only where the "
+                "channel of that set has it; the plan says so, and which channel has it.",
             ),
         )
     ):
@@ -195,6 +196,18 @@ def plan_of(asked: Asked, world: World, *, max_age_s: float | None = None, unlis
     return make_plan(asked.request, work, asked.machine, asked.changes, said=asked.said, unlisted=unlisted)
 
 
+def lacking_of(lock: Lock, machine: Machine, world: World, again: str) -> tuple[str, ...]:
+    """Return what a user has to bring for the app of a set, and how else it is to be had; see `lacking`."""
+    from rocenv.resolve.of_app import Made, lacking
+
+    rocm = next((part for part in lock.components if part.kind == "rocm"), None)
+    if rocm is None or not lock.request.app:
+        return ()
+    version, request = rocm.version, lock.request
+    made = Made(request=request, channel=rocm.channel, rocm=version, machine=machine, again=again)
+    return tuple(lacking(made, world.matrix))
+
+
 def visible_gpus(host: Host, target: str) -> tuple[EnvChange, ...]:
     """Return what makes programs of an env take the GPU that it is for, where this machine has others too."""
     shown = host.visible_devices(target)
@@ -245,7 +258,8 @@ def command(request: Request, offline: bool, as_json: bool) -> None:
     with storage_errors(world.home.path):
         asked = completed(request, world)
         lock = plan_of(asked, world, unlisted=True)
+    lacking = lacking_of(lock, asked.machine, world, "rocenv resolve")
     if as_json:
-        print_json(plan_json(lock))
+        print_json(plan_json(lock, lacking))
     else:
-        click.echo(plan_text(lock))
+        click.echo(plan_text(lock, lacking))

@@ -11,7 +11,7 @@ import click
 
 from rocenv.commands import candidates
 from rocenv.commands.resolve import require_target
-from rocenv.commands.world import World, colour, json_option, note, print_json
+from rocenv.commands.world import World, colour, harmless, json_option, note, print_json
 from rocenv.probe.ladder import RUNGS
 from rocenv.probe.wire import CALLING
 from rocenv.system.command_lines import as_typed
@@ -31,54 +31,71 @@ def print_ladder(result: RungResult, *, err: bool = False) -> None:
     status = "no GPU" if result.no_device else result.status
     shown = colour(f"{status:8}", _COLOURS[result.status], err=err)
     detail = textwrap.shorten(result.detail, 400, placeholder=" …")
-    click.echo(f"  {result.rung:8} {shown} {result.elapsed_s:7.2f} s  {detail}", err=err)
+    click.echo(f"  {result.rung:8} {shown} {result.elapsed_s:7.2f} s  {harmless(detail)}", err=err)
     if result.status in ("failed", "crashed", "timeout"):
         # The call that did not return stands in the detail.
         said = [line for line in result.stderr_tail.splitlines() if not line.startswith(CALLING)]
         for line in said:
-            click.echo(f"    | {line}", err=err)
+            click.echo(f"    | {harmless(line)}", err=err)
         for code in result.findings:
             click.echo(f"    known: `rocenv explain {code}`", err=err)
 
 
-def verdict_text(verdict: Verdict) -> str:
-    """Return the ladder's meaning in a sentence or two, and what is known of such a set."""
-    return "\n".join([_meaning(verdict), *verdict.advice])
+def verdict_text(verdict: Verdict, app: str = "") -> str:
+    """Return the ladder's meaning in a sentence or two, and what is known of such a set.
+
+    Args:
+        verdict: What was found.
+        app: The app that was asked besides; "" = none was.
+    """
+    return "\n".join([_meaning(verdict, app), *verdict.advice])
 
 
-def _meaning(verdict: Verdict) -> str:
+def _meaning(verdict: Verdict, app: str) -> str:
+    from rocenv.verify import APP
+
+    proved = f"proved up to `{verdict.level}`" if verdict.level else "nothing could be proved"
+    # A compiler is for many targets.
+    proved, here = (
+        (f"{proved} for {verdict.target}", f" for {verdict.target}") if verdict.target else (proved, "")
+    )
     if verdict.broken:
         worst = verdict.broken[0]
         status = "did not end in time" if worst.status == "timeout" else worst.status
-        text = f"env `{verdict.env}` does not work here for {verdict.target}: `{worst.rung}` {status}"
+        text = f"env `{verdict.env}` does not work here{here}: `{worst.rung}` {status}"
         if worst.rung == "files":
             return text
-        return f"{text}; `rocenv verify {as_typed(verdict.env)} --save-artifacts DIR` keeps the logs"
-    proved = f"proved up to `{verdict.level}`" if verdict.level else "nothing could be proved"
-    if verdict.target:  # a compiler is for many
-        proved += f" for {verdict.target}"
+        asked = ("--app", app) if app else ()
+        again = as_typed("rocenv", "verify", verdict.env, *asked)
+        if worst.rung == APP:
+            text = f"env `{verdict.env}` is {proved}, but {app} does not work in it: `{APP}` {status}"
+        return f"{text}; `{again} --save-artifacts DIR` keeps the logs"
     if verdict.no_device:
         return (
             f"nothing is wrong with env `{verdict.env}`, {proved}; only the rungs that need a GPU could not "
             "run: there is no usable AMD GPU here"
         )
-    return f"env `{verdict.env}` is {proved}"
+    left_out = app and all(each.status != "passed" for each in verdict.results if each.rung == APP)
+    return f"env `{verdict.env}` is {proved}" + (
+        f"; that {app} works in it is not proved" if left_out else ""
+    )
 
 
 def _asking(
-    world: World, prefix: Prefix, app: str, timeout_s: int
+    world: World, prefix: Prefix, app: str, timeout_s: int, save_dir: Path | None
 ) -> Callable[[tuple[RungResult, ...]], RungResult]:
-    """Return what asks an app once the ladder was walked; raise RocenvError where there is no such app."""
-    from rocenv.launch.app_rung import app_rung, require_app
+    """Return what asks an app once the ladder was walked; raise RocenvError where there is none to ask."""
+    from rocenv.host import detect
+    from rocenv.launch.app_rung import app_rung
 
-    record = prefix.record()
-    require_app(world.matrix, app, record.lock.platform)
+    host = detect(world.matrix)
+    rung = app_rung(
+        prefix, world.matrix, host, app, environ=os.environ, timeout_s=timeout_s, save_dir=save_dir
+    )
 
     def ask(ladder: tuple[RungResult, ...]) -> RungResult:
         with world.progress.wait(f"Asking {app}"):
-            return app_rung(
-                prefix, record, world.matrix, app, ladder, environ=os.environ, timeout_s=timeout_s
-            )
+            return rung.result(ladder)
 
     return ask
 
@@ -139,9 +156,9 @@ def command(
         save_dir=save_artifacts,
         timeout_s=timeout_s or 0,
         report=(lambda result: None) if as_json else print_ladder,
-        last=_asking(world, prefix, app, timeout_s or 0) if app else None,
+        last=_asking(world, prefix, app, timeout_s or 0, save_artifacts) if app else None,
     )
     if as_json:
         print_json(verdict_json(verdict))
-    note(verdict_text(verdict))
+    note(verdict_text(verdict, app))
     return verdict.exit_code

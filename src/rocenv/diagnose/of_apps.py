@@ -19,7 +19,13 @@ if TYPE_CHECKING:
 # Less than a cause needs to speak for its consequences, or to be told beside another: what a rule says of a
 # line and of what stands around it counts for more.
 _WEIGHT = 0.45
-_UNKNOWN = {"{name}": "NAME", "{target}": "TARGET", "{program}": "PROGRAM"}
+_UNKNOWN = {
+    "{name}": "NAME",
+    "{another}": "NAME2",
+    "{target}": "TARGET",
+    "{code_target}": "TARGET",
+    "{program}": "PROGRAM",
+}
 
 
 def signs_of_apps(matrix: Matrix) -> Mapping[str, tuple[Sign, ...]]:
@@ -44,7 +50,10 @@ def steps_of_apps(
 ) -> tuple[Step, ...]:
     """Return what the app that a log is of says to try at a cause, in its order."""
     rows = next((rows for rows in _fallbacks(matrix, facts, code) if rows), ())
-    known = {"{name}": values.get("env", ""), "{target}": values.get("gfx", "")}
+    env, target = values.get("env", ""), values.get("gfx", "")
+    # Which names are free is known where it is typed.
+    another = f"{env}2" if env else ""
+    known = {"{name}": env, "{another}": another, "{target}": target, "{code_target}": target}
     places = {place: plain_word(known.get(place, "")) or word for place, word in _UNKNOWN.items()}
     return tuple(
         Step(

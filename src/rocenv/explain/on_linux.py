@@ -139,7 +139,8 @@ def _distribution_lines(matrix: Matrix, target: str, found: Found) -> list[Line]
 
 
 def _packages(matrix: Matrix, row: RocmSet) -> str:
-    return f"{matrix.channels[row.channel].title}, ROCm {row.version}"
+    channel = matrix.channels[row.channel]
+    return f"{channel.title}, ROCm {row.version}{' (only by name)' if channel.only_named else ''}"
 
 
 def _override_line(row: Override) -> Line:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from rocenv.system.machine import words
+from rocenv.system.own_child import own_child
 
 _TIMEOUT_S = 20
 _MARK = "\ufeff"  # PowerShell begins files with it
@@ -45,7 +46,7 @@ def _of_hip(libraries: tuple[str, ...]) -> str:
         return _said_by([program])
     folder = Path(os.environ.get("SYSTEMROOT", r"C:\Windows")) / "System32"
     there = [str(folder / name) for name in reversed(libraries) if (folder / name).is_file()]
-    return _said_by([sys.executable, "-I", "-m", "rocenv.host.hip_child", there[0]]) if there else ""
+    return _said_by([sys.executable, *own_child("rocenv.host.hip_child", there[0])]) if there else ""
 
 
 def controllers_text() -> str:

@@ -32,25 +32,37 @@ def write_programs(prefix: Prefix, lock: Lock, loader: str, files: Collection[st
         files: What it consists of.
 
     Raises:
-        PrefixError: The set has no such program, or a file of its own where a link belongs.
+        PrefixError: The set has no such program, two of one name, or something else where a link belongs.
+        DataError: A program has a name that no starter can have.
     """
     layouts = [part.layout for part in lock.components if part.layout is not None]
-    written = []
+    links = [
+        _link(prefix, folder, each)
+        for layout in layouts
+        for folder, pattern in layout.links.items()
+        for each in _matching(pattern, files)
+    ]
+    starters: list[Path] = []
     for layout in layouts:
-        for folder, pattern in layout.links.items():
-            written += [_link(prefix, folder, each) for each in _matching(pattern, files)]
-        written += _starters(prefix, lock, layout, loader, files)
-    return written
+        for starter in _starters(prefix, lock, layout, loader, files):
+            if starter in starters:
+                raise PrefixError(
+                    f"two programs of the set would be started as `{starter.name}`", code="package-conflict"
+                )
+            starters.append(starter)
+    return [*links, *starters]
 
 
 def _starters(
     prefix: Prefix, lock: Lock, layout: Layout, loader: str, files: Collection[str]
 ) -> Iterator[Path]:
     for program in layout.programs:
-        found = _matching(program.path, files)
+        matching = _matching(program.path, files)
+        found = [each for each in matching if _can_be_started(prefix.rocm / each)]
         if not found:
+            other = f": `{matching[0]}` there cannot be started" if matching else ""
             raise PrefixError(
-                f"the packages of the set hold no program `{program.path}`",
+                f"the packages of the set hold no program `{program.path}`{other}",
                 hints=("the channel has moved on; upgrade rocenv, or name another channel",),
                 code="set-incomplete",
             )
@@ -63,6 +75,11 @@ def _starters(
                 loader=prefix.path / loader if loader else None,
                 library_dirs=library_folders(prefix, lock),
             )
+
+
+def _can_be_started(path: Path) -> bool:
+    """Tell whether a program can be started: links to what is in no package of the set cannot."""
+    return os.path.isfile(path) and os.access(path, os.X_OK)
 
 
 def _matching(pattern: str, files: Collection[str]) -> list[str]:
@@ -89,7 +106,13 @@ def _link(prefix: Prefix, folder: str, path: str) -> Path:
             f"a package has a file of its own at `{folder}/{place.name}`, where a link belongs",
             code="package-conflict",
         )
-    place.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise PrefixError(
+            f"a package has a file at `{folder}`, or above it, where a folder of links belongs",
+            code="package-conflict",
+        ) from error
     remove_path(place)
     place.symlink_to(target)
     return place

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,15 +13,15 @@ from rocenv.activate.changes import apply, expand
 from rocenv.compilers import Toolchain, newest_for, provide, toolchain_of
 from rocenv.errors import RocenvError
 from rocenv.install.prefix import Prefix, prefix_of
-from rocenv.kernels import placed as notes
 from rocenv.kernels import places
 from rocenv.kernels.cache import Made, made
 from rocenv.kernels.compile import compiler_version
-from rocenv.kernels.installation import find
+from rocenv.kernels.installation import find, fitting
 from rocenv.kernels.places.app_cache import why_not
 from rocenv.kernels.places.order import Order
 from rocenv.kernels.program import program_of
 from rocenv.kernels.recipe import Job, job_for
+from rocenv.kernels.target import target_for
 from rocenv.kernels.version import version_of
 from rocenv.system import WINDOWS
 from rocenv.system.files import storage_errors, write_atomic
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from rocenv.install.provide import Workshop
-    from rocenv.kernels.placed import Placed
-    from rocenv.kernels.places import PlaceName
+    from rocenv.kernels.installation import Installation
+    from rocenv.kernels.placed import Placed, PlaceName
     from rocenv.matrix.recipes import KernelSource
     from rocenv.matrix.rows import Matrix
     from rocenv.sources import Work
@@ -45,7 +45,7 @@ class Wish:
     row: KernelSource
     path: str  # of the app; "" = the one on PATH
     kind: str
-    target: str
+    target: str = ""  # "" = the env's, else that of the GPU in use
     env: str = ""  # whose compiler and cache; "" = the env that the app lies in, or that is active, if any
     include: Path | None = None
     version: str = ""  # of the app; "" = it says it itself
@@ -82,10 +82,15 @@ def build(
         FetchError: The compiler cannot be fetched now.
     """
     matrix, home = work.matrix, work.home
+    if wish.output is not None:
+        _require_folder(wish.output)
     env = _env_of(wish.env, environ, work)
     installation = find(wish.path or _own_program(env, wish.row), wish.row, home)
     env = env or installation.prefix
+    target = target_for(wish.target, tuple(filter(None, (env, installation.prefix))), matrix, tell)
+    wish = replace(wish, target=target)
     version = wish.version or version_of(installation)
+    installation = _fitting(installation, version, is_said=not wish.version)
     program = program_of(installation)
     job = job_for(
         installation,
@@ -120,52 +125,33 @@ def build(
     )
     with storage_errors(home.path), locked(home.lock("kernels", wish.row.app)):
         placed = places.put(order)
-        notes.write(home, placed)
     return Done(job=job, made=kernel, toolchain=toolchain, placed=placed, why=why)
 
 
-def undo(wish: Wish, work: Work, kind: str, tell: Callable[[str], None]) -> list[tuple[Placed, str]]:
-    """Take away what was placed for an app, and put originals back.
+def _require_folder(output: Path) -> None:
+    """Raise RocenvError where a file cannot be written: known before a compiler has worked for minutes."""
+    folder = output.absolute().parent
+    if folder.is_dir() and os.access(folder, os.W_OK) and not output.is_dir():
+        return
+    why = "it is a folder" if output.is_dir() else f"`{folder}` is no folder that you may write to"
+    raise RocenvError(
+        f"cannot write `{output}`: {why}",
+        hints=("make that folder first, or name another: `--output FILE`",),
+        code="kernels-unwritable",
+    )
 
-    Args:
-        wish: Whose; its `path`, `target`, `place` and `env`, where they are set, say which.
-        work: What planning works with.
-        kind: Of the kernels; "" = all.
-        tell: Takes a line for the user.
 
-    Returns:
-        What was placed, and what became of it.
-
-    Raises:
-        RocenvError: Nothing was placed that fits.
-    """
-    home, app = work.home, wish.row.app
-    with storage_errors(home.path), locked(home.lock("kernels", app)):
-        found = (
-            notes.of_program(home, app, Path(os.path.abspath(wish.path)))
-            if wish.path
-            else notes.all_placed(home, app)
+def _fitting(installation: Installation, version: str, *, is_said: bool) -> Installation:
+    """Return the installation with the source of the very version that its program says it is."""
+    found = fitting(installation, version)
+    if found is None and is_said:
+        raise RocenvError(
+            f"`{installation.program}` is {version}, but the source beside it is of "
+            f"{installation.version_of_folder} (`{installation.source}`)",
+            hints=(f"name the program that this source is of: `--{installation.row.app} PROGRAM`",),
+            code="kernels-bad-source",
         )
-        found = tuple(
-            each
-            for each in found
-            if (not kind or each.kind == kind)
-            and (not wish.target or each.target == wish.target)
-            and (not wish.place or each.place == wish.place)
-            and (not wish.env or each.env == wish.env)
-        )
-        if not found:
-            raise RocenvError(
-                f"rocenv has placed no such kernel of {app}",
-                hints=(f"what it has placed: `{notes.folder_of(home, app) / 'placed'}`",),
-                code="kernels-not-placed",
-            )
-        done = []
-        for each in found:
-            done.append((each, places.undo(each, home)))
-            notes.forget(home, each)
-            tell(done[-1][1])
-    return done
+    return found or installation
 
 
 def _env_of(name: str, environ: Mapping[str, str], work: Work) -> Prefix | None:

@@ -16,6 +16,7 @@ from rocenv.codec import from_plain, to_plain
 from rocenv.errors import DataError
 from rocenv.kernels.check import Checked, check
 from rocenv.kernels.compile import compile_kernel
+from rocenv.kernels.source import content_hash
 from rocenv.system.files import remove_tree, storage_errors
 from rocenv.system.locks import locked
 from rocenv.system.moving import move
@@ -87,7 +88,7 @@ def made(
         RocenvError: The compiler failed, or made something else.
         PrefixError: The disk is full, or nothing can be written there.
     """
-    key = _key(job, compiler)
+    key = _key(job, compiler, toolchain)
     folder = folder_of(home)
     place = folder / key
     with storage_errors(folder):
@@ -147,11 +148,14 @@ def _entry(job: Job, compiler: str, content: bytes, checked: Checked, seconds: f
     )
 
 
-def _key(job: Job, compiler: str) -> str:
+def _key(job: Job, compiler: str, toolchain: Toolchain) -> str:
     # Flags name paths; the same source elsewhere is compiled to the same.
-    own = str(job.installation.source)
-    flags = [flag.replace(own, "{source}") for flag in job.flags]
-    parts = [str(_FORM), job.source_hash, job.recipe.file, job.target, compiler, *flags]
+    flags = [flag.replace(str(job.installation.source), "{source}") for flag in job.flags]
+    if job.include is not None:
+        flags = [flag.replace(str(job.include), "{include}") for flag in flags]
+    libraries = content_hash(toolchain.device_libs) if toolchain.device_libs is not None else ""
+    parts = [str(_FORM), job.source_hash, job.headers_hash, job.recipe.file, job.target, compiler, libraries]
+    parts += flags
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 

@@ -27,7 +27,6 @@ class Checked:
 
     kernels: int
     flags: int  # of the code object
-    named: bool  # the number of the target is known, and the flags have it
 
 
 def check(content: bytes, target: str, rows: Sequence[CodeObjects]) -> Checked:
@@ -94,7 +93,7 @@ def _checked(code: bytes, target: str, rows: Sequence[CodeObjects]) -> Checked:
     }
     if not names:
         raise _refused("it holds no kernel")
-    return Checked(len(names), flags, row is not None)
+    return Checked(len(names), flags)
 
 
 def _refused(why: str) -> RocenvError:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from packaging.version import InvalidVersion, Version
+
 from rocenv.errors import RocenvError
 from rocenv.install.prefix import Prefix
+from rocenv.kernels.placed import all_placed, overlay_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,6 +50,12 @@ class Installation:
         """The folder of all that comes with the program."""
         return self.folder.parents[self.row.resources_up - 1]
 
+    @property
+    def version_of_folder(self) -> str:
+        """The version that the folder of its resources is named by, as official builds have it; "" = none."""
+        named = re.search(self.row.version_folder, self.resources.name) if self.row.version_folder else None
+        return str(named["version"]) if named else ""
+
 
 def find(path: str, row: KernelSource, home: Home) -> Installation:
     """Return the app that a path leads to: its program, its folder, or a prefix with it.
@@ -53,13 +63,14 @@ def find(path: str, row: KernelSource, home: Home) -> Installation:
     Raises:
         RocenvError: Nothing is there, or nothing that has the source of kernels.
     """
-    start = _start(path, row)
+    start = _not_placed(_start(path, row), row, home)
     prefix = _prefix_of(start, home)
     try:
         found = [
             Installation(row=row, root=root, folder=folder, program=_program(start, root, row), prefix=prefix)
             for root in _roots(start, prefix)
-            if (folder := _folder_in(root, row)) is not None and _leads_to(start, folder)
+            for folder in _folders_in(root, row)[:1]
+            if _leads_to(start, folder)
         ]
         if not found and (start / row.code).is_dir():
             found = [Installation(row=row, root=start, folder=start, program=None, prefix=prefix)]
@@ -81,25 +92,52 @@ def find(path: str, row: KernelSource, home: Home) -> Installation:
     )
 
 
+def fitting(installation: Installation, version: str) -> Installation | None:
+    """Return an installation with the source of a version, of those that lie in it; None where none fits."""
+    folders = (installation.folder, *_folders_in(installation.root, installation.row))
+    found = (replace(installation, folder=folder) for folder in folders)
+    return next((each for each in found if _is_of(each.version_of_folder, version)), None)
+
+
+def _is_of(folder: str, version: str) -> bool:
+    """Tell whether a version may be that of a folder: `5.2.1` of `5.2`, any of one without a version."""
+    return not folder or version == folder or version.startswith(f"{folder}.")
+
+
 def _named(row: KernelSource) -> str:
     return ", ".join(f"`{each}`" for each in row.folders[:3])
 
 
-def _start(path: str, row: KernelSource) -> Path:
+def path_of(path: str, row: KernelSource) -> Path:
+    """Return what a user has named: a path, or a program on PATH; need not be there."""
+    return Path(os.path.abspath(_found(path, row) or path))
+
+
+def _found(path: str, row: KernelSource) -> str | None:
     named = path or row.app
-    found = (
-        shutil.which(named)
-        if not os.path.dirname(named) and (not path or not os.path.exists(named))
-        else named
-    )
+    is_bare = not os.path.dirname(named) and (not path or not os.path.exists(named))
+    return shutil.which(named) if is_bare else named
+
+
+def _start(path: str, row: KernelSource) -> Path:
+    found = _found(path, row)
     if not found or not os.path.lexists(found):
-        what = f"there is no `{named}`" if path else f"no `{named}` on PATH"
         raise RocenvError(
-            what,
+            f"there is no `{path}`" if path else f"no `{row.app}` on PATH",
             hints=(f"name its program or its folder: `--{row.app} PATH`",),
             code="kernels-no-app",
         )
     return Path(os.path.abspath(found))
+
+
+def _not_placed(path: Path, row: KernelSource, home: Home) -> Path:
+    """Return a path, but of what rocenv made to start a program that very program."""
+    paths = {Path(os.path.abspath(path)), Path(os.path.realpath(path))}
+    for each in all_placed(home, row.app):
+        overlay = overlay_of(home, each)
+        if overlay is not None and any(own.is_relative_to(overlay) for own in paths):
+            return Path(each.program)
+    return path
 
 
 def _prefix_of(path: Path, home: Home) -> Prefix | None:
@@ -131,12 +169,21 @@ def _leads_to(start: Path, folder: Path) -> bool:
     return any(folder.is_relative_to(path) or path.is_relative_to(folder) for path in paths)
 
 
-def _folder_in(root: Path, row: KernelSource) -> Path | None:
+def _folders_in(root: Path, row: KernelSource) -> list[Path]:
+    """Return the folders with a source, of several versions the newest first."""
     for pattern in row.folders:
-        for folder in sorted(root.glob(pattern), reverse=True):  # of several versions the newest
-            if (folder / row.code).is_dir():
-                return folder
-    return None
+        found = [folder for folder in root.glob(pattern) if (folder / row.code).is_dir()]
+        if found:
+            return sorted(found, key=lambda folder: _age(folder, row), reverse=True)
+    return []
+
+
+def _age(folder: Path, row: KernelSource) -> tuple[Version, str]:
+    try:
+        version = Version(folder.parents[row.resources_up - 1].name)
+    except (InvalidVersion, IndexError):
+        version = Version("0")
+    return version, str(folder)
 
 
 def _program(start: Path, root: Path, row: KernelSource) -> Path | None:

@@ -8,7 +8,7 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from rocenv.codec import from_plain, to_plain
 from rocenv.errors import DataError, RocenvError
@@ -17,10 +17,11 @@ from rocenv.model import EnvChange
 from rocenv.system.files import write_atomic
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from rocenv.home import Home
 
+PlaceName = Literal["cache", "overlay", "in-place"]
 _FORM = 1
 
 
@@ -32,12 +33,13 @@ class Placed:
     kind: str
     version: str
     target: str
-    place: str  # "cache", "overlay", "in-place"
+    place: PlaceName
     file: str
     sha256: str
     source: str  # folder of the source
     source_hash: str  # of what it was made from
     program: str = ""  # the app's
+    include: str = ""  # folder of further headers that it was made with
     start: str = ""  # what is started instead; "" = the program
     resources: str = ""  # what its variable has to name; "" = nothing
     variable: str = ""
@@ -55,6 +57,21 @@ class Placed:
             :16
         ]
 
+    def build_words(self) -> tuple[str, ...]:
+        """Return the command that makes it again."""
+        headers = (f"--{self.kind}-include", self.include) if self.include else ()
+        return (*self._words(), *headers)
+
+    def undo_words(self) -> tuple[str, ...]:
+        """Return the command that takes it away, and nothing else."""
+        return (*self._words(), "--undo")
+
+    def _words(self) -> tuple[str, ...]:
+        app = os.path.abspath(self.program or self.source)
+        words = ("rocenv", "kernels", "build", self.app, f"--{self.app}", app, "--target", self.target)
+        env = ("--env", self.env) if self.env else ()
+        return (*words, f"--{self.kind}", "--place", self.place, *env)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Starting:
@@ -63,12 +80,23 @@ class Starting:
     program: Path | None = None  # in place of its own; None = its own
     changes: tuple[EnvChange, ...] = ()
     kernels: tuple[Placed, ...] = ()
-    outdated: tuple[Placed, ...] = ()  # made from another source than the app has by now: not used
+    outdated: tuple[Placed, ...] = ()  # made from another source than the app has by now
+    gone: tuple[Placed, ...] = ()  # not there any more, or overwritten
 
 
 def folder_of(home: Home, app: str) -> Path:
     """Return where all of an app's things lie."""
     return home.path / "kernels" / app
+
+
+def overlay_of(home: Home, placed: Placed) -> Path | None:
+    """Return the copy of an installation that a kernel lies in; None for other places, or what is no copy."""
+    overlays = folder_of(home, placed.app) / "overlays"
+    folder = Path(os.path.realpath(os.path.dirname(placed.file)))
+    real = Path(os.path.realpath(overlays))
+    if placed.place != "overlay" or not folder.is_relative_to(real) or folder == real:
+        return None
+    return overlays / folder.relative_to(real).parts[0]
 
 
 def write(home: Home, placed: Placed) -> None:
@@ -87,21 +115,28 @@ def forget(home: Home, placed: Placed) -> None:
 
 def all_placed(home: Home, app: str) -> tuple[Placed, ...]:
     """Return what was placed for an app; a damaged note of it is left out."""
+    return tuple(found for path in note_files(home, app) if (found := read(path, app)) is not None)
+
+
+def note_files(home: Home, app: str) -> tuple[Path, ...]:
+    """Return the notes of what was placed for an app, damaged or not."""
     try:
-        paths = sorted((folder_of(home, app) / "placed").glob("*.json"))
+        return tuple(sorted((folder_of(home, app) / "placed").glob("*.json")))
     except OSError:
         return ()
-    return tuple(found for path in paths if (found := _read(path)) is not None)
 
 
-def _read(path: Path) -> Placed | None:
+def read(path: Path, app: str) -> Placed | None:
+    """Return what a note says; None where it is damaged, or not one that rocenv wrote for that app."""
     try:
         plain = json.loads(path.read_bytes())
         if not isinstance(plain, dict) or plain.pop("form", None) != _FORM:
             return None
-        return from_plain(Placed, plain, str(path))
+        placed = from_plain(Placed, plain, str(path))
     except (OSError, ValueError, RecursionError, DataError):
         return None
+    is_text = not any("\0" in value for value in plain.values() if isinstance(value, str))
+    return placed if is_text and placed.app == app and placed.key == path.stem else None
 
 
 def of_program(home: Home, app: str, program: Path) -> tuple[Placed, ...]:
@@ -118,41 +153,79 @@ def of_program(home: Home, app: str, program: Path) -> tuple[Placed, ...]:
     return tuple(each for each in all_placed(home, app) if is_same(each))
 
 
-def starting(home: Home, app: str, program: Path, targets: Sequence[str] = ()) -> Starting:
+def starting(
+    home: Home,
+    app: str,
+    program: Path,
+    *,
+    env: str = "",
+    own_cache: str = "",
+    targets: Sequence[str] = (),
+) -> Starting:
     """Return what an app has to be started with, so that it finds the kernels that were made for it.
 
     Args:
         home: Where that is known.
         app: Key of its profile.
         program: What would be started.
+        env: In which it is started; "" = none.
+        own_cache: The user's folder of caches.
         targets: Of the GPUs that count; () = all.
     """
-    found = [
-        each
-        for each in of_program(home, app, program)
-        if (not targets or each.target in targets) and os.path.exists(each.file)
+    found = [each for each in of_program(home, app, program) if not targets or each.target in targets]
+    caches = ({"env": env} if env else None, {"env": "", "cache_home": own_cache})
+    of_caches = [
+        [each for each in found if each.place == "cache" and _has(each, wanted)]
+        for wanted in caches
+        if wanted
     ]
-    outdated = [each for each in found if not _fits(each)]
-    found = [each for each in found if each not in outdated]
-    changes: list[EnvChange] = []
-    for each in _last_of_each_place(found):
+    # There is one XDG_CACHE_HOME: the env's own cache, unless only the user's has something.
+    best = next((each for each in of_caches if any(_state(one) == "ready" for one in each)), None)
+    counted = [each for each in found if each.place != "cache"]
+    counted += best if best is not None else [each for some in of_caches for each in some]
+    states = {each: _state(each) for each in counted}
+    ready = [each for each, state in states.items() if state == "ready"]
+    served = {(each.kind, each.target) for each in ready}
+    missed = {
+        each: state
+        for each, state in states.items()
+        if state != "ready" and (each.kind, each.target) not in served
+    }
+    return Starting(
+        program=next((Path(each.start) for each in ready if each.start and os.path.exists(each.start)), None),
+        changes=tuple(_changes(ready)),
+        kernels=tuple(ready),
+        outdated=tuple(each for each, state in missed.items() if state == "outdated"),
+        gone=tuple(each for each, state in missed.items() if state == "gone"),
+    )
+
+
+def _has(placed: Placed, wanted: Mapping[str, str]) -> bool:
+    return all(getattr(placed, name) == value for name, value in wanted.items())
+
+
+def _changes(ready: Sequence[Placed]) -> Iterator[EnvChange]:
+    for each in {one.place: one for one in ready}.values():
         if each.on_path:
-            changes.append(EnvChange(action="prepend", name="PATH", value=each.on_path))
+            yield EnvChange(action="prepend", name="PATH", value=each.on_path)
         if each.resources:
-            changes.append(EnvChange(action="set", name=each.variable, value=each.resources))
+            yield EnvChange(action="set", name=each.variable, value=each.resources)
         if each.cache_home:
-            changes.append(EnvChange(action="set", name="XDG_CACHE_HOME", value=each.cache_home))
-    start = next((Path(each.start) for each in found if each.start and os.path.exists(each.start)), None)
-    return Starting(program=start, changes=tuple(changes), kernels=tuple(found), outdated=tuple(outdated))
+            yield EnvChange(action="set", name="XDG_CACHE_HOME", value=each.cache_home)
 
 
-def _fits(placed: Placed) -> bool:
+def _state(placed: Placed) -> Literal["ready", "gone", "outdated"]:
+    try:
+        if hashlib.sha256(Path(placed.file).read_bytes()).hexdigest() != placed.sha256:
+            return "gone"
+    except OSError:
+        return "gone"
+    return "ready" if is_of_its_source(placed) else "outdated"
+
+
+def is_of_its_source(placed: Placed) -> bool:
     """Tell whether a kernel was made from the source that the app has now: it was upgraded, else."""
     try:
         return content_hash(Path(placed.source)) == placed.source_hash
-    except RocenvError:
+    except (RocenvError, OSError):
         return False
-
-
-def _last_of_each_place(found: Iterable[Placed]) -> Iterable[Placed]:
-    return {each.place: each for each in found}.values()

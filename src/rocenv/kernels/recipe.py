@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from packaging.specifiers import SpecifierSet
@@ -13,7 +14,6 @@ from rocenv.kernels.source import content_hash, name_hash
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from rocenv.kernels.installation import Installation
     from rocenv.kernels.program import Program
@@ -34,6 +34,8 @@ class Job:
     file: Path
     flags: tuple[str, ...]
     source_hash: str
+    include: Path | None = None  # the folder of further headers
+    headers_hash: str = ""  # of those
     precompiled: str  # its name among the kernels that came with the app
     compressed: bool  # those are
     cached: str  # its name in the app's cache; "" = not known
@@ -96,8 +98,8 @@ def job_for(
             code="kernels-no-source",
         )
     words = {"{source}": str(installation.source), "{target}": target}
-    if recipe.headers:
-        words["{include}"] = str(_headers(recipe, installation.source, include))
+    headers = _headers(recipe, installation.source, include) if recipe.headers else None
+    words["{include}"] = str(headers or "")
     built = [each for each in recipe.built_with if program.holds(each.text)]
     flags = [
         _filled(flag, words) for flag in (*recipe.flags, *(flag for each in built for flag in each.flags))
@@ -117,6 +119,9 @@ def job_for(
         file=file,
         flags=tuple(flags),
         source_hash=content_hash(installation.source),
+        include=headers,
+        # What else lies beside them is not included.
+        headers_hash=content_hash(headers / Path(recipe.headers).parts[0]) if headers is not None else "",
         precompiled=_filled(recipe.precompiled, words) + (".zst" if compressed else ""),
         compressed=compressed,
         cached=cached,

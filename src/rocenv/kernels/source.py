@@ -72,6 +72,6 @@ def _content(path: Path) -> bytes:
 def _refused(path: Path, why: str) -> RocenvError:
     return RocenvError(
         f"`{path}` cannot be read as source of kernels: {why}",
-        hints=("install the app again",),
+        hints=("get it again, whole",),
         code="kernels-bad-source",
     )

@@ -1,16 +1,15 @@
-"""The version of an app: what its program says, else the name of a folder; never a guess."""
+"""The version of an app: what its program says, else the name of its version folder; never a guess."""
 
 from __future__ import annotations
 
 import os
 import re
-import subprocess
 from typing import TYPE_CHECKING
 
 from rocenv.activate.loader import find_program, loader_argv
 from rocenv.errors import DataError, RocenvError
 from rocenv.install.prefix import library_folders
-from rocenv.system.processes import group_options, kill_group
+from rocenv.system.bounded import Answer, ended, run_bounded
 
 if TYPE_CHECKING:
     from rocenv.kernels.installation import Installation
@@ -20,48 +19,35 @@ _ANSWERS_IN_S = 30.0
 
 def version_of(installation: Installation) -> str:
     """Return the version of an app; raise RocenvError where nothing tells it."""
-    said = _said(installation)
-    found = re.search(installation.row.version_pattern, said, re.M) if said else None
+    answer = _asked(installation)
+    found = re.search(installation.row.version_pattern, answer.text, re.M) if _is_good(answer) else None
     if found:
         return str(found["version"])
-    if installation.row.version_folder:
-        for folder in (installation.resources, *installation.folder.parents):
-            if named := re.search(installation.row.version_folder, folder.name):
-                return str(named["version"])
+    if folder := installation.version_of_folder:
+        return folder
     raise RocenvError(
-        f"the version of `{installation.program or installation.root}` is not known: "
-        + (f"it said `{_last_line(said)}`" if said.strip() else "it could not be asked"),
+        f"the version of `{installation.program or installation.root}` is not known: {_why(answer)}",
         hints=("name it: `--app-version VERSION`",),
         code="kernels-no-version",
     )
 
 
-def _last_line(text: str) -> str:
-    return text.strip().splitlines()[-1][:200]
+def _is_good(answer: Answer) -> bool:
+    return not answer.problem and answer.code == 0
 
 
-def _said(installation: Installation) -> str:
-    """Return what the program prints when it is asked for its version; "" where it cannot be started."""
-    if installation.program is None:
-        return ""
+def _why(answer: Answer) -> str:
+    said = f", and said `{answer.lines[-1].strip()[:200]}`" if answer.lines else ""
+    return (ended(answer) if not _is_good(answer) else "it was asked") + said
+
+
+def _asked(installation: Installation) -> Answer:
+    """Return what the program prints when it is asked for its version."""
     try:
         argv = [*start_words(installation), *installation.row.version_arguments]
-        child = subprocess.Popen(
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            **group_options(),
-        )
-    except (OSError, RocenvError):
-        return ""
-    try:
-        answer: bytes = child.communicate(timeout=_ANSWERS_IN_S)[0]
-        return answer.decode(errors="replace")
-    except subprocess.TimeoutExpired:
-        return ""
-    finally:
-        kill_group(child)
+    except RocenvError as error:
+        return Answer(problem=error.message)
+    return run_bounded(argv, os.environ, _ANSWERS_IN_S)
 
 
 def start_words(installation: Installation) -> list[str]:

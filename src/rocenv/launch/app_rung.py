@@ -1,9 +1,11 @@
-"""One more result behind the ladder: does an app, started in the env, see a GPU there."""
+"""One more result behind the ladder: does an app, started in the env, see the GPU that it is for."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,109 +13,160 @@ from rocenv.errors import RocenvError
 from rocenv.launch.ask import is_program
 from rocenv.launch.devices import list_devices
 from rocenv.launch.flags import options_of
-from rocenv.launch.of_devices import only
-from rocenv.launch.start import choose, plan_start
+from rocenv.launch.of_devices import described, only
+from rocenv.launch.start import GENERIC, choose, plan_start
 from rocenv.model import RungResult
 from rocenv.resolve.of_app import packages_of
+from rocenv.system import WINDOWS
+from rocenv.system.command_lines import as_typed
 from rocenv.system.exit_codes import is_crash
+from rocenv.system.files import write_atomic
+from rocenv.verify import APP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from rocenv.host import Host
     from rocenv.install.prefix import Prefix
+    from rocenv.launch.ask import Answer
     from rocenv.launch.devices import Devices
     from rocenv.launch.start import Start
     from rocenv.matrix.apps import Launcher
     from rocenv.matrix.rows import Matrix
     from rocenv.model import Record, RungStatus
 
-RUNG = "app"
 _BEFORE = ("files", "load", "device")  # where one of them is broken, the app cannot work either
 _TAIL = 4096  # characters
+_LOG = "app.log"
 
 
-def require_app(matrix: Matrix, key: str, platform: str) -> None:
-    """Raise RocenvError, exit code 2, where there is no such app for the platform."""
-    choose(tuple(matrix.launcher), key, (), Path.cwd(), platform=platform)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppRung:
+    """An app that is to be asked in an env."""
+
+    prefix: Prefix
+    record: Record
+    host: Host
+    launcher: Launcher
+    start: Start | None  # None = it computes with torch, and there is nothing to start
+    timeout_s: float = 0.0  # for each question to it; 0 = what it usually may take
+    save_dir: Path | None = None  # where its answers are kept
+
+    def result(self, ladder: Sequence[RungResult]) -> RungResult:
+        """Return what becomes of it, once the ladder was walked."""
+        began = time.monotonic()
+        broken = [
+            each for each in ladder if each.rung in _BEFORE and each.status not in ("passed", "skipped")
+        ]
+        if broken:
+            return _result(began, "skipped", f"needs `{broken[0].rung}`")
+        if self.start is None:
+            return _of_torch(began, self.launcher, self.record, ladder)
+        try:
+            return _asked(began, self, self.start, ladder)
+        except RocenvError as error:
+            return _result(began, "failed", error.message)
 
 
 def app_rung(
     prefix: Prefix,
-    record: Record,
     matrix: Matrix,
+    host: Host,
     key: str,
-    ladder: Sequence[RungResult],
     *,
     environ: Mapping[str, str],
     timeout_s: float = 0.0,
-) -> RungResult:
-    """Return what became of an app in an env.
+    save_dir: Path | None = None,
+) -> AppRung:
+    """Return an app that can be asked in an env.
 
     Args:
         prefix: The env.
-        record: Its record.
         matrix: Where the app's profile is.
+        host: The machine.
         key: The app's.
-        ladder: What the ladder found before.
         environ: The environment outside the env.
         timeout_s: For each question to the app; 0 = what it usually may take.
+        save_dir: Where its answers are kept; None = nowhere.
+
+    Raises:
+        RocenvError: There is no such app for the env's platform, exit code 2; or no program of it here.
     """
-    began = time.monotonic()
-    broken = [each for each in ladder if each.rung in _BEFORE and each.status not in ("passed", "skipped")]
-    if broken:
-        return _result(began, "skipped", f"needs `{broken[0].rung}`")
+    record = prefix.record()
+    if key == GENERIC:
+        error = RocenvError(
+            f"`{GENERIC}` stands for any program, and there is nothing to ask of it",
+            hints=(f"without `--app` the env itself is proved: `rocenv verify {as_typed(prefix.name)}`",),
+            code="usage",
+        )
+        error.exit_code = 2
+        raise error
     chosen = choose(tuple(matrix.launcher), key, (), Path.cwd(), platform=record.lock.platform)
-    launcher = chosen[0]
-    if launcher.needs.torch and launcher.devices is None:
-        return _of_torch(began, launcher, record, ladder)
-    try:
+    launcher, start = chosen[0], None
+    if not launcher.needs.torch or launcher.devices is not None:
         words = _program(prefix, record, matrix, launcher, environ)
         if not words:
-            return _result(began, "failed", _not_found(launcher))
-        start = plan_start(prefix, record, chosen, words, environ, is_piped=False, columns=0)
-        return _asked(began, start, ladder, timeout_s)
-    except RocenvError as error:
-        return _result(began, "failed", error.message)
+            raise _not_found(prefix, record, launcher)
+        start = plan_start(prefix, record, chosen, words, environ, is_piped=False, columns=0, is_named=True)
+    return AppRung(
+        prefix=prefix,
+        record=record,
+        host=host,
+        launcher=launcher,
+        start=start,
+        timeout_s=timeout_s,
+        save_dir=save_dir,
+    )
 
 
-def _asked(began: float, start: Start, ladder: Sequence[RungResult], timeout_s: float) -> RungResult:
-    launcher = start.launcher
-    if launcher.devices is None:
-        return _of_help(began, start, timeout_s)
-    devices = list_devices(start, timeout_s) if timeout_s else list_devices(start)
-    return _of_devices(began, start, devices, ladder)
+def _asked(began: float, rung: AppRung, start: Start, ladder: Sequence[RungResult]) -> RungResult:
+    launcher, timeout = start.launcher, {"timeout_s": rung.timeout_s} if rung.timeout_s else {}
+    options = options_of(start, **timeout) if launcher.help else None
+    if options is not None and options.problem and launcher.devices is None:
+        return _result(began, "failed", f"asked for its help, {options.problem}")
+    required = [flag.words[0] for flag in launcher.flags if flag.required]
+    lacking = [name for name in required if options and not options.problem and name not in options]
+    if lacking:
+        return _result(began, "failed", f"this version has no `{lacking[0]}`, which holds it to the GPU")
+    can_list = launcher.devices is not None and (
+        options is None or options.problem or launcher.devices.arguments[0] in options
+    )
+    if not can_list:
+        held = f" and knows `{required[0]}`, which holds it to the GPU" if required else ""
+        starts = f"it starts{held}; " if options is not None else ""
+        return _result(began, "skipped", f"{starts}this version cannot say which GPUs it sees")
+    devices = list_devices(start, **timeout)
+    _save(rung, start, devices.answer)
+    return _of_devices(began, rung, start, devices, ladder)
 
 
-def _of_devices(began: float, start: Start, devices: Devices, ladder: Sequence[RungResult]) -> RungResult:
+def _save(rung: AppRung, start: Start, answer: Answer) -> None:
+    if rung.save_dir is None or start.launcher.devices is None:
+        return
+    command = as_typed(*start.words, *start.launcher.devices.arguments)
+    end = answer.problem or f"ended with {answer.code}"
+    with contextlib.suppress(OSError):  # where nothing can be kept, that is told of the whole result
+        write_atomic(rung.save_dir / _LOG, f"# {command}\n{answer.text}\n# {end}\n".encode())
+
+
+def _of_devices(
+    began: float, rung: AppRung, start: Start, devices: Devices, ladder: Sequence[RungResult]
+) -> RungResult:
     said, code = devices.answer.text[-_TAIL:], devices.answer.code
-    asked = f"`{os.path.basename(start.words[0])} {' '.join(start.launcher.devices.arguments)}`"  # type: ignore[union-attr]
+    arguments = start.launcher.devices.arguments if start.launcher.devices else ()
+    asked = f"`{as_typed(*start.words, *arguments)}`"
     if devices.problem:
         status: RungStatus = "timeout" if code is None else "crashed" if is_crash(code) else "failed"
         return _result(began, status, f"{asked}: {devices.problem}", code=code, said=said)
-    if devices.found:
-        listed = "; ".join(each.line for each in devices.found)
-        return _result(began, "passed", f"{asked} lists {listed}", code=code)
-    text = f"it starts, and {asked} lists no GPU here: {only(devices.others)}"
+    if used := devices.for_lock(rung.record.lock, rung.host):
+        return _result(began, "passed", f"{asked} lists {'; '.join(map(described, used))}", code=code)
+    target, others = rung.record.lock.target, (*map(described, devices.found), *devices.others)
+    what = f"lists no {target}" if devices.found else "lists no GPU"
+    text = f"it starts, and {asked} {what} here: {only(others)}"
     seen = next((each for each in ladder if each.rung == "device" and each.status == "passed"), None)
     if seen is not None:
         return _result(began, "failed", f"{text}, but `device` saw one", code=code, said=said)
     return _result(began, "skipped", text, code=code, no_device=True)
-
-
-def _of_help(began: float, start: Start, timeout_s: float) -> RungResult:
-    """Return whether an app that cannot list GPUs starts, and can be held to one."""
-    launcher = start.launcher
-    if not launcher.help:
-        return _result(began, "skipped", f"{launcher.title} has no way to say which GPUs it sees")
-    options = options_of(start, timeout_s) if timeout_s else options_of(start)
-    if options.problem:
-        return _result(began, "failed", f"asked for its help, {options.problem}")
-    required = [flag.words[0] for flag in launcher.flags if flag.required]
-    lacking = [name for name in required if name not in options]
-    if lacking:
-        return _result(began, "failed", f"this version has no `{lacking[0]}`, which holds it to the GPU")
-    held = f" and knows `{required[0]}`, which holds it to the GPU" if required else ""
-    return _result(began, "passed", f"it starts{held}; it has no way to list GPUs before it has a model")
 
 
 def _of_torch(began: float, launcher: Launcher, record: Record, ladder: Sequence[RungResult]) -> RungResult:
@@ -139,27 +192,45 @@ def _program(
         if row is not None and row.program:
             name = row.program.rpartition("/")[2]
             places = (prefix.bin / name, prefix.rocm / row.program)
-            if found := next((each for each in places if each.exists()), None):
-                return (str(found),)
+            found = next((each for each in places if each.exists()), None)
+            # Where it should be and is not, the rung `files` says so.
+            if found is not None or record.lock.request.app == launcher.key:
+                return (str(found or places[0]),)
     return tuple(filter(None, [next(_elsewhere(launcher, environ), "")])) or launcher.command
 
 
 def _elsewhere(launcher: Launcher, environ: Mapping[str, str]) -> Iterator[str]:
-    """Yield programs of an app in this folder, and then those on PATH."""
-    for folder in (os.curdir, *filter(None, environ.get("PATH", "").split(os.pathsep))):
+    """Yield programs of an app on PATH, and then those in this folder: the app's usual ones first."""
+    usual = {name: number for number, name in enumerate(launcher.entries)}
+    for folder in (*filter(None, environ.get("PATH", "").split(os.pathsep)), os.curdir):
         try:
-            names = sorted(os.listdir(folder))
+            names = [name for name in os.listdir(folder) if is_program(name, launcher)]
         except OSError:
             continue
-        for name in names:
-            path = os.path.join(folder, name)
-            if is_program(name, launcher) and os.path.isfile(path) and os.access(path, os.X_OK):
+        for name in sorted(names, key=lambda name: (usual.get(_plain(name), len(usual)), name)):
+            path = os.path.abspath(os.path.join(folder, name))
+            # On Windows every file may be executed as far as its rights go.
+            runs = name.lower().endswith(".exe") if WINDOWS else os.access(path, os.X_OK)
+            if runs and os.path.isfile(path):
                 yield path
 
 
-def _not_found(launcher: Launcher) -> str:
+def _plain(name: str) -> str:
+    return name.lower().removesuffix(".exe")
+
+
+def _not_found(prefix: Prefix, record: Record, launcher: Launcher) -> RocenvError:
     names = " or ".join(f"`{each}`" for each in (launcher.entries[:2] or launcher.programs[:2]))
-    return f"no program of {launcher.title} is in the env, on PATH or in this folder: {names}"
+    words = ("rocenv", "create", prefix.free_name(), "--app", launcher.key)
+    target = ("--target", record.lock.target) if record.lock.target else ()
+    return RocenvError(
+        f"no program of {launcher.title} is in the env `{prefix.name}`, on PATH or in this folder: {names}",
+        hints=(
+            f"put it on PATH, or make an env that has it: `{as_typed(*words, *target)}`",
+            f"without it the env itself is proved: `rocenv verify {as_typed(prefix.name)}`",
+        ),
+        code="app-missing",
+    )
 
 
 def _result(
@@ -172,7 +243,7 @@ def _result(
     said: str = "",
 ) -> RungResult:
     return RungResult(
-        rung=RUNG,
+        rung=APP,
         status=status,
         elapsed_s=time.monotonic() - began,
         detail=detail,

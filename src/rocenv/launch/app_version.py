@@ -1,4 +1,8 @@
-"""Which release of an app a program is: asked of that very program once, and kept until its file changes."""
+"""Which release of an app a program is, asked of that very program.
+
+The answer of the app's own executable is kept until that file changes. Whatever only starts it, such as a
+script, says nothing of what is behind it, and is asked each time.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 from rocenv.activate.loader import find_program
 from rocenv.errors import RocenvError
 from rocenv.launch.ask import ask, ended, program_words
+from rocenv.launch.elf import is_executable
+from rocenv.launch.recognition import is_program
 from rocenv.system.files import write_atomic
 
 if TYPE_CHECKING:
@@ -45,10 +51,11 @@ def version_of(start: Start, row: AppProgram, program: Path | None) -> AppVersio
     if program is None:
         return AppVersion(program=None, problem="there is no such program")
     try:
-        state = program.stat()
+        key = _key(start, program_behind(start) or program)
     except OSError as error:
         return AppVersion(program=program, problem=f"it cannot be read: {error.strerror}")
-    key = json.dumps([str(program), state.st_size, state.st_mtime_ns])
+    if not key:
+        return _asked(start, row, program)
     kept = _kept(start)
     if isinstance(known := kept.get(key), str) and known:
         return AppVersion(program=program, version=known)
@@ -56,6 +63,19 @@ def version_of(start: Start, row: AppProgram, program: Path | None) -> AppVersio
     if found.version:
         _keep(start, {**dict(list(kept.items())[1 - _KEPT :]), key: found.version})
     return found
+
+
+def _key(start: Start, program: Path) -> str:
+    """Return what an answer is kept under; "" for what only starts the app, and is not changed along with it.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    state = program.stat()
+    # `/snap/bin/blender` leads to `snap`, which starts whatever it was called by.
+    if not is_executable(program) or not is_program(start.launcher, program.name):
+        return ""
+    return json.dumps([str(program), state.st_size, state.st_mtime_ns])
 
 
 def program_path(start: Start) -> Path | None:

@@ -2,55 +2,40 @@
 
 from __future__ import annotations
 
-import contextlib
-import errno
-import re
-import subprocess
-import threading
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rocenv.launch.recognition import is_program as recognised
-from rocenv.launch.recognition import name_of, program_of
-from rocenv.system import WINDOWS
-from rocenv.system.exit_codes import describe_exit
-from rocenv.system.processes import group_options, kill_group, start_child
+from rocenv.launch.recognition import name_of, program_at
+from rocenv.system.bounded import Answer, ended, run_bounded
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import IO
+    from collections.abc import Sequence
 
     from rocenv.launch.start import Start
     from rocenv.matrix.apps import Launcher
 
-_LIMIT_BYTES = 1 << 20
-_PIECE_BYTES = 1 << 16
-_AFTERWARDS_S = 5.0  # for what is still in the pipe
-_CONTROL = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
-_OVERSTRUCK = re.compile(r"[^\n]\x08")  # bold and underlined, as manual pages have it
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """What a program printed, and how it ended."""
-
-    text: str = ""
-    code: int | None = None  # None = it was ended, or not started
-    problem: str = ""  # why there is no answer; "" = there is one
-
-    @property
-    def lines(self) -> list[str]:
-        """The lines, without those that are empty."""
-        return [line for line in self.text.splitlines() if line.strip()]
+__all__ = ["Answer", "ask", "ended", "is_program", "program_words"]
 
 
 def program_words(start: Start) -> tuple[str, ...]:
-    """Return the words that are the program itself; () where it is none that takes the app's arguments."""
-    words = start.words[:2]
-    if words and is_program(words[0], start.launcher):
-        return words[:1]
-    by_another = program_of(words) == words[-1] or name_of(words[0]).lower().startswith("python")
-    return words if len(words) > 1 and by_another and is_program(words[1], start.launcher) else ()
+    """Return the words up to the program that takes the app's arguments; () where none is known to.
+
+    That is a program of a known name, or whatever is started where the user has said which app it is.
+    """
+    launcher = start.launcher
+    at = program_at(start.words, launcher.starters)
+    words = start.words[at : at + 2]
+    if not words:
+        return ()
+    is_first_own = is_program(words[0], launcher) or recognised(launcher, words[0])
+    by_another = name_of(words[0]).lower().startswith("python")
+    has_script = len(words) > 1 and not words[1].startswith("-")
+    count = 2 if has_script and by_another and not is_first_own else 1
+    word = words[count - 1]
+    if start.is_named or is_program(word, launcher) or recognised(launcher, word):
+        return start.words[: at + count]
+    return ()
 
 
 def is_program(word: str, launcher: Launcher) -> bool:
@@ -76,62 +61,3 @@ def ask(start: Start, arguments: Sequence[str], timeout_s: float) -> Answer:
     words = (*(program_words(start) or start.words[:1]), *arguments)
     argv = replace(start, words=words).argv()
     return run_bounded(argv, start.environ, timeout_s)
-
-
-def run_bounded(argv: Sequence[str], environ: Mapping[str, str], timeout_s: float) -> Answer:
-    """Run a program without input and return what it prints, up to a limit."""
-    options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    try:
-        child = _started(argv, environ, {**options, **group_options()})
-    except OSError as error:
-        return Answer(problem=f"it cannot be started: {error.strerror or error}")
-    kept = bytearray()
-    reader = threading.Thread(target=_read, args=(child.stdout, kept, child), daemon=True)
-    reader.start()
-    problem = ""
-    try:
-        child.wait(timeout_s)
-    except subprocess.TimeoutExpired:
-        problem = f"it did not end within {timeout_s:.0f} s"
-    finally:
-        if not WINDOWS or child.poll() is None:
-            kill_group(child)  # what it left behind too, which would keep the pipe open
-    reader.join(_AFTERWARDS_S)
-    if len(kept) > _LIMIT_BYTES:
-        problem = "it prints without end"
-    return Answer(
-        text=_plain(bytes(kept[:_LIMIT_BYTES])), code=None if problem else child.returncode, problem=problem
-    )
-
-
-def ended(answer: Answer) -> str:
-    """Return in words how a program that gave no good answer ended."""
-    if answer.problem:
-        return answer.problem
-    return f"it ended with {describe_exit(answer.code or 0)}"
-
-
-def _started(
-    argv: Sequence[str], environ: Mapping[str, str], options: Mapping[str, object]
-) -> subprocess.Popen[bytes]:
-    try:
-        return start_child(argv, environ, **options)
-    except OSError as error:
-        if WINDOWS or error.errno != errno.ENOEXEC:
-            raise
-        # A script without `#!` is run by sh, as every shell does. Source: execvp(3)
-        return start_child(["/bin/sh", *argv], environ, **options)
-
-
-def _read(stream: IO[bytes], kept: bytearray, child: subprocess.Popen[bytes]) -> None:
-    with contextlib.suppress(OSError, ValueError):
-        while data := stream.read1(_PIECE_BYTES):  # type: ignore[attr-defined]
-            kept += data
-            if len(kept) > _LIMIT_BYTES:
-                child.kill()
-                return
-
-
-def _plain(data: bytes) -> str:
-    text = data.decode("utf-8", "replace").replace("\r\n", "\n")
-    return _CONTROL.sub("", _OVERSTRUCK.sub("", text))

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Literal
 
 from rocenv.errors import RocenvError
+from rocenv.launch.causes import fallbacks
 from rocenv.launch.view import free_name
 from rocenv.matrix.releases import RocmSet
 from rocenv.model import Machine, Request
 from rocenv.resolve import resolve
 from rocenv.resolve.known import as_options
+from rocenv.resolve.of_app import narrowed
 from rocenv.system.command_lines import as_typed
 
 if TYPE_CHECKING:
@@ -21,29 +25,28 @@ if TYPE_CHECKING:
     from rocenv.install.prefix import Prefix
     from rocenv.launch.view import View
     from rocenv.matrix.app_builds import AppBuild
+    from rocenv.matrix.apps import Blas
     from rocenv.model import Record
 
 State = Literal["works", "fails", "unknown"]
-CODE = "rocblas-tensile-missing-for-gfx"  # of the cause, as in `profiles/rules/`
 _WRONG = ("failed", "crashed", "timeout")
 _BEFORE = ("memory", "kernel", "gemm")  # what has to work, or BLAS is not what is wrong
-_BLAS = ("librocblas.so*", "rocblas*.dll")
-_FOLDER = "/rocblas/library/"
 
 
 def blas_state(view: View, program: Path | None = None) -> State:
-    """Return whether a program can use the env's BLAS on the target; not known where it brings another."""
-    if program is not None and _brings_blas(program, view.start.prefix):
+    """Return whether a program can use the env's BLAS on the target; not known where it takes another."""
+    blas = view.start.launcher.math_library
+    if blas is None or (program is not None and _brings_blas(blas, program, view.start.prefix)):
         return "unknown"
     rungs = rungs_found(view.start.prefix)
-    blas = rungs.get("blas", "")
-    if blas == "passed":
+    status = rungs.get("blas", "")
+    if status == "passed":
         return "works"
     if any(rungs.get(rung) in _WRONG for rung in _BEFORE):
         return "unknown"  # the GPU does not work at all, which no other BLAS mends
-    if blas in _WRONG:
+    if status in _WRONG:
         return "fails"
-    has = has_kernels(view)
+    has = has_kernels(view, blas)
     return "unknown" if has is None else "works" if has else "fails"
 
 
@@ -56,11 +59,12 @@ def rungs_found(prefix: Prefix) -> Mapping[str, str]:
         return {}
 
 
-def has_kernels(view: View) -> bool | None:
-    """Tell whether the env's rocBLAS has kernels for the target; None where that is not known."""
+def has_kernels(view: View, blas: Blas) -> bool | None:
+    """Tell whether the env's BLAS has kernels for the target; None where that is not known."""
     lock = view.start.record.lock
     files = _files(view.start.prefix, view.start.record)
-    names = [path.rpartition("/")[2] for path in files if _FOLDER in path or "/rocblas/Kernels" in path]
+    kernels = (path for path in files if any(fnmatchcase(path, each) for each in blas.kernels))
+    names = [path.rpartition("/")[2] for path in kernels]
     if names:
         wanted = re.compile(rf"(?<![0-9a-z]){re.escape(lock.code_target)}(?![0-9a-f])")
         return any(wanted.search(name) for name in names)
@@ -80,9 +84,8 @@ def remedies(view: View) -> Iterator[str]:
 
 def ways_round(view: View) -> Iterator[str]:
     """Yield what the app's profile knows besides."""
-    for each in view.start.launcher.fallbacks:
-        if each.code == CODE:
-            yield _filled(each.text, view) + (f": {_filled(each.command, view)}" if each.command else "")
+    blas = view.start.launcher.math_library
+    yield from fallbacks(view, {blas.code} if blas else set())
 
 
 def another_env(view: View) -> str:
@@ -90,10 +93,10 @@ def another_env(view: View) -> str:
     lock = view.start.record.lock
     if lock.platform != "linux":
         return view.another()
-    request = Request(platform=lock.platform, target=lock.target)
+    request = Request(platform=lock.platform, target=lock.target, app=view.app)
     machine = Machine(platform=view.host.platform, driver=view.host.driver.release)
     try:
-        found = next(resolve(request, view.matrix, machine))
+        found = next(resolve(narrowed(request, view.matrix)[0], view.matrix, machine))
     except RocenvError:
         return ""
     row = found.rocm
@@ -101,7 +104,7 @@ def another_env(view: View) -> str:
         return ""
     if _is_same(view, row, found.runs_as):
         return ""
-    wish = Request(platform=lock.platform, target=lock.target, rocm=row.version, channel=row.channel)
+    wish = replace(request, rocm=row.version, channel=row.channel)
     name = free_name(view.start.prefix.path)
     return f"rocenv create {as_typed(name)} {as_options(wish, view.host.platform)}"
 
@@ -121,11 +124,12 @@ def _is_of(row: RocmSet, version: str) -> bool:
     return row.version == version or (row.floating and version.startswith(f"{row.version}."))
 
 
-def _brings_blas(program: Path, prefix: Prefix) -> bool:
+def _brings_blas(blas: Blas, program: Path, prefix: Prefix) -> bool:
     folder = program.resolve().parent
     if prefix.path.resolve() in folder.parents:
         return False
-    return any(next(place.glob(name), None) for place in (folder, folder.parent / "lib") for name in _BLAS)
+    places = (folder, folder.parent / "lib")
+    return any(next(place.glob(name), None) for place in places for name in blas.libraries)
 
 
 def _is_same(view: View, row: RocmSet, runs_as: str) -> bool:
@@ -142,10 +146,6 @@ def _build_text(row: AppBuild, view: View) -> str:
     return f"the build {asset} from {row.url}, which brings what it needs for {target}: {row.note}".rstrip(
         ": "
     )
-
-
-def _filled(text: str, view: View) -> str:
-    return text.replace("{name}", view.env).replace("{target}", view.start.record.lock.target)
 
 
 def _files(prefix: Prefix, record: Record) -> tuple[str, ...]:

@@ -79,7 +79,7 @@ def fallbacks(view: View, codes: set[str]) -> Iterator[str]:
     """Yield what an app's profile says to try at some causes, in its order."""
     for row in view.start.launcher.fallbacks:
         if row.code in codes:
-            words = f"{row.text}: {row.command}" if row.command else row.text
+            words = f"{row.text.rstrip('.')}: {row.command}" if row.command else row.text
             yield view.filled(words)
 
 

@@ -40,7 +40,14 @@ class Outcome:
     trace: Trace
     fault: Fault | None = None
     log: Path | None = None
-    causes: tuple[Cause, ...] = ()  # what its output is known to come from
+    found: tuple[Cause, ...] = ()  # what its output is known to come from
+
+    @property
+    def causes(self) -> tuple[Cause, ...]:
+        """What its output comes from: that there is no GPU is none where somebody has asked for the CPU."""
+        start = self.view.start
+        of_cpu = [each for each in start.launcher.failures if each.cpu and start.wants_cpu]
+        return tuple(cause for cause in self.found if not any(map(cause.shows, of_cpu)))
 
     @property
     def died_inside(self) -> bool:
@@ -70,7 +77,11 @@ class Outcome:
     def is_unproved(self) -> bool:
         """It had work for the GPU, and printed nothing of what it prints once it works on one."""
         start = self.view.start
-        return bool(start.launcher.gpu_used) and not self.watch.on_gpu and start.is_gpu_work
+        # An error of its own, before it had done anything, says more.
+        is_error = (
+            self.ended.code != 0 and not self.ended.interrupted and not self.crashed and not self.failures
+        )
+        return bool(start.launcher.gpu_used) and not self.watch.on_gpu and start.is_gpu_work and not is_error
 
     @property
     def may_have_crashed(self) -> bool:
@@ -144,7 +155,8 @@ def _happened(outcome: Outcome) -> Iterator[str]:
 
 def _in_vain(outcome: Outcome) -> str:
     if outcome.on_cpu:
-        return "it worked on the CPU"
+        is_work = outcome.view.start.is_gpu_work
+        return "it worked on the CPU" if is_work else "there is no GPU here that it can use"
     return "not all of it worked" if _concerns_set(outcome) else UNPROVED
 
 
@@ -175,7 +187,8 @@ def _todo(outcome: Outcome, known: Sequence[Verdict]) -> Iterator[str]:
     todo = list(fallbacks(view, codes_of(failures, outcome.causes)))
     if known:
         todo += [view.another() or known[0].remedy]
-    todo += [view.filled(failure.remedy) for failure in failures]
+    remedies = [view.filled(failure.remedy) for failure in failures]
+    todo += [remedy for remedy in remedies if not any(each.endswith(remedy) for each in todo)]
     if not any(todo) and (_concerns_set(outcome) or outcome.is_unproved):
         todo.append(f"rocenv verify {view.env}")
     yield from dict.fromkeys(filter(None, todo))

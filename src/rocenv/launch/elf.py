@@ -131,9 +131,18 @@ def _find(name: str, search: Sequence[str], read: Mapping[str, object]) -> str:
 
 
 def is_elf(path: Path) -> bool:
-    """Tell whether a file is one of the system's programs or libraries."""
+    """Tell whether a file is one of Linux's programs or libraries."""
+    return _begins(path, b"\x7fELF")
+
+
+def is_executable(path: Path) -> bool:
+    """Tell whether a file is a program of Linux or Windows itself, and no script."""
+    return is_elf(path) or _begins(path, b"MZ")
+
+
+def _begins(path: Path, mark: bytes) -> bool:
     try:
         with path.open("rb") as file:
-            return file.read(4) == b"\x7fELF"
+            return file.read(len(mark)) == mark
     except OSError:
         return False

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from rocenv.launch.ask import ask, ended, program_words
 from rocenv.launch.options import Given, Options, read_help
 from rocenv.matrix.apps import CONDITIONS
+from rocenv.system.command_lines import as_typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -37,7 +38,7 @@ class Added:
     @property
     def told(self) -> str:
         """The addition as a sentence."""
-        words = " ".join(self.words)
+        words = as_typed(*self.words)
         return f"added `{words}`: {self.why}" if self.why else f"added `{words}`"
 
 
@@ -47,6 +48,7 @@ class Choice:
 
     added: tuple[Added, ...] = ()
     lacking: tuple[Flag, ...] = ()  # that were meant to be, and that this version does not know
+    unfilled: tuple[Flag, ...] = ()  # that were meant to be, and what they have to name is not known
     unknown: tuple[
         tuple[str, str], ...
     ] = ()  # arguments of the user that it does not know, what is there instead
@@ -79,22 +81,35 @@ def options_of(start: Start, timeout_s: float = HELP_S) -> Options:
 def choose_flags(launcher: Launcher, situation: Situation) -> Choice:
     """Return what is added to a user's arguments. Pure."""
     given, options = situation.given, situation.given.options
-    added, lacking = [], []
+    added, lacking, unfilled = [], [], []
     for flag in launcher.flags:
         if not _holds(flag.when, situation.conditions) or _is_given(flag, given):
             continue
-        if not all(map(given.has, flag.given)) or not all(name in options for name in flag.knows):
+        if not all(map(given.has, flag.given)) or not _is_of_version(flag, options):
             continue
         name = _spelling(flag, options)
         if not name and not flag.always_known:
             lacking += [] if options.problem else [flag]
             continue
         words = _filled((name or flag.words[0], *flag.words[1:]), situation.places, options)
-        if words is not None:
+        if words is None:
+            unfilled.append(flag)
+        else:
             why = _in_text(flag.why, situation.places)
             added.append(Added(flag=flag, words=words, why=why))
     return Choice(
-        added=tuple(added), lacking=tuple(lacking), unknown=tuple(_unknown(launcher, given, options))
+        added=tuple(added),
+        lacking=tuple(lacking),
+        unfilled=tuple(unfilled),
+        unknown=tuple(_unknown(launcher, given, options)),
+    )
+
+
+def takes_them(launcher: Launcher, options: Options) -> bool:
+    """Tell whether a program of another name takes an app's arguments, by its own help."""
+    needed = [flag for flag in launcher.flags if flag.required]
+    return any(_spelling(flag, options) for flag in launcher.flags) and all(
+        _spelling(flag, options) for flag in needed
     )
 
 
@@ -118,7 +133,13 @@ def _holds(conditions: Sequence[str], known: Mapping[str, bool]) -> bool:
 
 
 def _is_given(flag: Flag, given: Given) -> bool:
-    return any(given.has(name) for name in (flag.words[0], *flag.spellings, *flag.unless))
+    own = () if flag.repeats else (flag.words[0], *flag.spellings)
+    return any(given.has(name) for name in (*own, *flag.unless))
+
+
+def _is_of_version(flag: Flag, options: Options) -> bool:
+    """Tell whether a flag is meant for such a version at all."""
+    return all(name in options for name in flag.knows) and not any(name in options for name in flag.lacks)
 
 
 def _spelling(flag: Flag, options: Options) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import zipfile
 import zlib
@@ -12,6 +13,9 @@ from typing import TYPE_CHECKING
 
 from rocenv.errors import RocenvError
 from rocenv.memory.amounts import amount
+from rocenv.memory.quants import CACHE_TYPES
+from rocenv.model import VISIBLE
+from rocenv.system.command_lines import as_typed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,14 +25,16 @@ if TYPE_CHECKING:
     from rocenv.launch.options import Given
     from rocenv.launch.view import View
     from rocenv.matrix.apps import Carried
+    from rocenv.memory.gpus import GpuMemory
 
-USUAL_MARGIN_MIB = 1024  # Source: llama.cpp PR 16653, `--fit-target`
 _MIB = 1 << 20
 _ARGS_BYTES = 1 << 16
 _MODEL = ".gguf"
 _DIGITS = 12
 _NAMES = ("cache_k", "cache_v")  # sizes that are given by a name
 _MOST_CELLS = 1 << 24
+_BELOW = "ROCR_VISIBLE_DEVICES"  # numbers GPUs anew, below HIP
+_NUMBER = re.compile(r"[0-9]{1,4}$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +51,7 @@ class Room:
     """What is known of the memory for a model."""
 
     layers: int | None = None  # that fit; None = not known
-    all_layers: int = 0
-    margin_mib: int | None = None  # what has to stay free for the program's own estimate to come true
+    unseen_mib: int | None = None  # that the program takes for free, and that others have; None = not known
     why: str = ""  # where the figures are from, or why there are none
     integrated: bool = False  # the GPU computes in the machine's memory
 
@@ -91,12 +96,15 @@ def room_for(view: View, given: Given, devices: Sequence[Device], packed: Packed
     """
     from rocenv.memory.gpus import memory_of
 
-    target = view.start.record.lock.target
-    of_target = [each for each in memory_of(view.host, with_holders=False) if each.gpu.target == target]
-    used = of_target[: max(1, len(devices))]
+    target, memories = view.start.record.lock.target, memory_of(view.host, with_holders=False)
+    of_target = [each for each in memories if each.gpu.target == target]
+    used = [_memory(each, view, memories) for each in devices] if devices else of_target[:1]
     seen = [each.free_bytes for each in devices] or [None] * len(used)
-    pairs = list(zip((each.free_bytes for each in used), seen, strict=False))
-    room = Room(margin_mib=_margin_mib(pairs), integrated=any(each.gpu.integrated for each in used))
+    pairs = [(each.free_bytes if each else None, shown) for each, shown in zip(used, seen, strict=True)]
+    room = Room(
+        unseen_mib=_unseen_mib(pairs),
+        integrated=any(each is not None and each.gpu.integrated for each in used),
+    )
     free = [_smaller(here, shown) for here, shown in pairs]
     if not free or None in free:
         return replace(room, why="how much memory of the GPU is free is not known")
@@ -104,7 +112,23 @@ def room_for(view: View, given: Given, devices: Sequence[Device], packed: Packed
     if path is None:
         return replace(room, why="no file of a model is named")
     sizes = _settings(given, view.start.launcher.sizes)
+    if isinstance(sizes, str):
+        return replace(room, why=f"how large the model becomes with `{sizes}` is not known")
     return _fitting(room, path, sum(filter(None, free)), sizes)
+
+
+def _memory(device: Device, view: View, memories: Sequence[GpuMemory]) -> GpuMemory | None:
+    """Return the memory of a GPU that a program lists; None where it is not clear which one that is."""
+    number = _NUMBER.search(device.name)
+    index = int(number[0]) if number and not view.start.environ.get(_BELOW) else -1
+    if shown := view.start.environ.get(VISIBLE, ""):
+        named = dict(enumerate(shown.split(","))).get(index, "").strip()
+        index = int(named) if named.isascii() and named.isdigit() and len(named) < _DIGITS else -1
+    lock = view.start.record.lock
+    targets = (lock.target, device.target) if device.target in ("", lock.code_target) else (device.target,)
+    fitting = [each for each in memories if each.gpu.target in targets]
+    by_number = [each for each in fitting if each.gpu.hip_index == index]
+    return next(iter(by_number or (fitting if len(fitting) == 1 else [])), None)
 
 
 def _fitting(room: Room, path: Path, free_bytes: int, sizes: Mapping[str, Any]) -> Room:
@@ -116,7 +140,7 @@ def _fitting(room: Room, path: Path, free_bytes: int, sizes: Mapping[str, Any]) 
     except RocenvError as error:
         return replace(room, why=error.message)
     why = f"{found.layers} of {found.of_layers} layers fit the {amount(free_bytes)} that are free"
-    return replace(room, layers=found.layers, all_layers=found.of_layers, why=why)
+    return replace(room, layers=found.layers, why=why)
 
 
 def _smaller(here: int | None, shown: int | None) -> int | None:
@@ -125,25 +149,35 @@ def _smaller(here: int | None, shown: int | None) -> int | None:
     return min(known, default=None)
 
 
-def _margin_mib(pairs: Sequence[tuple[int | None, int | None]]) -> int | None:
-    """Return the margin that makes up for memory that a program takes for free and that others have."""
+def _unseen_mib(pairs: Sequence[tuple[int | None, int | None]]) -> int | None:
+    """Return how much memory a program takes for free and others have, of the GPU with most of it."""
     more = [shown - here for here, shown in pairs if here is not None and shown is not None]
-    return USUAL_MARGIN_MIB + max(0, -(-max(more) // _MIB)) if more else None
+    return max(0, -(-max(more) // _MIB)) if more else None
 
 
-def _settings(given: Given, sizes: Mapping[str, str]) -> dict[str, Any]:
-    """Return the sizes that a model's memory depends on: as the user has given them, else as is usual."""
+def _settings(given: Given, sizes: Mapping[str, str]) -> dict[str, Any] | str:
+    """Return the sizes that a model's memory depends on: as the user has given them, else as is usual.
+
+    Or what the user has given that nothing can be computed with.
+    """
     settings: dict[str, Any] = {}
     for key, name in sizes.items():
         option = given.options.by_name.get(name)
         value = given.value(name) or ""
-        if key in _NAMES:
-            settings |= {key: value.lower()} if value else {}
-            continue
-        number = value or (option.default if option else "")
-        if number.isascii() and number.isdigit() and 0 < int(number[:_DIGITS]) < _MOST_CELLS:
-            settings[key] = int(number[:_DIGITS])
+        found = _size(key, value or (option.default if option else ""))
+        if found is None and value:
+            return as_typed(name, value)
+        settings |= {key: found} if found else {}
     return settings
+
+
+def _size(key: str, value: str) -> str | int | None:
+    """Return a size as the estimate takes it, 0 where it is the model's own; None where it is none."""
+    if key in _NAMES:
+        return value.lower() if value.lower() in CACHE_TYPES else None
+    if not (value.isascii() and value.isdigit()) or len(value) > _DIGITS or int(value) >= _MOST_CELLS:
+        return None
+    return int(value)
 
 
 def program_file(words: Sequence[str], environ_path: str) -> Path | None:

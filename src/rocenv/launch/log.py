@@ -126,23 +126,29 @@ def head(start: Start, host: Host, level: str) -> Iterator[str]:
     if not host.gpus:
         yield f"GPU: {host.why}"
     yield f"app {start.launcher.key} ({start.launcher.title}) in {start.folder}"
-    yield f"command {subprocess.list2cmdline(_without_secrets(start.words))}"
+    yield f"command {subprocess.list2cmdline(without_secrets(start.words))}"
     for change in start.changes:
         value = f"{change.value}{os.pathsep}…" if change.action == "prepend" else change.value
         yield f"  unset {change.name}" if change.action == "unset" else f"  {change.name}={value}"
 
 
-def _without_secrets(words: Sequence[str]) -> list[str]:
+def is_secret(name: str) -> bool:
+    """Tell whether what an option or a variable holds is nobody's business, by its name."""
+    return bool(_NAME.fullmatch(name) and _SECRET.fullmatch(name))
+
+
+def without_secrets(words: Sequence[str]) -> list[str]:
+    """Return words with `***` in place of what is nobody's business."""
     shown: list[str] = []
     hide = False
     for word in words:
         option, equals, _ = word.partition("=")
-        is_secret = bool(_NAME.fullmatch(option) and _SECRET.fullmatch(option))
+        is_its_name = is_secret(option)
         if hide:
             shown.append("***")
-        elif is_secret and equals:
+        elif is_its_name and equals:
             shown.append(f"{option}=***")
         else:
             shown.append(_LOGIN.sub("//***@", word))
-        hide = is_secret and not equals and option.startswith("-")
+        hide = is_its_name and not equals and option.startswith("-")
     return shown

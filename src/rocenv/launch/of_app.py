@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rocenv.launch.log import is_secret, without_secrets
+from rocenv.launch.recognition import LOOKED_AT, is_there, name_of, program_at
+from rocenv.launch.settings import read_settings
 from rocenv.launch.view import Concern, free_name
 from rocenv.system.command_lines import as_typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rocenv.launch.settings import Assigned
     from rocenv.launch.view import View
 
-
-_ASSIGNED = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)=(.*)")
-_SETTINGS_BYTES = 1 << 20
+_APART = re.compile(r"[\s;&|()'\"]+")  # what stands between the words of a shell's text
 
 
 def app_there(view: View) -> Iterator[Concern]:
@@ -105,13 +106,29 @@ def own_python(view: View) -> Iterator[Concern]:
                 text=f"`{word}` is the app's own Python, with its own torch, and not the env's",
                 remedy=_plainly(view),
             )
-    for name in set(start.programs()) & set(launcher.bypasses):
+    for name in sorted({*start.programs()} & {*launcher.bypasses}):
         yield Concern(
             code="own-python",
             severity="error",
             text=f"`{name}` starts the Python and the ZLUDA in the app's own folder, whatever is set outside",
             remedy=_plainly(view),
         )
+
+
+def wrapper_within(view: View) -> Iterator[Concern]:
+    """A script of the app's that undoes the env, started in a way in which nothing else is started for it."""
+    start, launcher = view.start, view.start.launcher
+    if start.record.lock.platform != "linux" or not is_there(launcher, start.folder):
+        return
+    typed = [name_of(word) for each in start.words[: 2 * LOOKED_AT] for word in _APART.split(each)]
+    for name in launcher.wrapper.names:
+        if name in typed:
+            yield Concern(
+                code="wrapper-within",
+                severity="error",
+                text=f"`{start.program}` would run `{name}`, which undoes the env: {launcher.wrapper.does}",
+                remedy=f"{_plainly(view)}; if it does not run it, add `--app generic`",
+            )
 
 
 def own_settings(view: View) -> Iterator[Concern]:
@@ -154,44 +171,42 @@ def wrapper_settings(view: View) -> Iterator[Concern]:
     if not start.wrapper or not wrapper.settings:
         return
     path = start.folder / wrapper.settings
-    for line in _lines(path):
-        found = _ASSIGNED.match(line)
-        if found and found[1] not in wrapper.ignored and (remedy := _instead(view, found[1], found[2])):
+    found = read_settings(path)
+    for each in found.assigned:
+        if each.name not in wrapper.ignored and (remedy := _instead(view, each)):
             yield Concern(
                 code="settings-not-read",
                 severity="warning",
-                text=f"`{path}` sets {found[1]}, and is not read without `{start.wrapper}`",
+                text=f"`{path}` sets {each.name}, and is not read without `{start.wrapper}`",
                 remedy=remedy,
             )
+    if found.is_more:
+        yield Concern(
+            code="settings-not-read",
+            severity="warning",
+            text=f"`{path}` does more than rocenv can read, and is not run without `{start.wrapper}`",
+            remedy="look at it, and set what you need of it yourself",
+        )
 
 
-def _instead(view: View, name: str, text: str) -> str:
+def _instead(view: View, assigned: Assigned) -> str:
     """Return the line that does what an assignment in a shell's file does; "" where nothing is lost."""
-    start = view.start
-    try:
-        words = shlex.split(text, comments=True)
-    except ValueError:  # a quote that ends in another line
-        words = [text]
-    value = words[0] if words else ""
+    start, name, value = view.start, assigned.name, assigned.value
     if not value or start.environ.get(name) == value:
         return ""
-    if any(mark in text for mark in "$`(") or len(words) > 1:
-        return f"export {name}={text.strip()}"  # as the shell is to understand it
+    if is_secret(name):
+        return f"export {name}=…, as it stands there"
+    if assigned.raw:
+        return f"export {name}={assigned.raw}"  # as the shell is to understand it
     if name != start.launcher.arguments_variable:
-        return f"export {name}={as_typed(value)}"
+        return f"export {name}={as_typed(*without_secrets([value]))}"
     lost = [word for word in value.split() if word not in start.given()]
-    typed = [word for word in start.words[len(start.launcher.command) :] if word not in start.added]
-    return f"rocenv launch {view.env} -- {as_typed(*lost, *typed)}" if lost else ""
-
-
-def _lines(path: Path) -> list[str]:
-    try:
-        if not path.is_file():  # to open a pipe is to wait for somebody
-            return []
-        with path.open("rb") as file:
-            return file.read(_SETTINGS_BYTES).decode("utf-8", "replace").splitlines()
-    except OSError:
-        return []
+    at = program_at(start.words, start.launcher.starters)
+    users = start.words[at + len(start.launcher.command) :]
+    typed = [word for word in (*lost, *users) if word not in start.added]
+    before = (*start.words[:at], f"./{start.wrapper}") if at else ()
+    command = as_typed(*before, *without_secrets(typed))
+    return f"rocenv launch {view.env} -- {command}" if lost else ""
 
 
 def right_way_of_shims(view: View) -> Iterator[Concern]:

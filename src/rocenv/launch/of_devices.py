@@ -1,14 +1,16 @@
-"""Checks of the GPUs that a program itself lists."""
+"""What is found about the GPUs that a program itself lists."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rocenv.launch.view import Concern
+from rocenv.launch.view import Concern, free_name
+from rocenv.system.command_lines import as_typed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from rocenv.launch.devices import Device, Named
     from rocenv.launch.view import View
 
 NO_GPU_HERE = "no-gpu-here"
@@ -32,6 +34,11 @@ def gpu_listed(view: View) -> Iterator[Concern]:
     launcher = view.start.launcher
     said = next((each for each in launcher.failures if each.text in devices.answer.text), None)
     why = f": {said.means} (it printed `{said.text}`)" if said else ""
+    if not any(gpu.target for gpu in view.host.gpus):
+        said, why = (
+            None,
+            f": this machine has no GPU that can be used, {view.host.why or 'as far as it tells'}",
+        )
     look = f"`rocenv gpus` shows what is there, `rocenv doctor {view.env}` why it cannot be used"
     yield Concern(
         code=NO_GPU_HERE,
@@ -43,11 +50,53 @@ def gpu_listed(view: View) -> Iterator[Concern]:
     )
 
 
+def none_of_env(view: View) -> Concern:
+    """Return the error where a program lists GPUs, and none of the env's target."""
+    start, found = view.start, view.devices.found if view.devices else ()
+    lock, there = start.record.lock, ", ".join(described(each) for each in found)
+    other = next((each.target for each in found if each.target), "GFX")
+    app = ("--app", view.app) if view.app else ()
+    create = as_typed("rocenv", "create", free_name(start.prefix.path), "--target", other, *app)
+    return Concern(
+        code="gpu-not-listed",
+        severity="error",
+        text=f"the env is for {lock.target}, and {start.launcher.title} lists no such GPU here, only {there}",
+        remedy=f"`rocenv gpus` shows what is there, `rocenv doctor {view.env}` why it cannot be used; "
+        f"for the other one: `{create}`",
+    )
+
+
+def about_named(view: View, named: Named) -> Iterator[Concern]:
+    """Yield what is wrong with GPUs that the user has named."""
+    devices, lock = view.devices, view.start.record.lock
+    there = ", ".join(each.name for each in devices.found) if devices else ""
+    for name in named.unlisted:
+        yield Concern(
+            code="device-not-listed",
+            severity="warning",
+            text=f"{view.start.launcher.title} lists no `{name}` here",
+            remedy=f"name one of {there}, or none: then the env's own is named" if there else "rocenv gpus",
+        )
+    for each in named.used:
+        if lock.target and each.target not in ("", lock.target, lock.code_target):
+            yield Concern(
+                code="device-of-another-target",
+                severity="warning",
+                text=f"`{each.name}` is a {each.target}, and the env is for {lock.target}",
+                remedy="name none: then the env's own is named",
+            )
+
+
 def made_to_fit(view: View) -> Iterator[Concern]:
     """What was found as the arguments were chosen that hold the app to the GPU."""
     yield from view.concerns
 
 
-def only(others: tuple[str, ...]) -> str:
+def only(others: Sequence[str]) -> str:
     """Return in words what a program lists in place of a GPU of the env."""
     return f"only {', '.join(others)}" if others else "only the CPU"
+
+
+def described(device: Device) -> str:
+    """Return a GPU as the program lists it, with its target where that is told."""
+    return f"{device.line} [{device.target}]" if device.target else device.line

@@ -107,6 +107,8 @@ def right_gpu(view: View) -> Iterator[Concern]:
     """The GPU of the set is there, and programs get it first."""
     start, host = view.start, view.host
     target = start.record.lock.target
+    if not target:  # a compiler is for many
+        return
     if not any(gpu.target == target for gpu in host.gpus):
         there = ", ".join(gpu.target or gpu.name or "one not known" for gpu in host.gpus) or host.why
         yield Concern(

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+from rocenv.errors import RocenvError
 from rocenv.install.prefix import library_folders
 from rocenv.launch.app_version import program_path, version_of
-from rocenv.launch.elf import USUAL
+from rocenv.launch.runtime_files import found, is_own
 from rocenv.launch.view import Concern, free_name
+from rocenv.model import Request
+from rocenv.resolve import resolve
+from rocenv.resolve.of_app import narrowed
+from rocenv.resolve.releases_of_app import known_releases, spans
 from rocenv.resolve.versions import allows
 from rocenv.resolve.versions import version_of as parsed
-from rocenv.system import machine
 from rocenv.system.command_lines import as_typed
 
 if TYPE_CHECKING:
@@ -49,11 +52,31 @@ class Release:
         return self.view.start.is_gpu_work
 
     def another_env(self) -> str:
-        """Return the command that makes a fitting env beside this one."""
-        start = self.view.start
-        words = ["rocenv", "create", free_name(start.prefix.path), "--app", start.launcher.key]
+        """Return the command that makes a fitting env beside this one; where none can be, what else helps."""
+        start, app = self.view.start, self.view.start.launcher.key
+        lock = start.record.lock
+        wish = Request(platform=lock.platform, target=lock.target, rocm=self.row.rocm, app=app)
+        try:
+            next(resolve(narrowed(wish, self.view.matrix)[0], self.view.matrix, self.view.machine))
+        except RocenvError:
+            return self._another_release()
+        words = ["rocenv", "create", free_name(start.prefix.path), "--app", app]
         words += ["--rocm", self.row.rocm] if self.row.rocm else []
-        return as_typed(*words, "--target", start.record.lock.target)
+        return as_typed(*words, "--target", lock.target)
+
+    def _another_release(self) -> str:
+        """Return which releases of the app work with the env as it is, the newest of them."""
+        lock, launcher = self.view.start.record.lock, self.view.start.launcher
+        fitting = [
+            span
+            for span in spans(known_releases(launcher.key, lock.platform, self.view.matrix))
+            if self.rocm and allows(span.rocm, self.rocm.version) and span.rocm != self.row.rocm
+        ]
+        none = f"no set with ROCm {self.row.rocm or 'of any release'} is known for {lock.target}"
+        if not fitting or self.rocm is None:
+            return f"{none}: take another release of {launcher.title}"
+        which = f"{launcher.title} {fitting[0].words}"
+        return f"{none}: take a {which}, which works with the env's ROCm {self.rocm.version}"
 
 
 def fits_release(view: View) -> Iterator[Concern]:
@@ -153,8 +176,8 @@ def _libraries(release: Release) -> Iterator[Concern]:
     folders = library_folders(view.start.prefix, view.start.record.lock)
     if not row.libraries or not folders or view.start.record.lock.platform != "linux":
         return  # where the env has its libraries is not known, then
-    found = next(((name, path) for name in row.libraries if (path := _found(view, name))), None)
-    if found is None:
+    first = next(((name, path) for name in row.libraries if (path := found(view, name))), None)
+    if first is None:
         yield Concern(
             code="app-runtime-missing",
             severity="error" if release.is_work else "warning",
@@ -162,10 +185,10 @@ def _libraries(release: Release) -> Iterator[Concern]:
             remedy=release.another_env(),
         )
         return
-    name, path = found
-    if _is_own(view, path):
+    name, path = first
+    if is_own(view, path):
         return
-    its = next((each for each in row.libraries if _is_own(view, _found(view, each))), "")
+    its = next((each for each in row.libraries if is_own(view, found(view, each))), "")
     why = f"it looks for `{name}` before the env's `{its}`" if its else f"the env has no `{name}`"
     yield Concern(
         code="app-runtime-elsewhere",
@@ -191,7 +214,7 @@ def _ray_tracing(release: Release) -> Iterator[Concern]:
     lock = view.start.record.lock
     if not row.ray_tracing or lock.platform != "linux" or not library_folders(view.start.prefix, lock):
         return
-    if not any(_found(view, name) for name in row.ray_tracing):
+    if not any(found(view, name) for name in row.ray_tracing):
         yield Concern(
             code="ray-tracing-off",
             severity="note",
@@ -222,45 +245,32 @@ def _target(release: Release) -> Iterator[Concern]:
             text=f"{release.name} does not take {target}, whatever kernels there are",
             remedy=f"an older {launcher.title} does" if _taken_before(release) else "",
         )
-    elif row.targets and target not in row.targets:
-        recipes = any(each.app == launcher.key for each in release.view.matrix.kernel_recipe)
-        program = program_path(release.view.start)
-        words = (
-            ("--target", target)
-            if program is None
-            else (f"--{launcher.key}", str(program), "--target", target)
-        )
-        yield Concern(
-            code="app-without-kernels",
-            severity="warning",
-            text=f"{release.name} comes without kernels for {target}; its maker builds them for "
-            f"{', '.join(row.targets)}",
-            remedy=as_typed("rocenv", "kernels", "build", launcher.key, *words) if recipes else "",
-        )
+        return
+    has = release.view.start.has_kernels
+    is_built = target in row.targets or not row.targets
+    if has or (has is None and is_built):
+        return
+    yield Concern(
+        code="app-without-kernels",
+        severity="warning",
+        text=f"this {release.name} comes without kernels for {target}"
+        + ("" if is_built else f"; its maker builds them for {', '.join(row.targets)}"),
+        remedy=_building(release, target),
+    )
+
+
+def _building(release: Release, target: str) -> str:
+    """Return the command that makes an app's kernels; "" where nobody has said how."""
+    app, program = release.view.start.launcher.key, program_path(release.view.start)
+    if not any(each.app == app for each in release.view.matrix.kernel_recipe):
+        return ""
+    named = () if program is None else (f"--{app}", str(program))
+    return as_typed("rocenv", "kernels", "build", app, *named, "--target", target)
 
 
 def _taken_before(release: Release) -> bool:
     app, target = release.view.start.launcher.key, release.view.start.record.lock.code_target
     return any(row.app == app and target in row.targets for row in release.view.matrix.app_release)
-
-
-def _found(view: View, name: str) -> str:
-    """Return where a library is found under a name, the env's folders first; "" where it is nowhere."""
-    if name.startswith("/"):
-        return name if machine.is_there(name) else ""
-    own = [*map(str, library_folders(view.start.prefix, view.start.record.lock))]
-    own += filter(None, view.start.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep))
-    inside = next((path for folder in own if os.path.isfile(path := os.path.join(folder, name))), "")
-    return inside or next((path for each in USUAL if machine.is_there(path := f"{each}/{name}")), "")
-
-
-def _is_own(view: View, path: str) -> bool:
-    own = view.start.prefix.path
-    return bool(path) and any(
-        each.startswith(str(folder) + os.sep)
-        for each in (path, os.path.realpath(path))
-        for folder in (own, os.path.realpath(own))
-    )
 
 
 def _denoiser(release: Release) -> Iterator[Concern]:

@@ -11,8 +11,15 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"--?[A-Za-z][\w.-]*")
 _START = re.compile(r"[ \t]*(?=--?[A-Za-z])")
-_VALUE = re.compile(r"(?:[ =]|(?=\[))([<\[{(]\S.*?[>\]})](?=[\s,]|$)|[A-Za-z][\w,./|:-]*(?=[\s,]|$))")
-_NEXT = re.compile(r"[ ]*[,|/][ ]*(?=-)|[ ](?=-)")  # one help separates two names by nothing but a space
+_VALUE = re.compile(r"(?:[ =]|(?=\[))([<\[{(]\S.*?[>\]})](?=[\s,]|$)|(?!or -)[A-Za-z][\w,./|:-]*(?=[\s,]|$))")
+# What stands behind names and their value: nothing, or an explanation set apart. Of a sentence it is a word.
+_CAPITALS = r"(?=[^a-z\s]*[A-Z])[^a-z\s]+"
+_END = re.compile(
+    r"\s*$|[ ]{2}|\t|[ ]?[<\[{(]|[=,;]\S*(?:\s*$|[ ]{2}|\t)|[ ]\S+=\S*\s*$"
+    rf"|[ =]{_CAPITALS}(?:[ ]{_CAPITALS})*(?:\s*$|[ ]{{2}}|\t|[ ]\()"
+)
+# One help separates two names by nothing but a space, another by a word.
+_NEXT = re.compile(r"[ ]*[,|/][ ]*(?=-)|[ ](?:or[ ])?(?=-)")
 _VARIABLE = re.compile(r"\(env: ([A-Z][A-Z0-9_]*)\)")
 _DEFAULT = re.compile(r"\b[Dd]efault(?: is|:)? '?([\w.+-]{1,40})")
 # Helps keep arguments that are gone, to say so.
@@ -22,6 +29,7 @@ _TAB = 8
 # names without a short form four columns further.
 _SLACK = 4
 _LONGEST = 20_000  # lines
+_WIDEST = 1000  # characters of a line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,9 +61,10 @@ class Options:
 def read_help(text: str) -> Options:
     """Return the arguments that a help defines; those that its sentences only mention are none.
 
-    A definition stands at the start of a line, names separated by commas, each with or without its value.
+    A definition stands at the start of a line, names separated by commas, each with or without its value,
+    and what explains it is set apart by more than a blank.
     """
-    lines = text.splitlines()[:_LONGEST]
+    lines = [line[:_WIDEST] for line in text.splitlines()[:_LONGEST]]
     starts = [
         (found.end(), len(found[0].expandtabs(_TAB)), number)
         for number, line in enumerate(lines)
@@ -88,7 +97,7 @@ def _defined(about: Sequence[str]) -> Iterator[Option]:
 
 
 def _names(line: str) -> tuple[tuple[str, ...], str, str]:
-    """Return the names that a line begins with, the value that they take, and what follows."""
+    """Return the names that a line defines, the value that they take, and what follows."""
     names, value, at = [], "", 0
     while found := _NAME.match(line, at):
         names.append(found[0])
@@ -99,7 +108,7 @@ def _names(line: str) -> tuple[tuple[str, ...], str, str]:
         if separator is None:
             break
         at = separator.end()
-    return tuple(names), value, line[at:]
+    return tuple(names) if _END.match(line, at) else (), value, line[at:]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,10 +144,20 @@ class Given:
         names = self.options.names(name)
         places = (
             place
-            for place, word in enumerate(self.words)
+            for place, word in self._arguments()
             if word in names or (word.startswith("--") and word.partition("=")[0] in names)
         )
         return max(places, default=None)
+
+    def _arguments(self) -> Iterator[tuple[int, str]]:
+        """Yield the words that are not the value of the one before, with their places."""
+        is_value = False
+        for place, word in enumerate(self.words):
+            option = None if is_value else self.options.by_name.get(word)
+            if not is_value:
+                yield place, word
+            # A value that may be left out is shown in brackets.
+            is_value = option is not None and bool(option.value) and not option.value.startswith("[")
 
     def _variable(self, name: str) -> str | None:
         option = self.options.by_name.get(name)

@@ -23,6 +23,7 @@ CHECKS: tuple[Callable[[View], Iterable[Concern]], ...] = (
     of_app.own_zluda,
     of_app.deleted_zluda,
     of_app.own_python,
+    of_app.wrapper_within,
     of_app.own_settings,
     of_app.wrapper_settings,
     of_app.right_way_of_shims,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,19 +13,14 @@ from rocenv.matrix.apps import inherited
 from rocenv.system import WINDOWS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from rocenv.matrix.apps import Launcher
+    from rocenv.matrix.apps import Launcher, Starter
 
 GENERIC = "generic"
 LOOKED_AT = 4  # words of a command that may name a file of the app
-_SHELLS = (
-    "sh",
-    "bash",
-    "dash",
-    "zsh",
-)  # a llamafile is started by one where the system takes it for no program
 _ANYTHING = "*?[]"
+_ASSIGNED = re.compile(r"[A-Za-z_]\w*=")
 
 
 def choose(
@@ -58,25 +54,26 @@ def choose(
         _require(key, known, platform)
     fitting = [known[each] for each in sorted(known) if _is_for(known[each], platform)]
     asked = [each for each in fitting if key in ("", each.key)]
-    folders = _folders(words, here)
-    found = _by_program(asked, words, here) or _by_files(asked, folders)
+    command = words[program_at(words, known[GENERIC].starters) :]
+    found = _by_program(asked, command, here) or _by_files(asked, _folders(command, here))
     if found is None:
         launcher = next((each for each in fitting if each.key == (key or own)), known[GENERIC])
-        found = launcher, folders[0]
+        found = launcher, here
     return inherited(found[0], known[GENERIC]), found[1]
 
 
 def _require(key: str, known: dict[str, Launcher], platform: str) -> None:
     if key in known and _is_for(known[key], platform):
         return
-    text = f"there is no app `{key}`"
+    text, code = f"there is no app `{key}`", "usage"
     if key in known:
+        code = "app-platform"
         text = (
             f"{known[key].title} is not started on {platform}: its profile is for {known[key].platforms[0]}"
         )
     names = ", ".join(sorted(each for each in known if _is_for(known[each], platform)))
     hints = (f"`--app` takes one of {names}; without it the app is recognised",)
-    error = RocenvError(text, hints=hints, code="usage")
+    error = RocenvError(text, hints=hints, code=code)
     error.exit_code = 2
     raise error
 
@@ -85,12 +82,59 @@ def _is_for(launcher: Launcher, platform: str) -> bool:
     return not platform or platform in launcher.platforms
 
 
-def program_of(words: Sequence[str]) -> str:
-    """Return the word of a command that names the program it is about; "" where it names none."""
-    if not words or words[0].startswith("-"):
-        return ""
-    is_shell = name_of(words[0]).lower() in _SHELLS and len(words) > 1 and not words[1].startswith("-")
-    return words[1] if is_shell else words[0]
+def program_at(words: Sequence[str], starters: Sequence[Starter]) -> int:
+    """Return where the program of a command stands, behind programs that only start another one.
+
+    It is the number of words where they start none.
+    """
+    return max((end for _starter, _begin, end in _started(words, starters)), default=0)
+
+
+def without_readers(words: Sequence[str], starters: Sequence[Starter]) -> tuple[str, ...]:
+    """Return the words before the program of a command, but those of shells that run it line by line."""
+    kept = (words[begin:end] for starter, begin, end in _started(words, starters) if not starter.reads)
+    return tuple(word for part in kept for word in part)
+
+
+def _started(words: Sequence[str], starters: Sequence[Starter]) -> Iterator[tuple[Starter, int, int]]:
+    """Yield what only starts another program, with the place of its own words."""
+    at = 0
+    while at < len(words):
+        name = name_of(words[at]).lower().removesuffix(".exe")
+        starter = next((each for each in starters if name in each.names), None)
+        if starter is None:
+            return
+        begin, at = at, _behind(starter, words, at + 1)
+        yield starter, begin, at
+
+
+def _behind(starter: Starter, words: Sequence[str], at: int) -> int:
+    operands = starter.operands
+    while at < len(words):
+        word = words[at]
+        if _is_inline(starter, word):
+            return len(words)
+        if word.startswith("-") or word in starter.valued:
+            at += 1 + _is_followed(starter, word)
+        elif _ASSIGNED.match(word):
+            at += 1
+        elif operands:
+            operands, at = operands - 1, at + 1
+        else:
+            break
+    return min(at, len(words))
+
+
+def _is_inline(starter: Starter, word: str) -> bool:
+    """Tell whether a text to be run follows an argument, which may stand among others: `-ec`."""
+    letters = [each[1] for each in starter.inline if len(each) == 2]
+    is_short = word.startswith("-") and not word.startswith("--")
+    return word.partition("=")[0] in starter.inline or (is_short and any(each in word for each in letters))
+
+
+def _is_followed(starter: Starter, word: str) -> bool:
+    """Tell whether a word of its own follows an argument, which may be the last of several: `-eo`."""
+    return word in starter.valued or (word[1:].isalpha() and f"{word[0]}{word[-1]}" in starter.valued)
 
 
 def is_program(launcher: Launcher, word: str) -> bool:
@@ -101,7 +145,7 @@ def is_program(launcher: Launcher, word: str) -> bool:
 def _by_program(
     launchers: Iterable[Launcher], words: Sequence[str], here: Path
 ) -> tuple[Launcher, Path] | None:
-    word = program_of(words)
+    word = words[0] if words else ""
     best = max(launchers, key=lambda each: _likeness(each, word), default=None)
     if best is None or not is_program(best, word):
         return None
@@ -130,13 +174,14 @@ def is_there(launcher: Launcher, folder: Path) -> bool:
 
 
 def _folders(words: Sequence[str], here: Path) -> list[Path]:
-    """Return the folders that the app may lie in, the likeliest first."""
+    """Return the folders that the app may lie in, the likeliest first: those of the files that are named."""
     named = [
-        Path(os.path.abspath(here / word)).parent
+        Path(place(here / word)).parent
         for word in words[:LOOKED_AT]
         if not word.startswith("-") and os.path.isfile(here / word)
+        for place in (os.path.abspath, os.path.realpath)  # links to an app's script lie anywhere
     ]
-    return [here, *(folder for folder in named if folder != here)]
+    return list(dict.fromkeys((*named, here)))
 
 
 def name_of(word: str) -> str:

@@ -104,7 +104,7 @@ def _explained(outcome: Outcome) -> Explanation | None:
     explanation = explain(outcome)
     if explanation is None:
         return None
-    return explain(replace(outcome, causes=causes_of(outcome.view, outcome.log, outcome.watch.tail)))
+    return explain(replace(outcome, found=causes_of(outcome.view, outcome.log, outcome.watch.tail)))
 
 
 def _launchers(view: View) -> tuple[Launcher, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -11,7 +12,16 @@ from rocenv.activate.loader import find_program, loader_argv
 from rocenv.errors import RocenvError
 from rocenv.install.prefix import library_folders
 from rocenv.launch.options import Given, Options
-from rocenv.launch.recognition import GENERIC, LOOKED_AT, choose, is_program, is_there, name_of, program_of
+from rocenv.launch.recognition import (
+    GENERIC,
+    LOOKED_AT,
+    choose,
+    is_program,
+    is_there,
+    name_of,
+    program_at,
+    without_readers,
+)
 from rocenv.system import WINDOWS
 from rocenv.system.command_lines import as_typed
 
@@ -42,6 +52,12 @@ class Start:
     added: tuple[str, ...] = ()  # arguments that nobody gave
     notes: tuple[str, ...] = ()  # what is done otherwise than it was typed, and why: a line each
     wrapper: str = ""  # the app's script that was typed, and is not run
+    made_for: Path | None = None  # the app's own program, where what rocenv made starts it
+    has_kernels: bool | None = (
+        None  # for the env's target, that came with the app or were made; None = not known
+    )
+    is_named: bool = False  # the user has said which app it is
+    is_taken: bool = False  # its program has another name, and takes the app's arguments by its own help
 
     @property
     def environ(self) -> dict[str, str]:
@@ -51,7 +67,13 @@ class Start:
     @property
     def title(self) -> str:
         """What to call the app in a sentence."""
-        return f"`{name_of(self.words[0])}`" if self.launcher.key == GENERIC else self.launcher.title
+        is_other = self.launcher.key == GENERIC or not self.is_app
+        return f"`{self.program}`" if is_other else self.launcher.title
+
+    @property
+    def program(self) -> str:
+        """The name of what is started, behind what only starts it."""
+        return name_of((*self._behind_starters(), *self.words)[0])
 
     @property
     def zluda(self) -> Path | None:
@@ -86,7 +108,7 @@ class Start:
         """What is started is the app itself, and not another program in its folder."""
         own = (*self.launcher.entries, *self.launcher.settings)
         is_own = bool(set(self.programs()) & {name.lower() for name in own})
-        return is_own or is_program(self.launcher, program_of(self.words))
+        return self.is_taken or is_own or is_program(self.launcher, self.program)
 
     @property
     def is_gpu_work(self) -> bool:
@@ -94,7 +116,8 @@ class Start:
         launcher, given = self.launcher, self._given_to_it()
         if not self.is_app or self.wants_cpu or any(given.says(each) for each in launcher.only_tells):
             return False
-        return not launcher.gpu_work or any(given.says(each) for each in launcher.gpu_work)
+        works = (each.split(" + ") for each in launcher.gpu_work)
+        return not launcher.gpu_work or any(all(map(given.says, phrases)) for phrases in works)
 
     @property
     def wants_cpu(self) -> bool:
@@ -107,7 +130,10 @@ class Start:
 
     def programs(self) -> list[str]:
         """Return the names of the programs and files that the command begins with, in lower case."""
-        return [name_of(word).lower() for word in self.words[:LOOKED_AT]]
+        return [name_of(word).lower() for word in self._behind_starters()[:LOOKED_AT]]
+
+    def _behind_starters(self) -> tuple[str, ...]:
+        return self.words[program_at(self.words, self.launcher.starters) :]
 
     def given(self) -> list[str]:
         """Return all arguments that the app will see."""
@@ -124,6 +150,7 @@ def plan_start(
     *,
     is_piped: bool,
     columns: int,
+    is_named: bool = False,
 ) -> Start:
     """Return an app as it is to be started.
 
@@ -135,15 +162,17 @@ def plan_start(
         outside: The environment to start from.
         is_piped: What it prints goes through a pipe.
         columns: Width of the terminal that the pipe stands for; 0 = it stands for none.
+        is_named: The user has said which app it is.
 
     Raises:
         RocenvError: There is nothing to start, exit code 2.
     """
     launcher, folder = chosen
     python = str(prefix.venv_python)
-    wrapper, words = _without_wrapper(launcher, folder, words)
-    if not words or words[0].startswith("-"):
-        words = (*(word.replace("{python}", python) for word in _usual(launcher)), *words)
+    wrapper, before, words = _without_wrapper(launcher, folder, words)
+    if wrapper or not words or words[0].startswith("-"):
+        usual = (word.replace("{python}", python) for word in _usual(launcher))
+        words = (*before, *usual, *words)
     places = {
         "{python}": python,
         "{batch_python}": f'"{python}"' if WINDOWS else python,  # batch files put no quotes around it
@@ -163,19 +192,27 @@ def plan_start(
         changes=(*expand(record.lock.environment, str(prefix.path)), *own),
         outside=outside,
         wrapper=wrapper,
+        is_named=is_named,
         notes=_about_wrapper(launcher, wrapper, words),
     )
     added, notes = _missing_arguments(start)
     return replace(start, words=(*words, *added), added=added, notes=(*start.notes, *notes))
 
 
-def _without_wrapper(launcher: Launcher, folder: Path, words: Sequence[str]) -> tuple[str, tuple[str, ...]]:
-    """Return a script of the app's that is not run, and the arguments given to it; or "" and the words."""
-    program = program_of(words)
-    is_one = name_of(program) in launcher.wrapper.names and is_there(launcher, folder)
-    if _HERE != "linux" or not is_one:
-        return "", tuple(words)
-    return name_of(program), tuple(words[words.index(program) + 1 :])
+def _without_wrapper(
+    launcher: Launcher, folder: Path, words: Sequence[str]
+) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    """Return a script of the app's that is not run, what stands before it, and the arguments given to it.
+
+    Without one these are "", nothing and the words.
+    """
+    at = program_at(words, launcher.starters)
+    typed = words[at : at + 1]
+    names = [name_of(path) for word in typed for path in (word, os.path.realpath(word))]
+    name = next((each for each in names if each in launcher.wrapper.names), "")
+    if _HERE != "linux" or not name or not is_there(launcher, folder):
+        return "", (), tuple(words)
+    return name, without_readers(words[:at], launcher.starters), tuple(words[at + 1 :])
 
 
 def _about_wrapper(launcher: Launcher, wrapper: str, words: Sequence[str]) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from rocenv.launch.recognition import GENERIC
 from rocenv.model import Machine
 from rocenv.resolve.known import remedy_command
 from rocenv.system.command_lines import as_typed
@@ -45,13 +46,28 @@ class View:
         return as_typed(self.start.prefix.name)
 
     def filled(self, text: str) -> str:
-        """Return a text of a profile with the env, its target and the app's program in it."""
+        """Return a text of a profile with the env, its targets and the app's program in it."""
         from rocenv.launch.app_version import program_path
 
         if "{program}" in text:
-            program = program_path(self.start)
+            program = self.start.made_for or program_path(self.start)
             text = text.replace("{program}", as_typed(str(program)) if program else "PATH")
-        return text.replace("{name}", self.env).replace("{target}", as_typed(self.start.record.lock.target))
+        prefix, lock = self.start.prefix, self.start.record.lock
+        places = {
+            "{name}": self.env,
+            "{another}": as_typed(free_name(prefix.path)),
+            "{target}": as_typed(lock.target),
+            "{code_target}": as_typed(lock.code_target),
+        }
+        for place, value in places.items():
+            text = text.replace(place, value)
+        return text
+
+    @property
+    def app(self) -> str:
+        """The app that another env would be for; "" = none that is known."""
+        key = self.start.launcher.key
+        return self.start.record.lock.request.app if key == GENERIC else key
 
     @property
     def machine(self) -> Machine:
@@ -60,10 +76,8 @@ class View:
 
     def another(self, zluda: str = "") -> str:
         """Return the command that makes a better env beside this one; "" where there is none."""
-        lock = self.start.record.lock
-        return remedy_command(
-            lock, self.matrix, self.machine, name=free_name(self.start.prefix.path), zluda=zluda
-        )
+        lock, name = self.start.record.lock, free_name(self.start.prefix.path)
+        return remedy_command(lock, self.matrix, self.machine, name=name, zluda=zluda, app=self.app)
 
 
 def free_name(path: Path) -> str:

@@ -10,10 +10,10 @@ from rocenv.model import Layout, Program  # noqa: TC001 - the reader needs the t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppPackages(Known):
-    """The packages that a channel has of an app. Table `app_packages`."""
+    """The packages that channels have of an app. Table `app_packages`."""
 
     app: str  # key of the launcher
-    channel: str
+    channels: tuple[str, ...]
     names: tuple[str, ...]  # the first is the one whose version is the app's
     program: str  # what it is, below the tree: "usr/bin/blender"
     programs: tuple[Program, ...]  # what people start by name
@@ -31,7 +31,6 @@ class Compiler(Known):
     packages: tuple[str, ...]  # the first is the one whose version is the compiler's
     targets: tuple[str, ...]  # that it compiles for
     layout: Layout
-    program: str  # the name of the compiler's starter
     apt_dir: str = ""  # as in a ROCm set
 
 

@@ -18,15 +18,14 @@ class Failure:
 
     text: str  # as printed, a part of a line
     means: str = ""  # one sentence; "" = the rule of its code says it
-    remedy: str = ""  # `{name}` is the env; "" = what the set says
+    remedy: str = ""  # with places as in a fallback; "" = what the set says
     code: str = ""  # the cause that it shows, of `profiles/rules/`; "" = it has none of its own
     cpu: bool = False  # the app goes on, and the CPU does the work
 
 
 # `blas-fails`: the env's BLAS has no kernels for the target, or its rung failed while the GPU itself works.
 # `fits-itself`: this version chooses how much of a model goes to the GPU, and is let do it.
-# `layers-known`: how many layers fit was computed.
-CONDITIONS = ("blas-works", "blas-fails", "fits-itself", "layers-known", "model-given")
+CONDITIONS = ("blas-fails", "fits-itself", "model-given")
 PLACES = ("{device}", "{layers}", "{margin_mib}", "{target}")  # in the words of a flag
 SIZES = ("context", "parallel", "batch", "cache_k", "cache_v")
 
@@ -36,7 +35,7 @@ class Flag:
     """Arguments that are added to an app's, if this very version knows them.
 
     In words `{device}` is the GPU as the app lists it, `{layers}` and `{margin_mib}` what fits its memory,
-    `{target}` the target; in `why` also `{room}`, where the figures are from.
+    `{target}` the target; in `why` also `{room}` and `{margin}`, where the figures are from.
     """
 
     words: tuple[str, ...]  # what is added; the first is what the help has to name
@@ -49,8 +48,10 @@ class Flag:
     knows: tuple[
         str, ...
     ] = ()  # arguments that the help has to name: it means something else in other versions
+    lacks: tuple[str, ...] = ()  # arguments that the help must not name, for the same reason
     place: Literal["first", "last"] = "last"  # in front of the user's arguments, or behind them
-    required: bool = False  # a version that does not know it cannot be held to this env: not started
+    required: bool = False  # without it nothing holds the app to this env's GPU: then it is not started
+    repeats: bool = False  # one of the user's is beside it, and not in its place
     always_known: bool = False  # every version knows it, whether or not its help lists it
     starts: tuple[str, ...] = ()  # programs of which it needs one, by name or place; `$NAME` is a variable
     why: str = ""  # told when it is added; may hold figures
@@ -80,13 +81,15 @@ class DeviceList:
     arguments: tuple[str, ...]  # "--list-devices"
     pattern: str  # a line of its answer that is a GPU; group `device` is its name as arguments have it
     other: str = ""  # a line that is another kind of device, such as the CPU
+    target: str = ""  # a line that tells a target: groups `number`, which ends a GPU's name, and `target`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fallback:
     """What to do at a cause of trouble, in the order in which it is worth trying, before what its rule says.
 
-    In texts and commands `{name}` is the env, `{target}` its target, `{program}` what was started.
+    In texts and commands `{name}` is the env, `{another}` a name that is free for another one, `{target}` its
+    target, `{code_target}` the one that its code is for, `{program}` what was started.
     """
 
     code: str  # the cause, of `profiles/rules/`
@@ -103,6 +106,26 @@ class Wrapper:
     does: str = ""  # why it is not run, after "it would": one line
     settings: str = ""  # the file of the user's that it reads; "" = none
     ignored: tuple[str, ...] = ()  # variables in there that only the script reads, or that undo an env
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blas:
+    """The library of an env that an app has its products from."""
+
+    code: str  # the cause where it has no kernels for the target, of `profiles/rules/`
+    libraries: tuple[str, ...]  # patterns of its names: where one lies beside the program, that is taken
+    kernels: tuple[str, ...]  # patterns of the env's files that are its kernels
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Starter:
+    """Programs that do no more than start the one that is named behind their own arguments."""
+
+    names: tuple[str, ...]
+    valued: tuple[str, ...] = ()  # their arguments that are followed by a word of their own
+    operands: int = 0  # other words before the program, such as a time
+    reads: bool = False  # it runs the file's lines itself, as a shell does
+    inline: tuple[str, ...] = ()  # arguments behind which a text is run, which is not looked into
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,14 +165,19 @@ class Launcher(Known):
     carried: Carried | None = None
     fit: str = ""  # the argument of versions that choose by themselves how much of a model goes to the GPU
     fit_off: tuple[str, ...] = ()  # what switches that off, "--fit off"
+    fit_margin_mib: int = 0  # what that leaves free on a GPU; 0 = not known
+    fit_misjudges_integrated: bool = False  # it knows too little of GPUs that compute in the machine's memory
+    math_library: Blas | None = None  # None = it uses none of the env's
     cpu: tuple[str, ...] = ()  # what a user gives who wants the CPU, "-ngl 0"
+    not_hip: tuple[str, ...] = ()  # what a user gives who wants a GPU by another interface, "--gpu vulkan"
     devices: DeviceList | None = None
     flags: tuple[Flag, ...] = ()
     renamed: tuple[Renamed, ...] = ()
     wrapper: Wrapper = Wrapper()
     own_torch: tuple[str, ...] = ()  # arguments that keep it from installing a torch; left out with ZLUDA
     gpu_used: tuple[str, ...] = ()  # texts that it prints once it works on the GPU; () = it prints none
-    gpu_work: tuple[str, ...] = ()  # arguments with which it does work that the GPU is for; () = any
+    # Arguments with which it does work that the GPU is for, "-b + -P" where it takes both; () = any.
+    gpu_work: tuple[str, ...] = ()
     fallbacks: tuple[Fallback, ...] = ()
     zluda_arguments: tuple[str, ...] = ()  # added where the env has ZLUDA and they are not there
     arguments_variable: str = ""  # holds more arguments; "" = there is none
@@ -168,11 +196,12 @@ class Launcher(Known):
     failures: tuple[Failure, ...] = ()
     compiling: str = ""  # what is printed when kernels are being compiled
     first_run: str = ""  # what to know about that
+    starters: tuple[Starter, ...] = ()
     silence_s: int = 60  # of no output, before that is told
 
 
-# What most apps have in common: how a pipe is made up for, and how compilation looks.
-INHERITED = ("piped", "coloured", "compiling", "first_run")
+# What most apps have in common: how a pipe is made up for, how compilation looks, and what starts them.
+INHERITED = ("piped", "coloured", "compiling", "first_run", "starters")
 
 
 def inherited(row: Launcher, generic: Launcher) -> Launcher:

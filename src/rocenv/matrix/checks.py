@@ -57,7 +57,7 @@ IDENTITY: Mapping[str, tuple[str, ...]] = {
     "torch_switch": ("name",),
     "app": ("name",),
     "launcher": ("key",),
-    "app_packages": ("app", "channel"),
+    "app_packages": ("app", "channels"),
     "app_build": ("app", "name", "platform"),
     "compiler": ("name",),
     "app_program": ("app",),

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from rocenv.matrix.checks import Placed
 
 _PLACE = re.compile(r"\{[a-z_]+\}")
-DEVICE = "device"  # the group of a list's pattern that is the name of a GPU
+# The groups that the patterns of a list need; `device` is the name of a GPU.
+_GROUPS = {"pattern": ("device",), "other": (), "target": ("number", "target")}
 
 
 def check_apps(rows: Mapping[str, Sequence[Placed]]) -> None:
@@ -37,6 +38,8 @@ def _of_causes(row: Launcher, codes: set[str]) -> Iterator[str]:
             yield f"`failures`: no rule has the code `{failure.code}`"
         if not failure.code and not failure.means:
             yield f"`failures`: `{failure.text}` has neither `means` nor `code`"
+    if row.math_library is not None and row.math_library.code not in codes:
+        yield f"`math_library`: no rule has the code `{row.math_library.code}`"
     for fallback in row.fallbacks:
         if fallback.code not in codes:
             yield f"`fallbacks`: no rule has the code `{fallback.code}`"
@@ -50,7 +53,7 @@ def _of_texts(row: Launcher) -> Iterator[str]:
     for name, text in texts:
         if len(text.encode()) < SHORTEST or "\n" in text:
             yield f"`{name}`: `{text}` is no part of a line that says anything"
-    for name in ("programs", "gpu_work", "cpu"):
+    for name in ("programs", "gpu_work", "cpu", "not_hip"):
         if not all(text.strip() for text in getattr(row, name)):
             yield f"`{name}` holds an empty text"
     if row.wrapper.names and not row.command:
@@ -68,6 +71,8 @@ def _of_arguments(row: Launcher) -> Iterator[str]:
             yield f"`flags`: nothing stands for `{place}`, only for {', '.join(PLACES)}"
     for size in set(row.sizes) - set(SIZES):
         yield f"`sizes`: there is no size `{size}`, only {', '.join(SIZES)}"
+    if row.fit_margin_mib < 0 or any(not each.names or each.operands < 0 for each in row.starters):
+        yield "`fit_margin_mib` and `starters`: no number is below 0, and a starter has a name"
     if not all(each.new for each in row.renamed):
         yield "`renamed`: one says nothing to take instead"
     if row.devices is not None and not row.devices.arguments:
@@ -83,12 +88,13 @@ def _of_patterns(row: Launcher) -> Iterator[str]:
             yield f"`needs.{name}`: `{text}` is no range of versions"
     if row.devices is None:
         return
-    for name in ("pattern", "other"):
+    for name, wanted in _GROUPS.items():
         text = getattr(row.devices, name)
         try:
             groups = re.compile(text).groupindex
         except re.error as error:
             yield f"`devices.{name}`: `{text}` is no regular expression: {error}"
             continue
-        if name == "pattern" and DEVICE not in groups:
-            yield f"`devices.pattern`: `{text}` has no group `{DEVICE}`"
+        for group in wanted:
+            if group not in groups and (text or name == "pattern"):
+                yield f"`devices.{name}`: `{text}` has no group `{group}`"

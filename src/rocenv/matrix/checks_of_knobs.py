@@ -24,7 +24,7 @@ def check_knobs(rows: Mapping[str, Sequence[Placed]]) -> None:
         if len(rule.row.words) < 2 or not rule.row.variables:
             raise DataError(f"`words` needs two, and `variables` one (`{rule.where}`)")
         for where, names, value in values:
-            if set(names) & set(rule.row.variables) and all(word in value for word in rule.row.words):
+            if set(names) & set(rule.row.variables) and rule.row.held(value) == rule.row.words:
                 raise DataError(
                     f"`{value}` brings together what `{rule.where}` says must never meet (`{where}`)"
                 )

@@ -18,8 +18,9 @@ def check_packages(rows: Mapping[str, Sequence[Placed]]) -> None:
     """Raise DataError where packages come from nowhere, or lead out of the tree they are unpacked into."""
     channels = {placed.row.name for placed in rows["channel"]}
     for placed in rows["app_packages"]:
-        for fault in (*_of_channel(placed.row.channel, channels), *_of_app(placed.row)):
+        for fault in (*_of_channels(placed.row, channels), *_of_app(placed.row)):
             raise DataError(f"{fault} (`{placed.where}`)")
+    _require_one_each(rows["app_packages"])
     for placed in rows["compiler"]:
         for fault in (*_of_channel(placed.row.channel, channels), *_of_compiler(placed.row)):
             raise DataError(f"{fault} (`{placed.where}`)")
@@ -28,6 +29,26 @@ def check_packages(rows: Mapping[str, Sequence[Placed]]) -> None:
 def _of_channel(name: str, channels: set[str]) -> Iterator[str]:
     if name not in channels:
         yield f"`channel` names `{name}`, which is not there"
+
+
+def _of_channels(row: AppPackages, channels: set[str]) -> Iterator[str]:
+    if not row.channels:
+        yield "`channels` is empty"
+    for name in row.channels:
+        if name not in channels:
+            yield f"`channels` names `{name}`, which is not there"
+
+
+def _require_one_each(rows: Sequence[Placed]) -> None:
+    seen: dict[tuple[str, str], str] = {}
+    for placed in rows:
+        for channel in placed.row.channels:
+            key = placed.row.app, channel
+            if key in seen:
+                raise DataError(
+                    f"`{placed.where}` and `{seen[key]}` both say what {channel} has of {placed.row.app}"
+                )
+            seen[key] = placed.where
 
 
 def _of_app(row: AppPackages) -> Iterator[str]:
@@ -44,15 +65,14 @@ def _of_compiler(row: Compiler) -> Iterator[str]:
     layout = row.layout
     yield from _of_programs(layout.programs)
     yield from _of_paths((*layout.library_dirs, layout.device_libs, *layout.links, *layout.links.values()))
-    started = [name for each in layout.programs for name in each.names or (each.path.rpartition("/")[2],)]
-    if row.program not in started:
-        yield f"`{row.program}` is the name of none of `layout.programs`"
 
 
 def _of_programs(programs: Sequence[Program]) -> Iterator[str]:
     for program in programs:
         if any("/" in name or not name for name in program.names):
             yield f"`programs`: a name of `{program.path}` is none"
+        if program.names and any(character in program.path for character in "*?["):
+            yield f"`programs`: `{program.path}` may be several, and `names` are for one"
 
 
 def _of_paths(paths: Sequence[str]) -> Iterator[str]:

@@ -42,7 +42,14 @@ class NeverTogether(Known):
 
     variables: tuple[str, ...]  # names for the same; what stands in one counts for all
     words: tuple[str, ...]
+    off: tuple[str, ...] = ()  # what holds a word only to switch it off
     text: str  # what happens where they do
+
+    def held(self, value: str) -> tuple[str, ...]:
+        """Return the words that stand in a value and are not switched off there."""
+        for text in self.off:
+            value = value.replace(text, "")
+        return tuple(word for word in self.words if word in value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 GIB = 1 << 30
 MIB = 1 << 20
@@ -19,6 +23,22 @@ def amount(size_bytes: float | None) -> str:
     if abs(size_bytes) >= MIB:
         return f"{size_bytes / MIB:.0f} MiB"
     return f"{size_bytes / 1024:.0f} KiB" if size_bytes else "0"
+
+
+def added(first: int | None, second: int | None) -> int | None:
+    """Return the sum of two amounts, None where one of them is not known."""
+    return None if first is None or second is None else first + second
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """Return ascending numbers as people write them: `0-3, 7`."""
+    runs: list[tuple[int, int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1] = (runs[-1][0], number)
+        else:
+            runs.append((number, number))
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
 
 
 def bytes_of(text: str) -> int | None:

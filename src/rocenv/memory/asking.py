@@ -15,6 +15,7 @@ from rocenv.probe.dialogue import Dialogue, NoAnswer
 from rocenv.probe.memory_wire import Opened, Seen
 from rocenv.proof import probe_of
 from rocenv.system.command_lines import as_typed
+from rocenv.system.processes import handled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -112,7 +113,10 @@ def talking(prefix: Prefix, record: Record, matrix: Matrix, timeout_s: float) ->
     Raises:
         RocenvError: The env has no HIP runtime of its own.
     """
-    with tempfile.TemporaryDirectory(prefix="rocenv-memory-", ignore_cleanup_errors=True) as folder:
+    with (
+        handled(dict.fromkeys(("SIGTERM", "SIGHUP"), _stop)),
+        tempfile.TemporaryDirectory(prefix="rocenv-memory-", ignore_cleanup_errors=True) as folder,
+    ):
         probe = _only_hip(_probe(prefix, record, matrix, Path(folder), timeout_s))
         if not probe.task.libraries:
             raise RocenvError(
@@ -126,6 +130,11 @@ def talking(prefix: Prefix, record: Record, matrix: Matrix, timeout_s: float) ->
             yield talk
         finally:
             talk.close()
+
+
+def _stop(number: int, _frame: object) -> None:
+    """End this process in order: its child with what that holds of a GPU, and its folder."""
+    raise SystemExit(128 + number)
 
 
 def _probe(prefix: Prefix, record: Record, matrix: Matrix, folder: Path, timeout_s: float) -> Probe:

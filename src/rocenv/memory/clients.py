@@ -36,9 +36,10 @@ def client_of(text: str) -> Client | None:
     address = found.get("drm-pdev", found.get("pdev", ("", "")))[0].lower()
     if not re.fullmatch(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", address):
         return None
+    ident = found.get("drm-client-id", found.get("pasid", ("", "")))[0]
     return Client(
         address=address,
-        ident=found.get("drm-client-id", found.get("pasid", ("", "")))[0],
+        ident="" if ident == "0" else ident,  # a graphics client of an old kernel has no number
         vram_bytes=_first(found, _VRAM),
         gtt_bytes=_first(found, _GTT),
     )

@@ -1,7 +1,6 @@
 """The header of one GGUF file, as bytes: made for files that may be cut, damaged or meant to do harm.
 
-Time and memory are bounded by what a real header has, not by what the file says of itself. Arrays of tokens
-are stepped over; the tensors' data is not read.
+Time and memory are bounded by what a real header has. Arrays of tokens are stepped over; data is not read.
 
 Format: ggml-org/ggml:docs/gguf.md
 """
@@ -27,6 +26,7 @@ _MOST_TENSORS = 1 << 18
 _MOST_DIMENSIONS = 8  # ggml has four
 _MOST_ITEMS = 1 << 24  # elements of arrays that have to be stepped over one by one
 _MOST_NESTED = 4
+_MOST_INNER = 1 << 16  # arrays inside arrays: stepped over one by one, and slowly
 _LONGEST_NAME = 1 << 16
 _LONGEST_TEXT = 1 << 20  # templates of chats are among the values
 _KEPT_TEXT = 16 << 20  # of all values
@@ -247,9 +247,8 @@ class _Values:
 
     def __init__(self, cursor: _Cursor) -> None:
         self._cursor = cursor
-        self._texts = _KEPT_TEXT
-        self._kept = _KEPT_ITEMS
-        self._items = _MOST_ITEMS
+        self._texts, self._kept = _KEPT_TEXT, _KEPT_ITEMS
+        self._items, self._inner = _MOST_ITEMS, _MOST_INNER
 
     def read(self, count: int) -> dict[str, Value]:
         """Return so many pairs."""
@@ -286,6 +285,7 @@ class _Values:
         if kind == _STRING:
             self._cursor.skip_texts(count)
         elif kind == _ARRAY and depth < _MOST_NESTED:
+            self._inner -= _counted(self._cursor, count, self._inner, 12, "arrays in an array")
             for _ in range(count):
                 self._array(depth + 1)
         else:

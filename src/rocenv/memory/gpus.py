@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from rocenv.memory.amounts import MIB, amount
+from rocenv.memory.amounts import MIB, added, amount
 from rocenv.memory.pools import MachineMemory, Pool, Pools, machine_memory, pools_of
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def memory_of(
 
     Args:
         host: The machine.
-        hip: What HIP said, by HIP's number of the GPU.
+        hip: What HIP said, by index of the GPU.
         with_holders: Look who has it, which means all processes.
     """
     return look(host, hip, with_holders=with_holders).gpus
@@ -94,17 +94,13 @@ def look(host: Host, hip: Mapping[int, HipFigure] | None = None, *, with_holders
     else:
         found = _linux_look(host, with_holders=with_holders)
     figures = hip or {}
-    gpus = (_with_hip(each, _figure(each.gpu, figures)) for each in found.gpus)
+    gpus = (_with_hip(each, figures.get(each.gpu.index)) for each in found.gpus)
     return replace(found, gpus=tuple(map(_sorted, gpus)))
 
 
 def _sorted(found: GpuMemory) -> GpuMemory:
     holders = sorted(found.holders, key=lambda each: (-found.held_by(each), -each.shared_bytes, each.pid))
     return replace(found, holders=tuple(holders))
-
-
-def _figure(gpu: Gpu, figures: Mapping[int, HipFigure]) -> HipFigure | None:
-    return None if gpu.hip_index is None else figures.get(gpu.hip_index)
 
 
 def _linux_look(host: Host, *, with_holders: bool) -> Look:
@@ -170,9 +166,9 @@ def _with_shared(found: GpuMemory, vram: Pool, gtt: Pool, memory: MachineMemory)
         left = memory.available
     return replace(
         found,
-        total_bytes=_sum(vram.total, gtt.total),
-        used_bytes=_sum(vram.used, gtt.used),
-        free_bytes=_sum(vram.free, left),
+        total_bytes=added(vram.total, gtt.total),
+        used_bytes=added(vram.used, gtt.used),
+        free_bytes=added(vram.free, left),
         notes=notes,
     )
 
@@ -246,7 +242,3 @@ def _difference(hip_free: int, found: GpuMemory) -> str:
 
 def _capped(size: int | None, most: int | None) -> int | None:
     return size if size is None or most is None else min(size, most)
-
-
-def _sum(first: int | None, second: int | None) -> int | None:
-    return None if first is None or second is None else first + second

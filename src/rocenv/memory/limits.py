@@ -13,12 +13,14 @@ if TYPE_CHECKING:
     from rocenv.memory.gpus import GpuMemory
     from rocenv.memory.pools import MachineMemory
 
-_DISPLAY_LEAST = 512 * MIB
-_DISPLAY_SHARE = 0.05  # of the GPU's memory
+_LEAST_RESERVE = 512 * MIB
+_RESERVE_SHARE = 0.05  # of the GPU's memory
 _MACHINE_LEAST = 2 * GIB
 _MACHINE_SHARE = 0.1
 # Of a card on Windows, where nothing says what is free: the memory of others would be moved out for ours.
 _UNTOLD_SHARE = 0.8
+# What the driver, and HIP as it asks, take of a card that nobody else uses.
+_IDLE_BYTES = 512 * MIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,11 @@ class Limit:
 
     size_bytes: int = 0  # 0 = no amount
     share: float = 0.0  # of what is free; 0 = none
+
+    @property
+    def given(self) -> bool:
+        """There is one."""
+        return bool(self.size_bytes or self.share)
 
     @classmethod
     def parse(cls, text: str) -> Limit:
@@ -40,6 +47,8 @@ class Limit:
         size = bytes_of(text)
         if size is None:
             raise ValueError(f"`{text}` is no amount of memory: `6GiB`, `900MiB` or `80%` is")
+        if size < UNIT_BYTES:
+            raise ValueError(f"`{text}` is less than {amount(UNIT_BYTES)}, the least that is asked for")
         return cls(size_bytes=size)
 
     def of(self, free: int) -> int | None:
@@ -53,7 +62,8 @@ class Bound:
 
     size_bytes: int  # a multiple of UNIT_BYTES
     free_bytes: int  # as it is told
-    limited: bool  # by what the user wants
+    limited: bool = False  # by what the user wants
+    limit_given: bool = False  # the user wants one, whether or not it is the least
     reasons: tuple[str, ...] = ()  # what is left alone, and why; sentences without final period
 
     @property
@@ -82,7 +92,7 @@ def bound_of(
         total: HIP's word for all of it, for want of a better one.
     """
     free, reasons = _free(memory, windows=windows, total=total)
-    size = free - _for_display(memory.total_bytes or total, display, reasons)
+    size = free - _reserve(memory.total_bytes or total, display, memory.used_bytes, reasons)
     if _in_machine(memory):
         its = "its memory is" if memory.gpu.integrated else "its memory may be"
         size = min(size, _of_machine(machine, its, reasons))
@@ -95,6 +105,7 @@ def bound_of(
         size_bytes=max(0, size) // UNIT_BYTES * UNIT_BYTES,
         free_bytes=free,
         limited=limited,
+        limit_given=limit.given,
         reasons=tuple(reasons),
     )
 
@@ -108,12 +119,20 @@ def _free(memory: GpuMemory, *, windows: bool, total: int) -> tuple[int, list[st
     return free, [f"nothing here says how much is free, so no more than {percent} % of all is taken"]
 
 
-def _for_display(total: int, display: bool | None, reasons: list[str]) -> int:
-    if display is False:
+def _reserve(total: int, display: bool | None, used: int | None, reasons: list[str]) -> int:
+    """Return what is left to the desktop, or to programs that have memory and may want more."""
+    if display:
+        whose = "the display that it drives"
+    elif display is None:
+        whose = "a display, since it may drive one"
+    elif used is None:
+        whose = "programs that may use it, since how much is in use is not known"
+    elif used > _IDLE_BYTES:
+        whose = "the programs that use it"
+    else:
         return 0
-    reserve = max(_DISPLAY_LEAST, int(total * _DISPLAY_SHARE))
-    why = "the display that it drives" if display else "a display, since it may drive one"
-    reasons.append(f"{amount(reserve)} is left to {why}")
+    reserve = max(_LEAST_RESERVE, int(total * _RESERVE_SHARE))
+    reasons.append(f"{amount(reserve)} is left to {whose}")
     return reserve
 
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from rocenv.host.gpu import printable
+from rocenv.memory.amounts import amount
 from rocenv.memory.anatomy import anatomy_of
 from rocenv.memory.estimate import MARGIN_BYTES, Estimate, Fit, Use, estimate_of, fit_of
 from rocenv.memory.savings import Way, offers
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rocenv.memory.gguf import Model
     from rocenv.memory.gpus import GpuMemory
 
@@ -24,6 +28,7 @@ class Told:
     fit: Fit | None  # None = it cannot be told
     ways: tuple[Way, ...] = ()
     margin_bytes: int = MARGIN_BYTES
+    notes: tuple[str, ...] = ()  # about the GPU, and what was asked about it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,19 +48,53 @@ class Group:
         return self.first, self.last
 
 
-def told(model: Model, context: int, gpu: GpuMemory | None) -> Told:
-    """Return what there is to tell of a model; context 0 is the model's own."""
+def told(model: Model, context: int, gpu: GpuMemory | None, notes: tuple[str, ...] = ()) -> Told:
+    """Return what there is to tell of a model.
+
+    Args:
+        model: It.
+        context: In tokens, 0 = the model's own.
+        gpu: The memory of the GPU that is used, None = there is none.
+        notes: What else there is to say of GPUs.
+    """
     estimate = estimate_of(anatomy_of(model), Use(context=context))
     free = gpu.free_bytes if gpu else None
     if free is None or estimate.anatomy.unknown:
-        return Told(model=model, estimate=estimate, gpu=gpu, fit=None)
+        return Told(model=model, estimate=estimate, gpu=gpu, fit=None, notes=notes)
     return Told(
         model=model,
         estimate=estimate,
         gpu=gpu,
         fit=fit_of(estimate, free),
         ways=offers(estimate, free, MARGIN_BYTES),
+        notes=notes,
     )
+
+
+def remarks(this: Told) -> Iterator[str]:
+    """Yield what has to be known beside the figures."""
+    if this.model.missing_bytes:
+        name, missing = printable(this.model.path.name), amount(this.model.missing_bytes)
+        yield (
+            f"{name} ends {missing} before its last tensor does: it was not fetched to its end, and no"
+            " program will load it"
+        )
+    yield from this.notes
+    if this.gpu is not None:
+        if this.gpu.free_bytes is None:
+            yield f"how much memory GPU {this.gpu.gpu.index} has free is not known: `rocenv mem` says why"
+        yield from this.gpu.notes
+    own = this.estimate.anatomy.context
+    if own and this.estimate.use.context > own:
+        yield f"the model was made for a context of {own:,} tokens; beyond that its answers get worse"
+    yield from (*this.model.notes, *this.estimate.anatomy.notes)
+    if not this.estimate.anatomy.unknown:
+        yield (
+            "computed without flash attention; llama.cpp of late 2025 and later uses it where it can, and"
+            " chooses layers and context by itself (`--fit`) where you name none"
+        )
+    if any("-fa" in way.arguments for way in this.ways):
+        yield "`-fa on` is for versions of llama.cpp that know it; older ones take `-fa` alone"
 
 
 def groups(this: Told) -> list[Group]:
@@ -117,7 +156,7 @@ def document(this: Told) -> dict[str, Any]:
         "fitting_layers": fits.layers if fits else None,
         "ways": [_way_json(way) for way in this.ways],
         "unknown": list(anatomy.unknown),
-        "notes": [*model.notes, *anatomy.notes],
+        "notes": list(remarks(this)),
     }
 
 

@@ -44,7 +44,6 @@ class Pools:
 
     vram: Pool = Pool()
     gtt: Pool = Pool()
-    visible: Pool = Pool()  # of the VRAM, what the CPU can reach
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +59,7 @@ def pools_of(gpu: Gpu) -> Pools:
     folder = _folder(gpu)
     if not folder:
         return Pools()
-    return Pools(vram=_pool(folder, "vram"), gtt=_pool(folder, "gtt"), visible=_pool(folder, "vis_vram"))
+    return Pools(vram=_pool(folder, "vram"), gtt=_pool(folder, "gtt"))
 
 
 def machine_memory() -> MachineMemory:

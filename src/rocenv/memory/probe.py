@@ -1,6 +1,7 @@
 """How much memory of a GPU can really be had: in one piece, in pieces, and what comes when there is no more.
 
-Nothing is asked for that `limits` does not allow, but for one request that nobody could grant.
+Nothing is asked for that `limits` does not allow, but for one request that nobody should grant; with a limit
+of the user's there is none such, since some runtimes do grant it.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ from typing import TYPE_CHECKING, Literal
 
 from rocenv.errors import RocenvError
 from rocenv.host import detect
-from rocenv.host.gpu import Gpu
+from rocenv.host.gpu import Gpu, printable
 from rocenv.host.pci import Ids
 from rocenv.memory.amounts import amount
 from rocenv.memory.asking import talking
 from rocenv.memory.bisection import UNIT_BYTES, largest, resolution_of
 from rocenv.memory.displays import drives_display
 from rocenv.memory.gpus import HipFigure, memory_of
+from rocenv.memory.hip_figures import gpu_of
 from rocenv.memory.limits import Limit, bound_of
 from rocenv.memory.pools import machine_memory
 from rocenv.memory.probe_result import Pieces, ProbeResult, Refusal, Step
@@ -37,10 +39,16 @@ if TYPE_CHECKING:
     from rocenv.probe.memory_wire import Opened, Seen
 
 TIMEOUT_S = 60.0  # of one request: a card that others have filled may be slow to make room
-LIST_TIMEOUT_S = 20.0
 _HANGS = 2  # after so many nothing more is tried: each costs a whole time limit
 _MOST_PIECES = 2048
 _KEPT = 0.9  # of what was had in one piece has to be there again in pieces
+
+
+class LimitTooSmall(RocenvError):
+    """The user's limit is less than the least amount that is tried."""
+
+    code = "usage"
+    exit_code = 2
 
 
 def probe_memory(
@@ -49,8 +57,8 @@ def probe_memory(
     matrix: Matrix,
     *,
     limit: Limit | None = None,
-    tell: Callable[[str, int], None] = lambda _what, _size: None,
-    begin: Callable[[Opened, Bound], None] = lambda _opened, _bound: None,
+    tell: Callable[[str], None] = lambda _what: None,
+    begin: Callable[[Opened, Bound, int], None] = lambda _opened, _bound, _too_much: None,
     timeout_s: float = TIMEOUT_S,
 ) -> ProbeResult:
     """Find out how much memory can be had with the HIP runtime of an env.
@@ -60,17 +68,19 @@ def probe_memory(
         record: Its record.
         matrix: For what is known about GPUs.
         limit: What the user wants taken at most.
-        tell: Called with what is being done, and with the bytes that it is about.
-        begin: Called once it is known how much will be taken at most.
+        tell: Called with what is being done.
+        begin: Called once it is known how much will be taken at most, and how much more than there is will
+            be asked for, 0 = that is not tried.
         timeout_s: For each request.
 
     Raises:
         NoGpu: There is none.
+        LimitTooSmall: The limit is less than can be tried.
         RocenvError: The runtime cannot be used, or there is nothing free to try with.
     """
     start = time.monotonic()
     with talking(prefix, record, matrix, timeout_s) as talk:
-        tell("Opening the GPU", 0)
+        tell("Opening the GPU")
         opened = talk.open()
         memory, windows = _told(opened.gpu, detect(matrix), matrix)
         display = drives_display(memory.gpu)
@@ -83,13 +93,14 @@ def probe_memory(
             total=opened.gpu.total_bytes,
         )
         if bound.size_bytes < UNIT_BYTES:
-            raise RocenvError(_nothing(bound), hints=("`rocenv mem` shows who has it",), code="no-room")
-        begin(opened, bound)
+            raise _no_room(bound)
+        too_much = 0 if bound.limit_given else _too_much(memory, opened.gpu.total_bytes)
+        begin(opened, bound, too_much)
         steps = _Steps(talk, tell)
         most = largest(bound.size_bytes, steps.works)
         hung = steps.hung
         pieces = _pieces(talk, bound.size_bytes, most, tell) if most and not hung else None
-        refusal = _push(talk, memory, opened.gpu.total_bytes, tell) if not hung else None
+        refusal = _push(talk, too_much, tell) if too_much and not hung else None
     return ProbeResult(
         env=prefix.name,
         opened=opened,
@@ -105,29 +116,10 @@ def probe_memory(
     )
 
 
-def hip_memory(
-    prefix: Prefix, record: Record, matrix: Matrix, host: Host, *, timeout_s: float = LIST_TIMEOUT_S
-) -> dict[int, HipFigure] | str:
-    """Return what HIP says of each GPU's memory, by HIP's number of it in `host`; else why nothing."""
-    try:
-        with talking(prefix, record, matrix, timeout_s) as talk:
-            seen = talk.all_gpus()
-    except RocenvError as error:
-        return error.message
-    places = {gpu.address: gpu.hip_index for gpu in host.gpus if gpu.address}
-    found = {}
-    for each in seen:
-        # HIP_VISIBLE_DEVICES of the env may have changed the order, so HIP's number is the last resort.
-        number = places.get(each.address, each.ordinal)
-        if number is not None:
-            found[number] = HipFigure(free_bytes=each.free_bytes, total_bytes=each.total_bytes)
-    return found
-
-
 class _Steps:
     """The steps of the bisection, kept as they are made."""
 
-    def __init__(self, talk: Talk, tell: Callable[[str, int], None]) -> None:
+    def __init__(self, talk: Talk, tell: Callable[[str], None]) -> None:
         self._talk = talk
         self._tell = tell
         self.done: list[Step] = []
@@ -141,7 +133,7 @@ class _Steps:
         """Try an amount, and tell whether it could be had and used."""
         if self.hung:
             return False
-        self._tell(f"Asking for {amount(size)} in one piece", size)
+        self._tell(f"Asking for {amount(size)} in one piece")
         start = time.monotonic()
         try:
             tried = self._talk.ask(Tried, "try", size=size)
@@ -154,12 +146,12 @@ class _Steps:
         return step.became == "had"
 
 
-def _pieces(talk: Talk, bound: int, most: int, tell: Callable[[str, int], None]) -> Pieces:
+def _pieces(talk: Talk, bound: int, most: int, tell: Callable[[str], None]) -> Pieces:
     had = 0
 
     def count(size: int) -> None:
         nonlocal had
-        tell(f"Taking it in pieces, {amount(size)}", size - had)
+        tell(f"Taking it in pieces, {amount(size)}")
         had = size
 
     words = {"bound": bound, "piece": most, "least": resolution_of(most), "most_pieces": _MOST_PIECES}
@@ -182,12 +174,15 @@ def _pieces(talk: Talk, bound: int, most: int, tell: Callable[[str, int], None])
     )
 
 
-def _push(talk: Talk, memory: GpuMemory, total: int, tell: Callable[[str, int], None]) -> Refusal:
-    """Ask for more than any pool has, so that nothing of others is moved out before it is refused."""
+def _too_much(memory: GpuMemory, total: int) -> int:
+    """Return more than any pool has, so that nothing of others is moved out before it is refused."""
     told = [each for each in (memory.total_bytes, total) if each]
     pools = max(told, default=0) + (memory.shared_total_bytes or machine_memory().total or 0)
-    size = (pools + pools // 8) // UNIT_BYTES * UNIT_BYTES
-    tell("Asking for more than there is", 0)
+    return (pools + pools // 8) // UNIT_BYTES * UNIT_BYTES
+
+
+def _push(talk: Talk, size: int, tell: Callable[[str], None]) -> Refusal:
+    tell("Asking for more than there is")
     try:
         pushed = talk.ask(Pushed, "push", size=size)
     except NoAnswer as error:
@@ -211,23 +206,31 @@ def _end(error: NoAnswer) -> Literal["failed", "crashed", "timeout"]:
 
 def _told(seen: Seen, host: Host, matrix: Matrix) -> tuple[GpuMemory, bool]:
     """Return the memory of the GPU that HIP opened, as it is told, and whether Windows manages it."""
-    own = [gpu for gpu in host.gpus if gpu.address and gpu.address == seen.address]
-    if not own and not host.named:
-        alike = [gpu for gpu in host.gpus if gpu.target == seen.target and not gpu.address]
-        own = alike if len(alike) == 1 else []
-    unlisted = Gpu(
-        source="HIP",
-        target=seen.target,
-        name=seen.name,
-        address=seen.address,
-        integrated=Ids(matrix).integrated(seen.target),
-    )
-    gpus = tuple(replace(gpu, hip_index=0) for gpu in own) or (replace(unlisted, hip_index=0),)
+    gpus = () if host.named else host.gpus
+    own = gpu_of(seen, gpus)
+    if own is None:
+        is_partition = any(gpu.address == seen.address for gpu in gpus)
+        own = Gpu(
+            source="HIP",
+            target=seen.target,
+            name=printable(seen.name),
+            address="" if is_partition else seen.address,  # the kernel counts there for the whole board
+            integrated=Ids(matrix).integrated(seen.target),
+        )
+        gpus = (own,)
     figure = HipFigure(free_bytes=seen.free_bytes, total_bytes=seen.total_bytes)
-    found = memory_of(replace(host, gpus=gpus, selected=0, named=False), {0: figure}, with_holders=False)
-    return found[0], host.platform == "windows"
+    alone = replace(host, gpus=gpus, selected=None, named=False)
+    found = memory_of(alone, {own.index: figure}, with_holders=False)
+    return next(each for each in found if each.gpu.index == own.index), host.platform == "windows"
 
 
-def _nothing(bound: Bound) -> str:
+def _no_room(bound: Bound) -> RocenvError:
+    if bound.limited:
+        why = f"`--limit` allows less than {amount(UNIT_BYTES)}, the least that is asked for"
+        return LimitTooSmall(why, hints=("an amount says it better: `--limit 1GiB`",))
     why = "".join(f"; {reason}" for reason in bound.reasons)
-    return f"there is nothing to try with: {amount(bound.free_bytes)} is free{why}"
+    return RocenvError(
+        f"there is nothing to try with: {amount(bound.free_bytes)} is free{why}",
+        hints=("`rocenv mem` shows who has it",),
+        code="no-room",
+    )

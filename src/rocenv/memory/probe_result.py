@@ -79,7 +79,7 @@ class ProbeResult:
     @property
     def troubles(self) -> tuple[str, ...]:
         """What is broken, in words."""
-        found = [*_of_steps([step for step in self.steps if step.is_trouble])]
+        found = [*_of_steps([step for step in self.steps if step.is_trouble], self.largest_bytes)]
         if self.pieces is not None and self.pieces.trouble:
             found.append(f"in pieces: {self.pieces.trouble}")
         if self.refusal is not None and self.refusal.trouble:
@@ -87,9 +87,15 @@ class ProbeResult:
         return tuple(found)
 
 
-def _of_steps(bad: Sequence[Step]) -> Iterator[str]:
+def more_than(size_bytes: int, worked_bytes: int) -> str:
+    """Return an amount beside a smaller one that worked, of which people must be able to tell it."""
+    same = worked_bytes and amount(size_bytes) == amount(worked_bytes)
+    return f"a little more than {amount(worked_bytes)}" if same else amount(size_bytes)
+
+
+def _of_steps(bad: Sequence[Step], worked_bytes: int) -> Iterator[str]:
     """Yield what is broken, once for each way in which it is."""
     for became in dict.fromkeys(step.became for step in bad):
         alike = sorted((step for step in bad if step.became == became), key=lambda step: step.asked_bytes)
         more = f", and {len(alike) - 1} times with more" if len(alike) > 1 else ""
-        yield f"{amount(alike[0].asked_bytes)} in one piece: {alike[0].detail}{more}"
+        yield f"{more_than(alike[0].asked_bytes, worked_bytes)} in one piece: {alike[0].detail}{more}"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
+from rocenv.host.gpu import printable
 from rocenv.memory.amounts import GIB
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from rocenv.matrix.knobs import Knob, NeverTogether
 
 # `taken`: it fits. `instead`: it fits too, in the place of the one that is taken. `if`: it depends on
-# something that is not known. `kept-out`: it would meet what the environment has already.
+# something that is not known. `kept-out`: it would meet, or replace, what the environment has already.
 State = Literal["taken", "instead", "if", "kept-out"]
 _ORDER: tuple[State, ...] = ("taken", "kept-out", "instead", "if")
 
@@ -150,9 +151,8 @@ def _held(rule: NeverTogether, environ: Mapping[str, str]) -> dict[str, list[str
     """Return which of the words stand in which variables; names for the same variable count as one."""
     found: dict[str, list[str]] = {}
     for name in rule.variables:
-        for word in rule.words:
-            if word in environ.get(name, ""):
-                found.setdefault(word, []).append(name)
+        for word in rule.held(environ.get(name, "")):
+            found.setdefault(word, []).append(name)
     return found
 
 
@@ -171,16 +171,20 @@ def _own_conflicts(never: Sequence[NeverTogether], environ: Mapping[str, str]) -
 
 
 def _meets(knob: Knob, never: Sequence[NeverTogether], environ: Mapping[str, str]) -> str:
-    """Return what a row would bring together with the environment, "" where nothing."""
+    """Return why a row is not brought together with what the environment has, "" = there is no reason."""
     for rule in never:
         if not set(knob.variables) & set(rule.variables):
             continue
         held = _held(rule, environ)
-        together = {word for word in rule.words if word in knob.value} | set(held)
+        together = {*rule.held(knob.value), *held}
         if held and len(together) == len(rule.words):
             names = list(dict.fromkeys(name for word in held.values() for name in word))
             return (
                 f"{', '.join(names)} of your environment has {' and '.join(held)}, so `{knob.value}` is not"
                 f" added: {rule.text}"
             )
-    return ""
+    own = {name: environ[name] for name in knob.variables if environ.get(name, knob.value) != knob.value}
+    if not own:
+        return ""
+    values = ", ".join(f"{name}={printable(value)}" for name, value in own.items())
+    return f"your environment has {values}, so that is left as you have set it: `{knob.value}` is not added"

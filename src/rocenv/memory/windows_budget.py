@@ -7,16 +7,18 @@ memory.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from rocenv.host.gpu import printable
-from rocenv.memory.amounts import MOST, amount
+from rocenv.memory.amounts import MOST, added, amount
 from rocenv.memory.gpus import GpuMemory, Look
 from rocenv.memory.holders import Holder
 from rocenv.memory.windows_texts import counters, dxgi_adapters
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rocenv.host import Gpu, Host
 
 _MOVED = (
@@ -30,8 +32,11 @@ _INSTANCE = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Used:
-    dedicated: int = 0
-    shared: int = 0
+    dedicated: int | None
+    shared: int | None
+
+
+_UNTOLD = _Used(dedicated=None, shared=None)
 
 
 def windows_look(host: Host, *, with_holders: bool) -> Look:
@@ -49,7 +54,9 @@ def windows_look(host: Host, *, with_holders: bool) -> Look:
         if adapter in spare:
             spare.remove(adapter)
         luid = str(adapter.get("luid", "")).lower()
-        found.append(_memory(gpu, adapter, used.get(luid), people.get(luid, ())))
+        gaps = _gaps(adapter if adapters else None, used.get(luid, _UNTOLD) if counted else None)
+        memory = _memory(gpu, adapter, used.get(luid, _UNTOLD), people.get(luid, ()))
+        found.append(replace(memory, notes=(*gaps, *memory.notes)))
     notes: list[str] = []
     if not adapters:
         notes.append("DXGI could not be asked, so what Windows lets a program have is not known")
@@ -57,8 +64,20 @@ def windows_look(host: Host, *, with_holders: bool) -> Look:
         notes.append("Windows' counters of GPU memory could not be read, so what is in use is not known")
     if any(each.budget_bytes is not None for each in found):
         notes.append(_MOVED)
-    unseen = 0 if "processes" in counted or not with_holders else None
+    unseen = 0 if counted.get("processes") or not with_holders else None
+    if counted and unseen is None:
+        notes.append("Windows lists no process that uses a GPU, so who has the memory is not known")
     return Look(gpus=tuple(found), unseen=unseen, notes=tuple(notes))
+
+
+def _gaps(adapter: dict[str, Any] | None, used: _Used | None) -> Iterator[str]:
+    """Yield what is missing of one GPU; None = it is missing of all, which is told once."""
+    if adapter == {}:
+        yield "DXGI lists no adapter like it, so what Windows lets a program have of it is not known"
+    elif adapter is not None and _budget(adapter) is None:
+        yield "Windows does not say how much of it a program may have"
+    if used is not None and used.dedicated is None:
+        yield "Windows' counters do not say how much of it is in use"
 
 
 def _adapter_of(gpu: Gpu, adapters: list[dict[str, Any]]) -> dict[str, Any]:
@@ -72,34 +91,51 @@ def _adapter_of(gpu: Gpu, adapters: list[dict[str, Any]]) -> dict[str, Any]:
     return next((each for each in adapters if gpu.name and printable(str(each.get("name"))) == gpu.name), {})
 
 
-def _memory(gpu: Gpu, adapter: dict[str, Any], used: _Used | None, holders: tuple[Holder, ...]) -> GpuMemory:
+def _budget(adapter: dict[str, Any]) -> int | None:
+    local = adapter.get("local")
+    return _number(local, "budget") if isinstance(local, dict) else None
+
+
+def _may_have(adapter: dict[str, Any]) -> int | None:
+    """Return what is left of the budget of one program."""
+    budget = _budget(adapter)
+    used = None if budget is None else _number(adapter["local"], "usage")
+    return None if budget is None or used is None else max(0, budget - used)
+
+
+def _memory(gpu: Gpu, adapter: dict[str, Any], used: _Used, holders: tuple[Holder, ...]) -> GpuMemory:
     own = _number(adapter, "dedicated") or gpu.vram_bytes
     shared = _number(adapter, "shared") or gpu.gtt_bytes
-    both = bool(gpu.integrated) and (shared or 0) > (own or 0)
-    total = (own or 0) + (shared or 0) if both else own
-    taken = (used.dedicated + (used.shared if both else 0)) if used else None
-    if total is not None and taken is not None and taken > total:
-        taken = None
-    local = adapter.get("local")
-    budget = _number(local, "budget") if isinstance(local, dict) else None
-    own_use = _number(local, "usage") if isinstance(local, dict) else None
-    may_have = max(0, budget - (own_use or 0)) if budget is not None else None
+    both = bool(gpu.integrated) and shared is not None and shared > (own or 0)
+    total = added(own, shared) if both else own
+    counted = added(used.dedicated, used.shared) if both else used.dedicated
+    senseless = total is not None and counted is not None and counted > total
+    taken = None if senseless else counted
+    may_have = _may_have(adapter)
     left = total - taken if total is not None and taken is not None else None
     known = [size for size in (may_have, left) if size is not None]
+    budget = _budget(adapter)
     return GpuMemory(
         gpu=gpu,
         total_bytes=total,
         used_bytes=taken,
         free_bytes=min(known) if known else None,
         vram_total_bytes=own,
-        vram_used_bytes=used.dedicated if used else None,
+        vram_used_bytes=None if senseless else used.dedicated,
         shared_total_bytes=shared,
-        shared_used_bytes=used.shared if used else None,
+        shared_used_bytes=None if senseless else used.shared,
         shared_counts=both,
         budget_bytes=budget,
         holders=holders,
         source="Windows (DXGI)" if budget is not None else "the display driver" if total else "",
-        notes=_remarks(may_have, left),
+        notes=(_too_much(counted, total),) if senseless else _remarks(may_have, left),
+    )
+
+
+def _too_much(counted: int | None, total: int | None) -> str:
+    return (
+        f"Windows counts {amount(counted)} of {amount(total)} in use, which makes no sense; it is left out of"
+        " account"
     )
 
 
@@ -122,28 +158,29 @@ def _used(rows: list[dict[str, Any]]) -> dict[str, _Used]:
         instance = _INSTANCE.fullmatch(str(row.get("Name")))
         if instance and not instance[1]:
             luid = f"{instance[2]}_{instance[3]}".lower()
-            before = found.get(luid, _Used())
+            before = found.get(luid, _Used(dedicated=0, shared=0))
             found[luid] = _Used(
-                dedicated=before.dedicated + (_number(row, "DedicatedUsage") or 0),
-                shared=before.shared + (_number(row, "SharedUsage") or 0),
+                dedicated=added(before.dedicated, _number(row, "DedicatedUsage")),
+                shared=added(before.shared, _number(row, "SharedUsage")),
             )
     return found
 
 
 def _holders(counted: dict[str, list[dict[str, Any]]]) -> dict[str, tuple[Holder, ...]]:
-    people = {row.get("ProcessId"): row for row in counted.get("names", [])}
+    people = {_number(row, "ProcessId"): row for row in counted.get("names", [])}
     found: dict[str, list[Holder]] = {}
     for row in counted.get("processes", []):
         instance = _INSTANCE.fullmatch(str(row.get("Name")))
-        sizes = [_number(row, name) or 0 for name in ("DedicatedUsage", "SharedUsage")]
-        if not instance or not instance[1] or not any(sizes):
+        own, shared = _number(row, "DedicatedUsage"), _number(row, "SharedUsage")
+        # Of whom only a part is known stays in what is not told apart.
+        if not instance or not instance[1] or own is None or shared is None or not own + shared:
             continue
         who = people.get(int(instance[1]), {})
         holder = Holder(
             pid=int(instance[1]),
             name=printable(str(who.get("Name") or "")),
-            vram_bytes=sizes[0],
-            shared_bytes=sizes[1],
+            vram_bytes=own,
+            shared_bytes=shared,
             command=_words(str(who.get("CommandLine") or "")),
         )
         found.setdefault(f"{instance[2]}_{instance[3]}".lower(), []).append(holder)

@@ -13,6 +13,7 @@ import sys
 from typing import Any
 
 from rocenv.system.machine import words
+from rocenv.system.own_child import own_child
 
 _TIMEOUT_S = 20
 _MOST_BYTES = 16 << 20
@@ -55,7 +56,7 @@ def _parsed(text: str | None) -> Any:
 
 
 def _asked_dxgi() -> str | None:
-    return _said_by([sys.executable, "-I", "-m", "rocenv.memory.dxgi_child"])
+    return _said_by([sys.executable, *own_child("rocenv.memory.dxgi_child")])
 
 
 def _asked_counters() -> str | None:

@@ -69,17 +69,18 @@ def open_gpu(session: Session) -> tuple[Opened, Runtime]:
     first = attempt(runtime, SMALLEST_BYTES)
     if first.outcome != "had":
         raise Failure(f"not even {SMALLEST_BYTES >> 20} MiB can be used: {first.detail or first.answer}")
-    opened = Opened(gpu=_seen(library, device), runtime_path=library.path, standin=session.standin)
-    return opened, runtime
+    gpu = _seen(library, device, _places(library))
+    return Opened(gpu=gpu, runtime_path=library.path, standin=session.standin), runtime
 
 
 def all_gpus(session: Session) -> list[Seen]:
     """Return the GPUs that HIP sees, with what it says of their memory; raise as `open_gpu`."""
     library = session.library("hip")
+    places = _places(library)
     found = []
     for device in devices(library):
         library.call("hipSetDevice", device.ordinal)
-        found.append(_seen(library, device))
+        found.append(_seen(library, device, places))
     return found
 
 
@@ -183,15 +184,22 @@ def push(runtime: Runtime, size_bytes: int) -> Pushed:
     )
 
 
-def _seen(library: Library, device: Device) -> Seen:
+def _places(library: Library) -> list[str]:
+    return [place_on_bus(library, device.ordinal) for device in devices(library)]
+
+
+def _seen(library: Library, device: Device, places: list[str]) -> Seen:
     free, total = Runtime(library, RUNTIME).memory_info()
+    address = places[device.ordinal]
     return Seen(
         ordinal=device.ordinal,
         name=device.name,
         target=device.target,
-        address=place_on_bus(library, device.ordinal),
+        address=address,
         free_bytes=free,
         total_bytes=total,
+        alike=places.count(address),
+        before=places[: device.ordinal].count(address),
     )
 
 

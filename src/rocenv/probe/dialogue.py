@@ -11,9 +11,10 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Literal
 
-from rocenv.probe.ladder import PACKAGE_PARENT, last_call, tail
+from rocenv.probe.ladder import last_call, tail
 from rocenv.probe.memory_wire import KINDS
 from rocenv.system import processes
+from rocenv.system.own_child import own_child
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
     from rocenv.probe.ladder import Probe
 
-# Not `-m`: isolated mode hides a rocenv that lies in the user's own site folder or on PYTHONPATH.
-_CHILD = "import sys; sys.path.append(sys.argv.pop(1)); from rocenv.probe.memory_child import main; main()"
 _LONGEST_LINE = 1 << 20
 _LOOK_EVERY_S = 0.5
 End = Literal["crashed", "timeout", "failed", "no-device"]
@@ -55,7 +54,7 @@ class Dialogue:
         self._timeout_s = probe.timeout_s
         self._log = log
         self._lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-        argv = [*probe.python, "-I", "-c", _CHILD, str(PACKAGE_PARENT), str(os.getpid())]
+        argv = [*probe.python, *own_child("rocenv.probe.memory_child", str(os.getpid()))]
         with log.open("wb") as stderr:
             try:
                 self._child = subprocess.Popen(

@@ -102,15 +102,11 @@ def _requests() -> queue.SimpleQueue[str]:
     return found
 
 
-def main() -> NoReturn:
-    """Answer on the original stdout, one request after the other."""
-    _die_with_parent(int(sys.argv[1]))
+def main(parent: str) -> NoReturn:
+    """Answer on the original stdout, one request after the other; `parent` is the process that asks."""
+    _die_with_parent(int(parent))
     out = streams.keep_stdout()
     windows.watch_faults()
     requests, worker = _requests(), Worker(out)
     while True:
         worker.answer(requests.get())
-
-
-if __name__ == "__main__":
-    main()

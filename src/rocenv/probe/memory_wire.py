@@ -27,6 +27,8 @@ class Seen:
     address: str  # "0000:03:00.0", "" = not known
     free_bytes: int  # as hipMemGetInfo has it, sense or nonsense
     total_bytes: int
+    alike: int = 1  # of HIP's GPUs, how many are at that address …
+    before: int = 0  # … and how many of those come before this one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ from rocenv.matrix.knowledge import Verdict
 from rocenv.model import Machine, Request
 from rocenv.resolve import resolve
 from rocenv.resolve.candidate import options
+from rocenv.resolve.of_app import narrowed
 from rocenv.resolve.versions import allows, series
 from rocenv.system.command_lines import as_typed
 
@@ -58,7 +59,13 @@ def known_broken(lock: Lock, matrix: Matrix, driver: str = "") -> tuple[Verdict,
 
 
 def remedy_command(
-    lock: Lock, matrix: Matrix, machine: Machine | None = None, *, name: str = "NAME", zluda: str = ""
+    lock: Lock,
+    matrix: Matrix,
+    machine: Machine | None = None,
+    *,
+    name: str = "NAME",
+    zluda: str = "",
+    app: str = "",
 ) -> str:
     """Return the command that makes the nearest set that is not known to be broken; "" where there is none.
 
@@ -71,11 +78,13 @@ def remedy_command(
         machine: What the set has to live with.
         name: Of the env that is to be made.
         zluda: Only these builds, as for `--zluda`.
+        app: That it is to be for; "" = the one that the set is for.
     """
     machine = machine or Machine(platform=lock.platform)
-    for request in _wishes(lock, matrix, machine.driver, zluda):
+    for wish in _wishes(lock, matrix, machine.driver, zluda):
+        request = replace(wish, app=app or lock.request.app)
         try:
-            found = next(resolve(request, matrix, machine))
+            found = next(resolve(narrowed(request, matrix)[0], matrix, machine))
         except RocenvError:
             continue
         if found.versions != _versions(lock):

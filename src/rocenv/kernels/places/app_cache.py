@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from rocenv.errors import RocenvError
 from rocenv.kernels.placed import all_placed, folder_of
+from rocenv.kernels.placed import write as keep_note
 from rocenv.kernels.places.order import content_of, placed_by, sha256_of, write_new
 from rocenv.kernels.stand_ins import write_stand_ins
 from rocenv.system import WINDOWS
@@ -39,6 +40,10 @@ def cache_home(environ: Mapping[str, str]) -> Path:
     return Path(chosen) if os.path.isabs(chosen) else Path(environ.get("HOME") or Path.home(), ".cache")
 
 
+def _tools(home: Home, app: str) -> Path:
+    return folder_of(home, app) / "bin"
+
+
 def put(order: Order) -> Placed:
     """Put a kernel into the app's cache, and stand-ins for programs beside it that the app looks for."""
     job = order.job
@@ -59,10 +64,12 @@ def put(order: Order) -> Placed:
     on_path = ""
     if not job.installation.precompiled.is_dir():  # else it does not ask for them
         wanted = [each for each in row.stand_ins if each.kind == "compiler" or not shutil.which(each.name)]
-        tools = folder_of(order.home, row.app) / "bin"
+        tools = _tools(order.home, row.app)
         with storage_errors(tools):
             on_path = str(write_stand_ins(tools, wanted, order.toolchain))
-    return replace(placed, on_path=on_path, cache_home=str(folder), env=order.env)
+    placed = replace(placed, on_path=on_path, cache_home=str(folder), env=order.env)
+    keep_note(order.home, placed)
+    return placed
 
 
 def undo(placed: Placed, home: Home) -> str:
@@ -70,8 +77,8 @@ def undo(placed: Placed, home: Home) -> str:
     file = Path(placed.file)
     others = [each for each in all_placed(home, placed.app) if each.key != placed.key]
     with storage_errors(file):
-        if placed.on_path and placed.on_path not in {each.on_path for each in others}:
-            remove_tree(Path(placed.on_path))
+        if not any(each.on_path for each in others):
+            remove_tree(_tools(home, placed.app))
         content = content_of(file)
         if content is None:
             return f"`{file}` is gone already"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rocenv.errors import PrefixError, RocenvError
-from rocenv.kernels.placed import folder_of
+from rocenv.kernels.placed import folder_of, forget, is_of_its_source
 from rocenv.kernels.placed import write as keep_note
 from rocenv.kernels.places.order import (
     as_precompiled,
@@ -47,22 +47,33 @@ def put(order: Order) -> Placed:
                 made_folder=before.made_folder,
             )
         elif present is not None:
-            kept = _keep(present, order)
+            kept = _keep(present, file, _kept(order.home, placed))
             placed = replace(placed, original=str(kept), original_sha256=sha256_of(present))
         placed = replace(placed, made_folder=placed.made_folder or not file.parent.exists())
         # The note first: whatever happens next, the original is found again.
         keep_note(order.home, placed)
-        write_new(file, content)
+        try:
+            write_new(file, content)
+        except OSError:
+            if before is None:
+                _forget_original(placed, order.home)
+                forget(order.home, placed)
+            else:
+                keep_note(order.home, before)
+            raise
     return placed
 
 
 def undo(placed: Placed, home: Home) -> str:
     """Put the original back, unless somebody else has changed the file since, as an upgrade does."""
     file = Path(placed.file)
+    kept = f"; the old original is kept as `{placed.original}`" if placed.original else ""
     with storage_errors(file):
         present = content_of(file)
         if present is not None and sha256_of(present) not in (placed.sha256, placed.original_sha256):
-            return f"`{file}` was changed since, as an upgrade does, and stays as it is"
+            return f"`{file}` was changed since, as an upgrade does, and stays as it is{kept}"
+        if present is None and placed.original and not is_of_its_source(placed):
+            return f"`{file}` is gone since, as by an upgrade; left as it is{kept}"
         if placed.original:
             said = _put_back(placed, file)
         else:
@@ -71,8 +82,7 @@ def undo(placed: Placed, home: Home) -> str:
                 with contextlib.suppress(OSError):  # others are in it
                     file.parent.rmdir()
             said = f"removed `{file}`"
-    if placed.original:
-        Path(placed.original).unlink(missing_ok=True)
+    _forget_original(placed, home)
     return said
 
 
@@ -92,14 +102,25 @@ def _put_back(placed: Placed, file: Path) -> str:
     return f"put the original `{file}` back"
 
 
-def _keep(content: bytes, order: Order) -> Path:
-    folder = folder_of(order.home, order.job.installation.row.app) / "originals" / sha256_of(content)[:16]
-    folder.mkdir(parents=True, exist_ok=True)
-    kept = folder / order.job.precompiled
+def _kept(home: Home, placed: Placed) -> Path:
+    """Return where the original is kept: each file's own, though others may have the same content."""
+    return folder_of(home, placed.app) / "originals" / placed.key / Path(placed.file).name
+
+
+def _keep(content: bytes, file: Path, kept: Path) -> Path:
+    kept.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(kept, content)
     with contextlib.suppress(OSError):
-        shutil.copystat(order.job.installation.precompiled / order.job.precompiled, kept)
+        shutil.copystat(file, kept)
     return kept
+
+
+def _forget_original(placed: Placed, home: Home) -> None:
+    kept = _kept(home, placed)
+    if placed.original == str(kept):
+        kept.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # it is not empty
+            kept.parent.rmdir()
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from rocenv.compilers import Toolchain
     from rocenv.home import Home
-    from rocenv.kernels.places import PlaceName
+    from rocenv.kernels.placed import PlaceName
     from rocenv.kernels.recipe import Job
 
 _LEVEL = 19  # as Blender's own build has it; a second for a kernel
@@ -49,6 +49,7 @@ def placed_by(order: Order, file: Path, content: bytes) -> Placed:
         source=str(installation.source),
         source_hash=order.job.source_hash,
         program=str(installation.program or ""),
+        include=str(order.job.include or ""),
     )
 
 

@@ -34,7 +34,7 @@ def component(candidate: Candidate, request: Request, work: Work) -> tuple[Compo
     along: tuple[str, ...] = ()
     if app is not None:
         bare, found = found, find_with(app, row, work)
-        along = (_comes_along(app, bare, found),)
+        along = (_comes_along(app, row.channel, bare, found),)
     if row.floating and not specifier(request.rocm or "*", "--rocm").contains(found.version):
         raise NoClosure(f"channel {row.channel} is at {found.version} now")
     notes = (*along, *found.notes)
@@ -70,7 +70,7 @@ def with_app(layout: Layout, app: AppPackages) -> Layout:
     return replace(layout, library_dirs=folders, programs=programs, links={**layout.links, **app.links})
 
 
-def _comes_along(app: AppPackages, bare: Found, found: Found) -> str:
+def _comes_along(app: AppPackages, channel: str, bare: Found, found: Found) -> str:
     """Return in words what an app brings into a set, and how big that is."""
     there = {artifact.name for artifact in bare.artifacts}
     added = [artifact for artifact in found.artifacts if artifact.name not in there]
@@ -79,6 +79,6 @@ def _comes_along(app: AppPackages, bare: Found, found: Found) -> str:
     unpacked = sum(artifact.installed_bytes for artifact in added)
     name = f"{first.name} {first.version}" if first else app.app
     return (
-        f"{name} of {app.channel} comes along, {len(added)} packages with what it needs: "
+        f"{name} of {channel} comes along, {len(added)} packages with what it needs: "
         f"{size_text(fetched)}, {size_text(unpacked)} once unpacked"
     )

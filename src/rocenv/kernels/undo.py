@@ -1,0 +1,111 @@
+"""Taking kernels away again: which, and only what rocenv itself has put there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rocenv.errors import RocenvError
+from rocenv.kernels import placed as notes
+from rocenv.kernels import places
+from rocenv.kernels.installation import path_of
+from rocenv.system.files import storage_errors
+from rocenv.system.locks import locked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rocenv.home import Home
+    from rocenv.kernels.build import Wish
+    from rocenv.kernels.placed import Placed
+    from rocenv.matrix.rows import Matrix
+    from rocenv.sources import Work
+
+_HASH = "[0-9A-F]{32}"
+
+
+def undo(wish: Wish, work: Work, kind: str, tell: Callable[[str], None]) -> list[tuple[Placed, str]]:
+    """Take away what was placed for an app, and put originals back.
+
+    Args:
+        wish: Whose; its `path`, `target`, `place` and `env`, where they are set, say which.
+        work: What planning works with.
+        kind: Of the kernels; "" = all.
+        tell: Takes a line for the user.
+
+    Returns:
+        What was placed, and what became of it.
+
+    Raises:
+        RocenvError: Nothing was placed that fits.
+    """
+    home, app = work.home, wish.row.app
+    done = []
+    with storage_errors(home.path), locked(home.lock("kernels", app)):
+        for path in notes.note_files(home, app):
+            found = notes.read(path, app)
+            if found is None or not _is_sound(found, home, work.matrix):
+                tell(f"`{path}` is not as rocenv wrote it: what it names is left as it is")
+        for each in _wished(wish, kind, home):
+            if _is_sound(each, home, work.matrix):
+                done.append((each, places.undo(each, home)))
+                notes.forget(home, each)
+                tell(done[-1][1])
+    if not done:
+        raise RocenvError(
+            f"rocenv has placed no such kernel of {app}",
+            hints=(f"what it has placed: `{notes.folder_of(home, app) / 'placed'}`",),
+            code="kernels-not-placed",
+        )
+    return done
+
+
+def _wished(wish: Wish, kind: str, home: Home) -> list[Placed]:
+    app = wish.row.app
+    found = (
+        notes.of_program(home, app, path_of(wish.path, wish.row))
+        if wish.path
+        else notes.all_placed(home, app)
+    )
+    return [
+        each
+        for each in found
+        if (not kind or each.kind == kind)
+        and (not wish.target or each.target == wish.target)
+        and (not wish.place or each.place == wish.place)
+        and (not wish.env or _is_of_env(each, wish.env, home))
+    ]
+
+
+def _is_of_env(placed: Placed, name: str, home: Home) -> bool:
+    """Tell whether a kernel is in an env's cache, or of an app that lies in it."""
+    if placed.place == "cache":
+        return placed.env == name
+    return Path(placed.program).is_relative_to(home.envs / name)
+
+
+def _is_sound(placed: Placed, home: Home, matrix: Matrix) -> bool:
+    """Tell whether a note names a file that rocenv may have put there: by its name and its folder."""
+    row = next((row for row in matrix.kernel_source if row.app == placed.app), None)
+    if row is None:
+        return False
+    file = Path(placed.file)
+    is_cache = placed.place == "cache"
+    patterns = {
+        recipe.cached if is_cache else recipe.precompiled
+        for recipe in matrix.kernel_recipe
+        if (recipe.app, recipe.kind) == (placed.app, placed.kind)
+    }
+    target = re.escape(placed.target)
+    names = [
+        re.escape(each).replace(r"\{target\}", target).replace(r"\{md5\}", _HASH) for each in patterns if each
+    ]
+    if not any(re.fullmatch(rf"{name}(\.zst)?", file.name) for name in names):
+        return False
+    if is_cache:
+        return file.parent == Path(placed.cache_home, row.cache)
+    if placed.place == "overlay":
+        return not file.exists() or notes.overlay_of(home, placed) is not None
+    folder = Path(placed.source).parents[len(Path(row.code).parts) - 1]
+    return file.parent == folder / row.precompiled
