@@ -71,6 +71,7 @@ def test_it_starts_with_its_hip_backend_and_lists_no_device(rocenv: Rocenv, llam
 def test_list_is_reported_as_no_gpu_here_and_not_as_fine(rocenv: Rocenv, llama_env: str) -> None:
     done = rocenv("launch", llama_env, "--", "llama-cli", "--list-devices")
     assert done.returncode == 0
+    assert "llama.cpp ended with exit code 0, but there is no GPU here that it can use\n" in done.stderr
     assert "it lists no GPU here" in done.stderr
     assert "rocenv gpus" in done.stderr
 
@@ -80,6 +81,14 @@ def test_it_is_not_started_where_the_cpu_would_do_the_work(
     rocenv: Rocenv, llama_env: str, model: Path, program: str
 ) -> None:
     done = rocenv("launch", llama_env, "--app", "llama.cpp", "--", program, "-m", model)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "llama.cpp starts and lists no GPU here (only the CPU)" in done.stderr
+
+
+def test_it_is_held_to_the_gpu_behind_what_only_starts_it(
+    rocenv: Rocenv, llama_env: str, model: Path
+) -> None:
+    done = rocenv("launch", llama_env, "--", "nice", "-n", "1", "env", "A=1", "llama-cli", "-m", model)
     assert (done.returncode, done.stdout) == (1, "")
     assert "llama.cpp starts and lists no GPU here (only the CPU)" in done.stderr
 
@@ -98,6 +107,7 @@ def test_verify_finds_nothing_wrong_and_no_gpu(rocenv: Rocenv, llama_env: str) -
     rungs = {each["rung"]: each for each in json.loads(done.stdout)["rungs"]}
     assert rungs["app"]["no_device"]
     assert "lists no GPU here" in rungs["app"]["detail"]
+    assert "/bin/llama-cli --list-devices" in rungs["app"]["detail"], "the env's own"
     assert rungs["blas"]["no_device"]
 
 

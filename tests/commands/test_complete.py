@@ -102,7 +102,7 @@ class TestVerbs:
     def test_groups(self, lab: Lab) -> None:
         assert complete(lab, "config", "") == ["get", "path", "set", "unset"]
         assert complete(lab, "cache", "cl") == ["clear"]
-        assert complete(lab, "cache", "clear", "") == ["artifacts", "indices", "wheels"]
+        assert complete(lab, "cache", "clear", "") == ["artifacts", "indices", "wheels", "kernels"]
 
     def test_words_of_its_own_are_the_words_to_complete(self, lab: Lab) -> None:
         assert complete(lab, "--help") == complete(lab, "create", "--help") == ["--help"]

@@ -62,13 +62,17 @@ class Bench(Lab):
             (prefix.own / "verified.json").write_text(json.dumps({"level": "", "rungs": found}))
 
     def program(self, name: str, help_name: str, *, listed: str = "", code: int = 0, more: str = "") -> Path:
-        """Write a program; `more` is shell that comes before all else."""
+        """Write a program; `more` is shell that comes before all else.
+
+        All but scripts and two of llama.cpp's begin as a llamafile does: to a shell that assigns a variable.
+        """
         path = self.app / name
         path.parent.mkdir(parents=True, exist_ok=True)
         listing = self.root / f"{path.name}.devices"
         listing.write_text(listed)
+        is_script = path.suffix == ".sh" or path.name in ("llama-cli", "llama-server")
         path.write_text(
-            f"#!/bin/sh\n{more}\n"
+            f"{'#!/bin/sh' if is_script else 'MZ=1'}\n{more}\n"
             'for word in "$@"; do case "$word" in\n'
             f"--help) cat '{HELPS / help_name}.txt'; exit 0 ;;\n"
             f"--list-devices) cat '{listing}'; exit {code} ;;\n"

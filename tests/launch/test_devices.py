@@ -180,7 +180,9 @@ def test_list_alone_is_passed_on_and_its_want_of_a_gpu_told(bench: Bench) -> Non
     bench.program("llama-cli", "llama.cpp-new", listed=NONE)
     done = bench.launch("./llama-cli", "--list-devices")
     assert (done.returncode, done.stdout.decode()) == (0, NONE)
-    assert "it lists no GPU here" in done.stderr.decode()
+    said = done.stderr.decode()
+    assert "llama.cpp ended with exit code 0, but there is no GPU here that it can use\n" in said
+    assert "worked on the CPU" not in said, "it did no work"
     bench.program("llama-cli", "llama.cpp-new", listed=LISTED)
     done = bench.launch("./llama-cli", "--list-devices")
     assert "no GPU" not in done.stderr.decode()

@@ -105,6 +105,14 @@ class TestRemedy:
         told = remedy_command(lock_of(INCIDENT[:2]), MATRIX, name="sd2")
         assert told == "rocenv create sd2 --rocm 5.7 --zluda --no-torch --target gfx1031"
 
+    def test_it_is_for_the_same_app(self) -> None:
+        lock = lock_of(INCIDENT)
+        own = replace(lock, request=replace(lock.request, app="comfyui-zluda"))
+        assert remedy_command(own, MATRIX).endswith(" --app comfyui-zluda")
+        assert remedy_command(lock, MATRIX, app="comfyui-zluda").endswith(" --app comfyui-zluda")
+        assert "--app" not in remedy_command(lock, MATRIX)
+        assert "--rocm 5.7" in remedy_command(lock, MATRIX, app="of-a-profile-that-is-gone")
+
     def test_nothing_where_there_is_nothing(self) -> None:
         assert remedy_command(lock_of(INCIDENT, "gfx9999"), MATRIX) == ""
 

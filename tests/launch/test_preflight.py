@@ -362,6 +362,14 @@ class TestWarnings:
         done = lab.run("launch", "sd", "--", "true", environ={"HIP_VISIBLE_DEVICES": "1"})
         assert f"hint: rocenv create sd2 --from {prefix.lock_file}\n" in done.stderr.decode()
 
+    def test_env_for_no_gpu_in_particular(self, lab: Lab) -> None:
+        """A compiler is for many targets."""
+        lab.make("cc", platform="linux", target="")
+        done = lab.run("launch", "cc", "--", "true")
+        assert "the env is for" not in done.stderr.decode()
+        verified = lab.run("verify", "cc", "--upto", "files", "--target", "gfx1100")
+        assert "here for :" not in verified.stderr.decode()
+
     def test_no_such_gpu(self, lab: Lab) -> None:
         lab.make(target="gfx1100")
         done = lab.run("launch", "sd", "--", "true")

@@ -120,6 +120,23 @@ class TestProof:
     def test_the_cpu_that_was_asked_for_is_no_failure(self, render: Lab) -> None:
         assert launch(render, "HIP is not usable", "--frame", "1", "--device", "cpu") == (0, "")
 
+    def test_the_cpu_that_was_asked_for_is_no_cause(self, render: Lab) -> None:
+        """It has an error of its own, and the want of a GPU is none of its causes."""
+        _, said = launch(
+            render, "HIP is not usable\nscene: broken", "--frame", "1", "--device", "cpu", code=3
+        )
+        assert "Render ended with exit code 3" in said
+        assert why(said) == []
+        _, said = launch(render, "HIP is not usable\nscene: broken", "--frame", "1", code=3)
+        assert any("[no-gpu-detected]" in line for line in why(said))
+
+    def test_who_asked_for_no_work_is_told_of_none(self, render: Lab) -> None:
+        code, said = launch(render, "HIP is not usable", "--version")
+        assert code == 0
+        assert said.lstrip().startswith(
+            "Render ended with exit code 0, but there is no GPU here that it can use\n"
+        )
+
     def test_an_error_of_its_own_says_more(self, render: Lab) -> None:
         code, said = launch(render, "no such file: scene", "--frame", "1", code=3)
         assert code == 3

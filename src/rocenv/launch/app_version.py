@@ -101,6 +101,8 @@ def program_behind(start: Start) -> Path | None:
 
 
 def _asked(start: Start, row: AppProgram, program: Path) -> AppVersion:
+    if not program_words(start):
+        return AppVersion(program=program, problem="it is a script, which is not asked")
     try:
         answer = ask(start, row.arguments, _TIMEOUT_S)
     except RocenvError as error:

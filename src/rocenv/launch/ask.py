@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rocenv.launch.elf import is_executable
 from rocenv.launch.recognition import is_program as recognised
 from rocenv.launch.recognition import name_of, program_at
 from rocenv.system.bounded import Answer, ended, run_bounded
@@ -15,13 +19,14 @@ if TYPE_CHECKING:
     from rocenv.launch.start import Start
     from rocenv.matrix.apps import Launcher
 
-__all__ = ["Answer", "ask", "ended", "is_program", "program_words"]
+__all__ = ["Answer", "ask", "ended", "is_program", "is_script", "program_file", "program_words"]
 
 
 def program_words(start: Start) -> tuple[str, ...]:
     """Return the words up to the program that takes the app's arguments; () where none is known to.
 
-    That is a program of a known name, or whatever is started where the user has said which app it is.
+    That is a program of one of the app's own names, or one of a likely name, or whatever is started where the
+    user has said which app it is. Of the latter two no script: it may do its work whatever it is asked.
     """
     launcher = start.launcher
     at = program_at(start.words, launcher.starters)
@@ -32,10 +37,34 @@ def program_words(start: Start) -> tuple[str, ...]:
     by_another = name_of(words[0]).lower().startswith("python")
     has_script = len(words) > 1 and not words[1].startswith("-")
     count = 2 if has_script and by_another and not is_first_own else 1
-    word = words[count - 1]
-    if start.is_named or is_program(word, launcher) or recognised(launcher, word):
-        return start.words[: at + count]
-    return ()
+    word, found = words[count - 1], start.words[: at + count]
+    if _has_own_name(word, launcher):
+        return found
+    is_likely = start.is_named or recognised(launcher, word)
+    return found if is_likely and not _is_script(found, start) else ()
+
+
+def is_script(start: Start) -> bool:
+    """Tell whether what is started, behind what only starts it, is a script."""
+    at = program_at(start.words, start.launcher.starters)
+    return _is_script(start.words[: at + 1], start)
+
+
+def _is_script(words: Sequence[str], start: Start) -> bool:
+    file = program_file(words, start.environ.get("PATH", ""))
+    return file is not None and not is_executable(file)
+
+
+def program_file(words: Sequence[str], environ_path: str) -> Path | None:
+    """Return the file of the program that words end with."""
+    name = words[-1] if words else ""
+    found = name if os.path.isfile(name) else shutil.which(name, path=environ_path) if name else None
+    return Path(found) if found else None
+
+
+def _has_own_name(word: str, launcher: Launcher) -> bool:
+    names = {each.lower().removesuffix(".exe") for each in (*launcher.entries, *launcher.programs)}
+    return name_of(word).lower().removesuffix(".exe") in names
 
 
 def is_program(word: str, launcher: Launcher) -> bool:

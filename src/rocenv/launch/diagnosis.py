@@ -155,8 +155,9 @@ def _happened(outcome: Outcome) -> Iterator[str]:
 
 def _in_vain(outcome: Outcome) -> str:
     if outcome.on_cpu:
-        is_work = outcome.view.start.is_gpu_work
-        return "it worked on the CPU" if is_work else "there is no GPU here that it can use"
+        start = outcome.view.start
+        is_no_work = start.is_app and not start.is_gpu_work  # as where it was asked to list GPUs
+        return "there is no GPU here that it can use" if is_no_work else "it worked on the CPU"
     return "not all of it worked" if _concerns_set(outcome) else UNPROVED
 
 

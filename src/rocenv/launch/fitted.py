@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rocenv.launch import of_fit
-from rocenv.launch.ask import is_program, program_words
+from rocenv.launch.ask import is_program, program_file, program_words
 from rocenv.launch.blas import blas_state
 from rocenv.launch.devices import list_devices
 from rocenv.launch.flags import SEVERAL, Situation, choose_flags, options_of, takes_them, with_added
-from rocenv.launch.layers import Packed, packed_in, program_file, room_for
+from rocenv.launch.layers import Packed, packed_in, room_for
 from rocenv.launch.of_devices import about_named, none_of_env
 from rocenv.launch.options import Given, Options
 from rocenv.system.command_lines import as_typed

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import zipfile
 import zlib
 from dataclasses import dataclass, replace
@@ -178,10 +176,3 @@ def _size(key: str, value: str) -> str | int | None:
     if not (value.isascii() and value.isdigit()) or len(value) > _DIGITS or int(value) >= _MOST_CELLS:
         return None
     return int(value)
-
-
-def program_file(words: Sequence[str], environ_path: str) -> Path | None:
-    """Return the file of the program that a command begins with."""
-    name = words[-1] if words else ""
-    found = name if os.path.isfile(name) else shutil.which(name, path=environ_path) if name else None
-    return Path(found) if found else None

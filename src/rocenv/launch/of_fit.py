@@ -6,7 +6,7 @@ import re
 import shutil
 from typing import TYPE_CHECKING
 
-from rocenv.launch.ask import program_words
+from rocenv.launch.ask import is_script, program_words
 from rocenv.launch.blas import remedies, ways_round
 from rocenv.launch.layers import model_path
 from rocenv.launch.recognition import GENERIC, name_of
@@ -35,18 +35,23 @@ def not_held(view: View, options: Options | None = None) -> Concern:
     start, launcher = view.start, view.start.launcher
     name = name_of((program_words(start) or (start.program,))[-1])
     wanted = next((flag.words[0] for flag in launcher.flags if flag.required), launcher.flags[0].words[0])
-    why = "" if options is None else f", and its help has no `{wanted}`"
-    if options is not None and options.problem:
-        why = f", and asked for its help, {options.problem}"
-    say_so = f"if it is one, say so: `{_launched(view, launcher.key)}`"
-    if start.is_named:
-        say_so = f"name {launcher.title}'s own program in the command"
+    why = f"is not known as a program of {launcher.title}"
+    own = f"name {launcher.title}'s own program in the command"
+    remedy = own if start.is_named else f"if it is one, say so: `{_launched(view, launcher.key)}`"
+    if options is not None:
+        why += (
+            f", and asked for its help, {options.problem}"
+            if options.problem
+            else f", and its help has no `{wanted}`"
+        )
+    elif is_script(start):
+        why, remedy = "is a script, which is not asked for what it knows", own
     return Concern(
         code="not-held",
         severity="warning",
-        text=f"`{name}` is not known as a program of {launcher.title}{why}: nothing was added that would "
-        "hold it to the GPU, and nothing is checked or proved",
-        remedy=say_so if options is None or start.is_named else f"rocenv verify {view.env}",
+        text=f"`{name}` {why}: nothing was added that would hold it to the GPU, "
+        "and nothing is checked or proved",
+        remedy=remedy,
     )
 
 

@@ -81,8 +81,10 @@ def remedy_command(
         app: That it is to be for; "" = the one that the set is for.
     """
     machine = machine or Machine(platform=lock.platform)
+    app = app or lock.request.app
+    known = any(row.key == app and lock.platform in row.platforms for row in matrix.launcher)
     for wish in _wishes(lock, matrix, machine.driver, zluda):
-        request = replace(wish, app=app or lock.request.app)
+        request = replace(wish, app=app if known else "")
         try:
             found = next(resolve(narrowed(request, matrix)[0], matrix, machine))
         except RocenvError:
