@@ -58,7 +58,7 @@ class TestUse:
             "--python-expr",
             "--python-exit-code 1",
         ):
-            assert f"added `{words}`" in done.told, done.told
+            assert f"added `{words}" in done.told, done.told
 
     def test_kernel_is_compiled_once_and_then_found(self, bench: Bench) -> None:
         bench.put_hipcc()
@@ -99,6 +99,18 @@ class TestUse:
             (bench.tools / "hipcc").unlink(missing_ok=True)
             for each in (bench.prefix("art").path / "cache/cycles/kernels").iterdir():
                 each.unlink()
+
+    def test_script_that_renders_nothing(self, bench: Bench) -> None:
+        script = bench.app / "count.py"
+        script.write_text("import bpy\nprint('objects:', len(bpy.data.objects))\n")
+        words = ("./blender", "-b", str(bench.studio.scene), "-P", str(script))
+        for has_gpu in (True, False):
+            environ = {} if has_gpu else {"ROCENV_STANDIN_DEVICES": "0"}
+            done = bench.run("launch", "art", "--app", "blender", "--", *words, environ=environ)
+            told = done.stderr.decode()
+            assert (done.returncode, b"objects:" in done.stdout) == (0, True), told
+            assert "nothing shows" not in told and "why:" not in told
+            assert ("lists no GPU here" in told) != has_gpu, told
 
     def test_scene_that_is_not_there(self, bench: Bench) -> None:
         bench.put_hipcc()

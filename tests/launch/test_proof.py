@@ -29,6 +29,7 @@ title = "Render"
 programs = ["render"]
 gpu_used = ["Rendering with HIP"]
 gpu_work = ["--frame"]
+gpu_work_shown = ["Preparing the scene"]
 cpu = ["--device cpu"]
 only_tells = ["--version"]
 failures = [
@@ -104,6 +105,14 @@ class TestProof:
         assert "Render ended with exit code 0, but nothing shows that it used the GPU" in said
         assert todo(said)[0] == "rocenv verify sd"
         assert "nothing shows that it used the GPU" in render.log().decode()
+
+    def test_work_that_only_its_output_shows(self, render: Lab) -> None:
+        """As where a script renders, or does not."""
+        code, said = launch(render, "Preparing the scene\nSaved: 0001.png", "script")
+        assert code == 0
+        assert "Render ended with exit code 0, but nothing shows that it used the GPU" in said
+        assert launch(render, f"Preparing the scene\n{USED}", "script") == (0, "")
+        assert launch(render, "Preparing the scene", "script", "--device", "cpu") == (0, "")
 
     def test_it_says_that_the_cpu_works(self, render: Lab) -> None:
         code, said = launch(render, "warning: HIP is not usable, rendering on CPU", "--frame=1")
@@ -269,6 +278,7 @@ class TestData:
             ('code = "vram-oom", means = "the scene is large"', "code = ''", "neither `means` nor `code`"),
             ('text = "HIP is not usable"', 'text = "x"', "no part of a line that says anything"),
             ('gpu_used = ["Rendering with HIP"]', 'gpu_used = [""]', "`gpu_used`"),
+            ('["Preparing the scene"]', '["x"]', "`gpu_work_shown`: `x` is no part of a line"),
             ('programs = ["render"]', 'programs = [" "]', "`programs` holds an empty text"),
             ('zh = "与此无关"', 'zh = ""', "has no text in a language"),
             (

@@ -81,7 +81,8 @@ class Outcome:
         is_error = (
             self.ended.code != 0 and not self.ended.interrupted and not self.crashed and not self.failures
         )
-        return bool(start.launcher.gpu_used) and not self.watch.on_gpu and start.is_gpu_work and not is_error
+        is_work = start.is_gpu_work or (self.watch.works and not start.wants_cpu)
+        return bool(start.launcher.gpu_used) and not self.watch.on_gpu and is_work and not is_error
 
     @property
     def may_have_crashed(self) -> bool:

@@ -12,7 +12,7 @@ from rocenv.launch.blas import blas_state
 from rocenv.launch.devices import list_devices
 from rocenv.launch.flags import SEVERAL, Situation, choose_flags, options_of, takes_them, with_added
 from rocenv.launch.layers import Packed, packed_in, room_for
-from rocenv.launch.of_devices import about_named, none_of_env
+from rocenv.launch.of_devices import about_named, needs_gpu, none_of_env
 from rocenv.launch.options import Given, Options
 from rocenv.system.command_lines import as_typed
 
@@ -90,7 +90,7 @@ def _with_devices(view: View, given: Given) -> tuple[View, tuple[Device, ...] | 
     names = _named(view.start.launcher, given)
     if not names:
         if not devices.found:
-            return view, None  # which a check tells: it is not started
+            return view, None if needs_gpu(view) else ()  # a check tells of it
         used = devices.for_lock(view.start.record.lock, view.host)
         return (view, used) if used else (_with(view, none_of_env(view)), None)
     named = devices.named(names)

@@ -42,12 +42,16 @@ def gpu_listed(view: View) -> Iterator[Concern]:
     look = f"`rocenv gpus` shows what is there, `rocenv doctor {view.env}` why it cannot be used"
     yield Concern(
         code=NO_GPU_HERE,
-        # Where it also has work that the CPU is for, such as a window, it is started.
-        severity="error" if view.start.is_gpu_work or not launcher.gpu_work else "warning",
+        severity="error" if needs_gpu(view) else "warning",
         text=f"{title} starts and lists no GPU here ({only(devices.others)}), so the CPU would do the work"
         + why,
         remedy=view.filled(said.remedy) if said and said.remedy else look,
     )
+
+
+def needs_gpu(view: View) -> bool:
+    """Tell whether a start is for nothing without a GPU: an app may also have a window, or run a script."""
+    return view.start.is_gpu_work or not view.start.launcher.gpu_work
 
 
 def none_of_env(view: View) -> Concern:

@@ -32,6 +32,8 @@ class Watch:
         self._found: list[Failure] = []
         self._of_gpu = [_plain(text.encode()) for text in self._launcher.gpu_used]
         self._on_gpu = False
+        self._of_work = [_plain(text.encode()) for text in self._launcher.gpu_work_shown]
+        self._works = False
         self._tail = b""
         self._tell: Callable[[str], None] | None = tell
         self._clock = clock
@@ -47,6 +49,11 @@ class Watch:
     def on_gpu(self) -> bool:
         """Something was printed that an app prints once it works on the GPU."""
         return self._on_gpu
+
+    @property
+    def works(self) -> bool:
+        """Something was printed that an app prints when it begins work that the GPU is for."""
+        return self._works
 
     @property
     def tail(self) -> tuple[str, ...]:
@@ -66,6 +73,7 @@ class Watch:
             if text in seen and failure not in self._found:
                 self._found.append(failure)
         self._on_gpu = self._on_gpu or any(text in seen for text in self._of_gpu)
+        self._works = self._works or any(text in seen for text in self._of_work)
         self._tail = (self._tail + data)[-_TAIL_BYTES:]
         if self._compiling and self._compiling in seen:
             # It is said again and again while it goes on, which is no progress.

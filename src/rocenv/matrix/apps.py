@@ -178,6 +178,7 @@ class Launcher(Known):
     gpu_used: tuple[str, ...] = ()  # texts that it prints once it works on the GPU; () = it prints none
     # Arguments with which it does work that the GPU is for, "-b + -P" where it takes both; () = any.
     gpu_work: tuple[str, ...] = ()
+    gpu_work_shown: tuple[str, ...] = ()  # texts that it prints when it begins such work, whatever it was given
     fallbacks: tuple[Fallback, ...] = ()
     zluda_arguments: tuple[str, ...] = ()  # added where the env has ZLUDA and they are not there
     arguments_variable: str = ""  # holds more arguments; "" = there is none

@@ -49,7 +49,8 @@ def _of_causes(row: Launcher, codes: set[str]) -> Iterator[str]:
 
 def _of_texts(row: Launcher) -> Iterator[str]:
     texts = [("failures", failure.text) for failure in row.failures]
-    texts += [("gpu_used", text) for text in row.gpu_used]
+    for name in ("gpu_used", "gpu_work_shown"):
+        texts += [(name, text) for text in getattr(row, name)]
     for name, text in texts:
         if len(text.encode()) < SHORTEST or "\n" in text:
             yield f"`{name}`: `{text}` is no part of a line that says anything"
