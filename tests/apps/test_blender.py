@@ -101,6 +101,7 @@ class TestUse:
                 each.unlink()
 
     def test_script_that_renders_nothing(self, bench: Bench) -> None:
+        bench.put_hipcc()
         script = bench.app / "count.py"
         script.write_text("import bpy\nprint('objects:', len(bpy.data.objects))\n")
         words = ("./blender", "-b", str(bench.studio.scene), "-P", str(script))
