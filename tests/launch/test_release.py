@@ -34,7 +34,7 @@ OLD_HELP = (
 )
 NEW_HELP = (*OLD_HELP, "--log-list-categories", "--cycles-device <device>")
 HELD = (
-    "import sys; '_cycles' in sys.builtin_module_names and __import__('_cycles').set_device_override('HIP')"
+    'import sys; "_cycles" in sys.builtin_module_names and __import__("_cycles").set_device_override("HIP")'
 )
 DETAILS = "added `--log-level debug`"
 

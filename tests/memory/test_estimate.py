@@ -164,7 +164,7 @@ def test_lengths_of_their_own(tmp_path: Path) -> None:
 def test_models_that_only_read_keep_nothing(tmp_path: Path) -> None:
     path = llama(tmp_path / "m.gguf", output=None, architecture="bert", attention__causal=False)
     told = estimate(path, context=512)
-    assert (told.cache_bytes, told.anatomy.tied) == (0, False)
+    assert told.cache_bytes == 0
 
 
 # --- where weights go --------------------------------------------------------------------------------------
@@ -174,9 +174,9 @@ def test_the_input_stays_and_a_tied_output_is_copied(tmp_path: Path) -> None:
     own = estimate(llama(tmp_path / "own.gguf"), context=256)
     tied = estimate(llama(tmp_path / "tied.gguf", output=None), context=256)
     table = 128256 * 4096 // 256 * 144
-    assert (own.anatomy.tied, own.anatomy.input_bytes) == (False, table)
+    assert own.anatomy.input_bytes == table
     assert own.anatomy.output_bytes == 128256 * 4096 // 256 * 210 + 4096 * 4
-    assert (tied.anatomy.tied, tied.anatomy.output_bytes) == (True, table + 4096 * 4)
+    assert tied.anatomy.output_bytes == table + 4096 * 4
     without = own.needed(3) - own.graph(3) - own.cache_bytes
     assert without == own.anatomy.weights_bytes == read_model(tmp_path / "own.gguf").weights_bytes - table
 
@@ -228,7 +228,6 @@ def anatomy(layers: tuple[Layer, ...], **more: Any) -> Anatomy:
         "input_bytes": 0,
         "output_bytes": 0,
         "output_matrix_bytes": 0,
-        "tied": False,
         "key_length": 128,
         "value_length": 128,
         "embedding": 0,

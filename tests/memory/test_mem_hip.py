@@ -105,4 +105,17 @@ def test_settings_for_an_env_go_by_what_is_in_it(mini: Mini, machine: Machine) -
     (Path(mini.env["ROCENV_PROFILES"]) / "knobs.toml").write_text(f"schema = 1\n{row}{values}{source}")
     done = mini.run("mem", "demo", "--for", "some", ROCENV_SYSROOT=str(machine.path))
     assert done.returncode == 0, done.stderr
+    assert "GPU 0, " in done.stdout
     assert "variables, for `rocenv launch demo` or `rocenv run demo`:\n  export A='1'\n" in done.stdout
+
+
+def test_settings_for_an_env_are_those_for_its_gpu(mini: Mini, machine: Machine) -> None:
+    """Not for the larger card beside it, which programs would be given elsewhere."""
+    machine.kernel().cpu()
+    machine.gpu(1, 0x73BF, 100300, units=80, bus=3, memory=24 * GIB)
+    machine.gpu(2, RX_7900, 110000, units=96, bus=4, memory=8 * GIB)
+    for words in (("demo",), ()):
+        done = mini.run("mem", *words, "--for", "some", "--json", ROCENV_SYSROOT=str(machine.path))
+        document = json.loads(done.stdout)
+        found = (document["gpu"], document["target"], document["total_bytes"])
+        assert found == ((1, "gfx1100", 8 * GIB) if words else (0, "gfx1030", 24 * GIB))

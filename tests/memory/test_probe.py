@@ -302,8 +302,13 @@ class TestLies:
 
     def test_a_share_only_where_nothing_sensible_is_said(self, bench: Bench) -> None:
         bench.machine.joinpath("sys").rename(bench.machine / "gone")
-        bench.json(ROCENV_STANDIN_MEMORY="16GiB", ROCENV_STANDIN_MEMINFO="40GiB/16GiB")
+        lies = {"ROCENV_STANDIN_MEMORY": "16GiB", "ROCENV_STANDIN_MEMINFO": "40GiB/16GiB"}
+        found = bench.json(**lies)
         assert bench.peak <= 0.8 * 16 * GIB
+        assert found["told"]["free_bytes"] is None
+        assert not any("told to be free" in text for text in found["explanations"])
+        found = bench.json(**lies | {"ROCENV_STANDIN_USED": "8GiB"})
+        assert any(text.startswith("No more than 8.0 GiB could be had") for text in found["explanations"])
 
     def test_too_little_told_is_not_exceeded(self, bench: Bench) -> None:
         bench.json(ROCENV_STANDIN_MEMORY="16GiB", ROCENV_STANDIN_MEMINFO="3GiB/16GiB")

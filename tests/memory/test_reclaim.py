@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ import pytest
 
 from rocenv.memory.gpus import GpuMemory
 from rocenv.memory.holders import Holder
-from rocenv.memory.reclaim import reclaimable
+from rocenv.memory.reclaim import Reclaimable, reclaimable
 from tests.host.roots import GIB
 from tests.memory.machines import Machine, card
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
     from rocenv.matrix.rows import Matrix
     from rocenv.memory.gpus import Look
-    from rocenv.memory.reclaim import Reclaimable
 
     Back = Callable[[], tuple[Reclaimable, ...]]
     Seen = Callable[..., Look]
@@ -45,7 +45,7 @@ def test_ollama_by_its_name(machine: Machine, back: Back) -> None:
     machine.process(70, "ollama").client(70, vram=GIB).process(71, "ollama").client(71, vram=5 * GIB)
     (found,) = back()
     assert (found.row.program, found.pids, found.size_bytes) == ("ollama", (70, 71), 6 * GIB)
-    assert "ollama stop" in found.command(powershell=False)
+    assert "ollama stop" in found.command("bash")
 
 
 def test_comfyui_by_what_lies_beside_its_script(machine: Machine, back: Back) -> None:
@@ -53,7 +53,7 @@ def test_comfyui_by_what_lies_beside_its_script(machine: Machine, back: Back) ->
     machine.process(70, "python3", "python3", "main.py", "--port", "8200", folder="/home/u/Comfy UI")
     machine.client(70, vram=8 * GIB)
     (found,) = back()
-    words = shlex.split(found.command(powershell=False))
+    words = shlex.split(found.command("bash"))
     assert words[:4] == ["curl", "-sS", "-X", "POST"]
     assert words[-1] == "http://127.0.0.1:8200/free"
     assert words[-2] == '{"unload_models": true, "free_memory": true}'
@@ -79,7 +79,7 @@ def test_relatives_are_told_apart(machine: Machine, back: Back, files: tuple[str
     machine.client(70, vram=GIB)
     (found,) = back()
     assert (found.row.program, found.port) == (program, 7861)
-    assert found.command(powershell=False).endswith("http://127.0.0.1:7861/sdapi/v1/unload-checkpoint")
+    assert found.command("bash").endswith("http://127.0.0.1:7861/sdapi/v1/unload-checkpoint")
 
 
 @pytest.mark.parametrize("said", ["--port 99999", "--port 1;reboot", "--port", "--port -1", "--import 80"])
@@ -95,4 +95,13 @@ def test_on_windows(machine: Machine, matrix: Matrix, seen: Seen) -> None:
     gpu = seen().gpus[0]
     holder = Holder(pid=9, name="ollama.exe", vram_bytes=GIB, command=("C:\\x\\ollama.exe", "serve"))
     (found,) = reclaimable([GpuMemory(gpu=gpu.gpu, holders=(holder,))], matrix.reclaim, windows=True)
-    assert found.command(powershell=True).startswith("ollama ps | Select-Object")
+    assert found.command("powershell").startswith("ollama ps | Select-Object")
+    assert found.command("cmd") == f'powershell -NoProfile -Command "{found.command("powershell")}"'
+
+
+def test_cmd_has_quotes_of_its_own(matrix: Matrix) -> None:
+    row = next(row for row in matrix.reclaim if row.program == "comfyui")
+    found = Reclaimable(row=row, port=8188, pids=(1,), size_bytes=1)
+    (argument,) = re.findall(r'-Command "(.*)"$', found.command("cmd"))
+    assert argument.replace('\\"', '"') == found.command("powershell")
+    assert '"' not in argument.replace('\\"', "")

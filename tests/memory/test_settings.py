@@ -146,9 +146,10 @@ def test_what_the_user_has_set_stays(value: str) -> None:
 
 
 def test_a_word_that_is_switched_off_is_not_held() -> None:
-    found = advice("comfyui", environ={NAMES[0]: f"{SPLIT}:128", NAMES[1]: f"{GROW}:False"})
-    assert found.unset == ()
-    assert not any("with both" in said for said in found.conflicts)
+    for off in (f"{GROW}:False", f"{GROW}: False", f" {GROW} : False"):
+        found = advice("comfyui", environ={NAMES[0]: f"{SPLIT}:128", NAMES[1]: off})
+        assert found.unset == ()
+        assert not any("with both" in said for said in found.conflicts)
 
 
 @given(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rocenv.commands.calling_shell import calling_shell
+from rocenv.commands.mem_hip import env_or_active, gpu_of
 from rocenv.commands.shell_words import setting, unsetting
 from rocenv.commands.world import World, harmless, note, print_json
 from rocenv.errors import RocenvError
@@ -33,7 +34,7 @@ def show_knobs(program: str, name: str = "", *, memory_bytes: int | None = None,
 
     Args:
         program: As the rows have it.
-        name: The env that it will run in, "" = none is named.
+        name: The env that it will run in, "" = the one that is active, if any.
         memory_bytes: Of the card that is meant, None = the one of this machine that is used.
         as_json: For scripts.
     """
@@ -42,9 +43,10 @@ def show_knobs(program: str, name: str = "", *, memory_bytes: int | None = None,
     world = World()
     matrix = world.matrix
     program = _known(program, matrix)
-    record = world.prefix(name).record() if name else None
     host = detect(matrix)
-    gpu = host.gpu if memory_bytes is None else None
+    name = env_or_active(world, host, name)
+    record = world.prefix(name).record() if name else None
+    gpu = gpu_of(host, record) if memory_bytes is None else None
     card, why = _card(host, gpu, record)
     if memory_bytes is not None:
         card, why = replace(card, total_bytes=memory_bytes), ""

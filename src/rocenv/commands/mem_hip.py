@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rocenv.commands.world import World
-    from rocenv.host import Host
+    from rocenv.host import Gpu, Host
     from rocenv.memory.hip_figures import HipWord
     from rocenv.model import Record
 
@@ -22,6 +22,12 @@ def env_or_active(world: World, host: Host, name: str) -> str:
         return name
     found = active_env([each for each in all_prefixes(world.home) if each.state == "complete"], os.environ)
     return found.name if found else ""
+
+
+def gpu_of(host: Host, record: Record | None) -> Gpu | None:
+    """Return the GPU that programs are given in an env, or without one; None = there is none."""
+    own = host.devices_for(record.lock.target) if record is not None else ()
+    return next(iter(own), host.gpu)
 
 
 def hip_word(world: World, host: Host, name: str) -> tuple[HipWord, Record]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rocenv.commands.mem_hip import env_or_active, hip_word
+from rocenv.commands.mem_hip import env_or_active, gpu_of, hip_word
 from rocenv.commands.world import World, colour, columns, harmless, note, print_json
 from rocenv.host.gpu import printable
 from rocenv.memory.amounts import amount
@@ -61,10 +61,8 @@ def _gpu_used(world: World, name: str) -> tuple[GpuMemory | None, tuple[str, ...
 
     host = detect(world.matrix)
     name = env_or_active(world, host, name)
-    gpu, said = host.gpu, HipWord()
-    if name:
-        said, record = hip_word(world, host, name)
-        gpu = next(iter(host.devices_for(record.lock.target)), gpu)
+    said, record = hip_word(world, host, name) if name else (HipWord(), None)
+    gpu = gpu_of(host, record)
     if gpu is None:
         return None, (*said.notes, f"there is no GPU here that could be used: {host.why}")
     found = memory_of(host, said.figures, with_holders=False)

@@ -71,9 +71,15 @@ def _beginning(opened: Opened, bound: Bound, too_much: int) -> str:
     last = f"; then {amount(too_much)} are asked for, which should be refused" if too_much else ""
     return (
         f"{standin}{printable(gpu.name) or 'the GPU'} ({printable(gpu.target)}):"
-        f" {amount(bound.free_bytes)} is told to be free,"
+        f" {_free(bound)},"
         f" {amount(bound.size_bytes)} will be taken at most and given back{reasons}{last}"
     )
+
+
+def _free(bound: Bound) -> str:
+    if bound.is_told:
+        return f"{amount(bound.free_bytes)} is told to be free"
+    return f"{amount(bound.free_bytes)} may be free"
 
 
 def _print(found: ProbeResult) -> None:
@@ -168,6 +174,8 @@ def _explanations(found: ProbeResult) -> Iterator[str]:
         yield (
             f"Of {amount(found.bound.free_bytes)} that is told to be free, no more than {amount(total)} "
             "could be had: others have memory that is not counted, or took some meanwhile."
+            if found.bound.is_told
+            else f"No more than {amount(total)} could be had."
         )
     if found.reached_bound and found.bound.limited:
         yield "More was not tried, since `--limit` allows no more."
@@ -177,6 +185,8 @@ def _explanations(found: ProbeResult) -> Iterator[str]:
             "programs theirs."
             if found.bound.left_bytes >= 1 << 20
             else "All that is told to be free can be had."
+            if found.bound.is_told
+            else "More was not tried, since nothing says how much is free."
         )
     refusal = found.refusal
     if refusal is not None and refusal.became == "granted":

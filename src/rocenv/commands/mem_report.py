@@ -107,7 +107,7 @@ def _back_lines(back: tuple[Reclaimable, ...]) -> list[str]:
         pids = ", ".join(map(str, each.pids))
         lines += [
             f"  {amount(each.size_bytes)} of {each.row.title} ({pids}): {each.row.text}",
-            f"    {each.command(powershell=_powershell())}",
+            f"    {each.command(_shell())}",
         ]
     return lines
 
@@ -126,8 +126,8 @@ def _remarks(found: Look) -> list[str]:
     return lines + list(found.notes)
 
 
-def _powershell() -> bool:
-    return calling_shell("windows" if WINDOWS else "linux") in ("powershell", "cmd")
+def _shell() -> str:
+    return calling_shell("windows" if WINDOWS else "linux")
 
 
 # ---------------------------------------------------------------- again and again
@@ -160,7 +160,7 @@ def _looks(report: Report) -> Iterator[tuple[Look, tuple[Reclaimable, ...]]]:
 
 
 def _document(report: Report, found: Look, back: tuple[Reclaimable, ...]) -> dict[str, Any]:
-    document = look_json(found, back, powershell=_powershell())
+    document = look_json(found, back, _shell())
     document["notes"] += [*report.notes, *([] if report.host.gpus else [report.host.why])]
     return document
 

@@ -47,6 +47,7 @@ class NeverTogether(Known):
 
     def held(self, value: str) -> tuple[str, ...]:
         """Return the words that stand in a value and are not switched off there."""
+        value = "".join(value.split())  # blanks count for nothing
         for text in self.off:
             value = value.replace(text, "")
         return tuple(word for word in self.words if word in value)

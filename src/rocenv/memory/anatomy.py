@@ -52,7 +52,6 @@ class Anatomy:
     input_bytes: int  # stays in the machine's memory
     output_bytes: int  # goes to the GPU with the last layer
     output_matrix_bytes: int
-    tied: bool  # the output is the input's matrix once more
     key_length: int
     value_length: int
     embedding: int
@@ -88,7 +87,6 @@ def anatomy_of(model: Model) -> Anatomy:
         input_bytes=_sum(inputs),
         output_bytes=_sum(outputs) + copied,
         output_matrix_bytes=matrix.n_bytes if matrix else copied,
-        tied=tied,
         key_length=lengths[0],
         value_length=lengths[1],
         embedding=model.number("embedding_length") or 0,

@@ -78,7 +78,6 @@ class Header:
     big_endian: bool
     metadata: dict[str, Value]
     tensors: tuple[Tensor, ...]
-    data_start: int  # from the beginning of the model in the file
     missing_bytes: int  # of tensors, behind the end of the file
     unknown_kinds: tuple[str, ...] = ()  # types whose size was taken from the next tensor's place
 
@@ -102,7 +101,6 @@ def read_header(file: BinaryIO, start: int, end: int) -> Header:
         big_endian=cursor.big_endian,
         metadata=metadata,
         tensors=tensors,
-        data_start=data_start,
         missing_bytes=max(0, start + data_start + needed - end) if tensors else 0,
         unknown_kinds=tuple(sorted({info.kind for info in infos if info.n_bytes < 0})),
     )

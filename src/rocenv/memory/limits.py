@@ -61,14 +61,15 @@ class Bound:
     """How much is taken at most, and why not more."""
 
     size_bytes: int  # a multiple of UNIT_BYTES
-    free_bytes: int  # as it is told
+    free_bytes: int  # as it is told, else as it is guessed
+    is_told: bool = True  # something here says how much is free
     limited: bool = False  # by what the user wants
     limit_given: bool = False  # the user wants one, whether or not it is the least
     reasons: tuple[str, ...] = ()  # what is left alone, and why; sentences without final period
 
     @property
     def left_bytes(self) -> int:
-        """What is told to be free and is left alone."""
+        """What may be free and is left alone."""
         return self.free_bytes - self.size_bytes
 
 
@@ -104,6 +105,7 @@ def bound_of(
     return Bound(
         size_bytes=max(0, size) // UNIT_BYTES * UNIT_BYTES,
         free_bytes=free,
+        is_told=memory.free_bytes is not None,
         limited=limited,
         limit_given=limit.given,
         reasons=tuple(reasons),

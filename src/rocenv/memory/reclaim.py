@@ -28,10 +28,14 @@ class Reclaimable:
     pids: tuple[int, ...]
     size_bytes: int  # of all GPUs; how much of it comes back, only the program knows
 
-    def command(self, *, powershell: bool) -> str:
-        """Return what to type."""
-        said = self.row.powershell if powershell else self.row.command
-        return said.replace("{port}", str(self.port))
+    def command(self, shell: str) -> str:
+        """Return what to type in a shell, by its name in the list of those that envs are activated in."""
+        said = self.row.powershell if shell in ("powershell", "cmd") else self.row.command
+        said = said.replace("{port}", str(self.port))
+        if shell != "cmd":
+            return said
+        quoted = said.replace('"', '\\"')
+        return f'powershell -NoProfile -Command "{quoted}"'
 
 
 def reclaimable(

@@ -63,8 +63,8 @@ def _plain(text: str) -> str:
     return "".join(char if char.isprintable() else "?" for char in text)
 
 
-def look_json(look: Look, back: tuple[Reclaimable, ...], *, powershell: bool) -> dict[str, Any]:
-    """Return a look as `mem --json` prints it."""
+def look_json(look: Look, back: tuple[Reclaimable, ...], shell: str) -> dict[str, Any]:
+    """Return a look as `mem --json` prints it, with commands for a shell."""
     programs = {pid: each.row.program for each in back for pid in each.pids}
     return {
         "gpus": [_gpu_json(each, programs) for each in look.gpus],
@@ -75,7 +75,7 @@ def look_json(look: Look, back: tuple[Reclaimable, ...], *, powershell: bool) ->
                 "pids": list(each.pids),
                 "size_bytes": each.size_bytes,
                 "text": each.row.text,
-                "command": each.command(powershell=powershell),
+                "command": each.command(shell),
             }
             for each in back
         ],
