@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shlex
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -126,26 +124,6 @@ class TestWrappers:
         done = lab.run("launch", "sd", "--", "SD Next/webui.sh")
         assert said_by(done.stdout)["FOLDER"] == str(home), done.stderr
 
-    def test_settings_of_the_user_that_it_reads_are_named(self, lab: Lab) -> None:
-        on_linux(lab)
-        home = put(lab, "sdnext")
-        (home / "webui-user.sh").write_text(
-            '#!/bin/bash\n# export COMMANDLINE_ARGS="--no"\nexport COMMANDLINE_ARGS="--medvram --port 7861"\n'
-            'export GIT="/opt/my git"\nexport venv_dir="venv"\nexport TORCH_COMMAND="pip install torch"\n'
-            'export HF_HOME="$HOME/hf"\nexport BROKEN="it\n'
-        )
-        done = lab.run("launch", "sd", "./webui.sh", "--medvram")
-        said = done.stderr.decode()
-        assert "webui-user.sh` sets COMMANDLINE_ARGS, and is not read without `webui.sh`" in said
-        assert "hint: rocenv launch sd -- --port 7861 --medvram\n" in said
-        assert "hint: export GIT='/opt/my git'\n" in said
-        assert 'hint: export HF_HOME="$HOME/hf"\n' in said
-        assert not any(f"sets {name}" in said for name in ("venv_dir", "TORCH_COMMAND"))
-        # What is said to be typed does it.
-        typed = lab.run(*shlex.split("launch sd -- --port 7861 --medvram"), environ={"GIT": "/opt/my git"})
-        assert said_by(typed.stdout)["ARGS"].startswith("['--port', '7861'")
-        assert said_by(typed.stdout)["GIT"] == "/opt/my git"
-
     def test_started_within_another_program_it_is_an_error(self, lab: Lab) -> None:
         on_linux(lab)
         put(lab, "sdnext")
@@ -154,39 +132,6 @@ class TestWrappers:
             assert (done.returncode, done.stdout) == (1, b""), typed
             assert b"would run `webui.sh`, which undoes the env" in done.stderr
             assert b"hint: rocenv launch sd --app sdnext; if it does not" in done.stderr
-
-    def test_settings_that_only_a_shell_can_read(self, lab: Lab) -> None:
-        on_linux(lab)
-        home = put(lab, "sdnext")
-        path = home / "webui-user.sh"
-        more = "webui-user.sh` does more than rocenv can read"
-        path.write_text(
-            'export COMMANDLINE_ARGS="--medvram \n --port 1"\nexport HF_TOKEN=hf_secret123\nA=1; B=2\n'
-        )
-        said = lab.run("launch", "sd", "./webui.sh").stderr.decode()
-        assert "hint: rocenv launch sd -- --medvram --port 1\n" in said
-        assert "sets HF_TOKEN" in said and "hf_secret123" not in said
-        assert b"hf_secret123" not in lab.logs()[-1].read_bytes()
-        assert more in said
-        for text in ('COMMANDLINE_ARGS+=" --x"\n', "if true; then\n  export ONLY=1\nfi\n", "B=(1 2)\n"):
-            path.write_text(text)
-            said = lab.run("launch", "sd", "./webui.sh").stderr.decode()
-            assert more in said and " sets " not in said
-        path.write_text("#!/bin/bash\n\n# nothing\nexport A=\n")
-        assert more not in lab.run("launch", "sd", "./webui.sh").stderr.decode()
-
-    def test_no_settings_file_or_one_that_is_none(self, lab: Lab) -> None:
-        on_linux(lab)
-        home = put(lab, "sdnext")
-        assert b"not read" not in lab.run("launch", "sd", "./webui.sh").stderr
-        (home / "webui-user.sh").mkdir()
-        assert lab.run("launch", "sd", "./webui.sh").returncode == 0
-        (home / "webui-user.sh").rmdir()
-        os.mkfifo(home / "webui-user.sh")
-        assert lab.run("launch", "sd", "./webui.sh").returncode == 0
-        (home / "webui-user.sh").unlink()
-        (home / "webui-user.sh").write_bytes(b"\xff\xfeexport A=\x00\n=\nexport B=(1 2)\n")
-        assert lab.run("launch", "sd", "./webui.sh").returncode == 0
 
     def test_app_of_the_named_file_is_started(self, lab: Lab) -> None:
         """And not the one that the command happens to be given in."""
@@ -235,6 +180,38 @@ class TestOwnTorch:
         assert (done.returncode, done.stdout) == (1, b"")
         assert "needs torch, and the env has none" in done.stderr.decode()
         assert f"rocenv create sd2 --app {app} --target {TARGET}" in done.stderr.decode()
+
+    @pytest.mark.parametrize(
+        "typed",
+        [
+            ("venv/bin/python", "launch.py"),
+            ("nice", "-n", "5", "venv/bin/python", "launch.py"),
+            ("env", *(f"A{number}=1" for number in range(9)), "../app/venv/bin/python", "launch.py"),
+            ("strace", "-f", "-o", "trace", "venv/bin/python", "launch.py"),
+            ("sh", "-c", "exec venv/bin/python launch.py --api-auth me:pw1"),
+            ("bash", "-c", ". 'venv/bin/activate' && python launch.py"),
+        ],
+    )
+    def test_python_of_its_own_is_not_started_whatever_starts_it(
+        self, lab: Lab, typed: tuple[str, ...]
+    ) -> None:
+        """It would run, with another torch, and nothing would tell."""
+        on_linux(lab)
+        home = put(lab, "sdnext")
+        program(home / "venv/bin/python")
+        (home / "venv/bin/activate").write_text('PATH="$PWD/venv/bin:$PATH"\n')
+        done = lab.run("launch", "sd", "--", *typed)
+        assert (done.returncode, done.stdout) == (1, b""), done.stderr
+        assert b"is the app's own Python, with its own torch" in done.stderr
+        assert b"hint: rocenv launch sd --app sdnext; if nothing" in done.stderr
+        assert b"pw1" not in done.stderr
+        if typed[0] in ("nice", "env"):
+            assert lab.run("launch", "sd", "--app", "generic", "--", *typed).stdout == b"ran\n"
+
+    def test_folders_of_a_python_of_its_own_can_be_looked_at(self, lab: Lab) -> None:
+        on_linux(lab)
+        program(put(lab, "sdnext") / "venv/bin/python")
+        assert lab.run("launch", "sd", "--", "ls", "venv/bin").stdout == b"python\n"
 
     def test_other_programs_in_its_folder_need_none(self, lab: Lab) -> None:
         on_linux(lab, torch=False)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from pathlib import Path
+from string import Template
 from typing import TYPE_CHECKING
 
 from rocenv.launch.log import is_secret, without_secrets
@@ -14,12 +16,14 @@ from rocenv.launch.view import Concern, free_name
 from rocenv.system.command_lines import as_typed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from rocenv.launch.settings import Assigned
+    from rocenv.launch.start import Start
     from rocenv.launch.view import View
 
 _APART = re.compile(r"[\s;&|()'\"]+")  # what stands between the words of a shell's text
+_OPTION = re.compile(r"--?[A-Za-z]")
 
 
 def app_there(view: View) -> Iterator[Concern]:
@@ -97,15 +101,16 @@ def own_python(view: View) -> Iterator[Concern]:
     """Programs that start the app's own Python instead of the env's."""
     start, launcher = view.start, view.start.launcher
     inner = [start.folder / name for name in launcher.own_python]
-    for word in start.words[:2]:
+    for word in _named(start):
         path = Path(os.path.abspath(word))
-        if any(folder in path.parents for folder in inner):
+        if any(folder in path.parents for folder in inner) and not path.is_dir():
             yield Concern(
                 code="own-python",
                 severity="error",
                 text=f"`{word}` is the app's own Python, with its own torch, and not the env's",
-                remedy=_plainly(view),
+                remedy=f"{_plainly(view)}; if nothing of it is run, add `--app generic`",
             )
+            break
     for name in sorted({*start.programs()} & {*launcher.bypasses}):
         yield Concern(
             code="own-python",
@@ -120,7 +125,7 @@ def wrapper_within(view: View) -> Iterator[Concern]:
     start, launcher = view.start, view.start.launcher
     if start.record.lock.platform != "linux" or not is_there(launcher, start.folder):
         return
-    typed = [name_of(word) for each in start.words[: 2 * LOOKED_AT] for word in _APART.split(each)]
+    typed = [name_of(word) for word in _named(start)]
     for name in launcher.wrapper.names:
         if name in typed:
             yield Concern(
@@ -190,23 +195,65 @@ def wrapper_settings(view: View) -> Iterator[Concern]:
 
 
 def _instead(view: View, assigned: Assigned) -> str:
-    """Return the line that does what an assignment in a shell's file does; "" where nothing is lost."""
+    """Return what to type for an assignment in a shell's file; "" where nothing is lost."""
     start, name, value = view.start, assigned.name, assigned.value
-    if not value or start.environ.get(name) == value:
+    # Where the shell puts something in it, a user who has done as told has that, and not the text.
+    filled = Template(os.path.expanduser(value)).safe_substitute(start.outside) if assigned.raw else value
+    if not value or start.environ.get(name) in (value, filled):
         return ""
-    if is_secret(name):
+    is_shown = value.translate({9: " ", 10: " "}).isprintable() and "\ufffd" not in value
+    if is_shown and not assigned.raw and name == start.launcher.arguments_variable:
+        try:
+            return _with_arguments(view, shlex.split(value))
+        except ValueError:
+            return "look at it: a quote in its value is not closed"
+    if not is_shown or is_secret(name) or _is_private(_APART.split(value)) or _is_private([value]):
         return f"export {name}=…, as it stands there"
-    if assigned.raw:
-        return f"export {name}={assigned.raw}"  # as the shell is to understand it
-    if name != start.launcher.arguments_variable:
-        return f"export {name}={as_typed(*without_secrets([value]))}"
-    lost = [word for word in value.split() if word not in start.given()]
+    return f"export {name}={assigned.raw or as_typed(value)}"
+
+
+def _with_arguments(view: View, words: list[str]) -> str:
+    """Return how to give the app arguments that the user has not given; "" where there are none.
+
+    Where there is something that nobody is to see it is no command, which with `***` in it would set that.
+    """
+    start = view.start
+    given = {word.partition("=")[0] for word in start.given()}
+    lost = [option for option in _options(words) if option[0].partition("=")[0] not in given]
+    if not lost:
+        return ""
     at = program_at(start.words, start.launcher.starters)
-    users = start.words[at + len(start.launcher.command) :]
-    typed = [word for word in (*lost, *users) if word not in start.added]
-    before = (*start.words[:at], f"./{start.wrapper}") if at else ()
-    command = as_typed(*before, *without_secrets(typed))
-    return f"rocenv launch {view.env} -- {command}" if lost else ""
+    users = [word for word in start.words[at + len(start.launcher.command) :] if word not in start.added]
+    told = [as_typed(*option) for option in lost if not _is_private(option)]
+    hidden = [f"{without_secrets(option)[0].partition('=')[0]} …" for option in lost if _is_private(option)]
+    if hidden:
+        return f"to what you type add {' '.join([*told, *hidden])}, as it stands there"
+    if _is_private([*start.words[:at], *users]):
+        return f"to what you type add {' '.join(told)}"
+    # By its whole path: rocenv has gone to the app's folder, and the user has not.
+    command = as_typed(*start.words[:at], str(start.folder / start.wrapper))
+    return " ".join([f"rocenv launch {view.env} --", command, *told, *map(as_typed, users)])
+
+
+def _options(words: list[str]) -> list[list[str]]:
+    """Return arguments by options, each with what follows it."""
+    options: list[list[str]] = []
+    for word, shown in zip(words, without_secrets(words), strict=True):
+        is_new = _OPTION.match(word) and shown != "***"  # a password may look like an option
+        if is_new or not options:
+            options.append([])
+        options[-1].append(word)
+    return options
+
+
+def _is_private(words: Sequence[str]) -> bool:
+    return without_secrets(words) != list(words)
+
+
+def _named(start: Start) -> list[str]:
+    """Return what a command may begin with: its words, and those of a text that a shell is to run."""
+    first = start.words[: program_at(start.words, start.launcher.starters) + 2 * LOOKED_AT]
+    return [part for word in first for part in (*_APART.split(word), word)]  # a path may have blanks in it
 
 
 def right_way_of_shims(view: View) -> Iterator[Concern]:

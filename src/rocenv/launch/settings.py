@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,11 +10,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-_BYTES = 1 << 20
-_LINES_OF_A_VALUE = 50
-_ASSIGNED = re.compile(r"(?:export\s+)?[A-Za-z_]\w*=")
-_NAME = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
-_OPENS, _CLOSES = ("if", "for", "while", "until", "case", "select"), ("fi", "done", "esac")
+_BYTES = 1 << 16  # what people write by hand is far less
+_DOUBLE = r'"[^"\\]*(?:\\.[^"\\]*)*"'
+# A part of a word. The third line is what the shell puts something else in the place of.
+_PIECE = rf"""'[^']*'|{_DOUBLE}|\\.
+    |`[^`]*`|\$\{{[^{{}}]*\}}|\$'(?:[^'\\]|\\.)*'|[$~]
+    |[^ \t\n'"`\\$~;&|()<>]+"""
+_PIECES = re.compile(_PIECE, re.DOTALL | re.VERBOSE)
+_TOKENS = re.compile(
+    rf"""(?P<gap>(?:[ \t]|\\\n)+|\#[^\n]*) | (?P<end>\n) | (?P<operator>[;&|()<>]+)
+    |(?P<word>(?:{_PIECE})+) | (?P<unclosed>.)""",
+    re.DOTALL | re.VERBOSE,
+)
+_PAIR = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL | re.ASCII)
+_ESCAPED = re.compile(r'\\([$`"\\\n])')  # between double quotes
+_OPENS, _CLOSES = ("if", "for", "while", "until", "case", "select", "{"), ("fi", "done", "esac", "}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,55 +45,67 @@ class Settings:
 
 
 def read_settings(path: Path) -> Settings:
-    """Return what a file sets; nothing where there is none, or it cannot be read."""
+    """Return what a file sets in the end; nothing where there is none, or it cannot be read."""
     try:
         if not path.is_file():  # to open a pipe is to wait for somebody
             return Settings()
         with path.open("rb") as file:
-            text = file.read(_BYTES).decode("utf-8", "replace")
+            data = file.read(_BYTES + 1)
     except OSError:
         return Settings()
+    if len(data) > _BYTES:
+        return Settings(is_more=True)
     found: list[Assigned] = []
     is_more, depth = False, 0
-    for line, words in _statements(text.splitlines()):
-        depth += (words[0] in _OPENS) - sum(word in _CLOSES for word in words)
-        told = None if depth or not _ASSIGNED.match(line) else _assigned(line, words)
-        if told is None:
-            is_more = True
-        else:
-            found += told
+    for words in _statements(data.decode("utf-8-sig", "replace").replace("\r\n", "\n")):
+        depth = max(0, depth + sum(each in _OPENS for each in words) - sum(each in _CLOSES for each in words))
+        told = None if depth else _assigned(words)
+        is_more = is_more or told is None
+        for new in told or ():
+            if new.name not in new.raw:  # or it adds to what was set before
+                found = [each for each in found if each.name != new.name]
+            found.append(new)
     return Settings(assigned=tuple(found), is_more=is_more)
 
 
-def _statements(lines: list[str]) -> Iterator[tuple[str, list[str]]]:
-    """Yield lines with their words, those drawn together between which a quote is open."""
-    at = 0
-    while at < len(lines):
-        for end in range(at + 1, min(at + _LINES_OF_A_VALUE, len(lines)) + 1):
-            line = "\n".join(lines[at:end]).strip()
-            try:
-                words = _words(line)
-            except ValueError:  # a quote that ends in another line
-                continue
-            break
-        else:
-            line, words, end = lines[at].strip(), ["?"], at + 1
-        if words:
-            yield line, words
-        at = end
+def _statements(text: str) -> Iterator[list[str]]:
+    """Yield the words of each line as they stand there, up to a quote that is not closed."""
+    words: list[str] = []
+    for token in _TOKENS.finditer(text):
+        if token.lastgroup == "unclosed":
+            yield [token[0]]
+            return
+        if token.lastgroup in ("word", "operator"):
+            words.append(token[0])
+        elif token.lastgroup == "end" and words:
+            yield words
+            words = []
+    if words:
+        yield words
 
 
-def _words(line: str) -> list[str]:
-    lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
-    lexer.whitespace_split = True
-    return list(lexer)
-
-
-def _assigned(line: str, words: list[str]) -> list[Assigned] | None:
+def _assigned(words: list[str]) -> list[Assigned] | None:
     """Return what a line sets; None where it does anything else."""
-    pairs = [_NAME.fullmatch(word) for word in words[words[0] == "export" :]]
-    is_expanded = any(mark in line for mark in "$`")
-    if not all(pairs) or (is_expanded and len(pairs) > 1):
-        return None
-    raw = line.partition("=")[2] if is_expanded else ""
-    return [Assigned(name=each[1], value=each[2], raw=raw) for each in pairs if each]
+    pairs = [_PAIR.fullmatch(word) for word in words[words[0] == "export" :]]
+    return [_one(each[1], each[2]) for each in pairs if each] if all(pairs) else None
+
+
+def _one(name: str, text: str) -> Assigned:
+    pieces = _PIECES.findall(text)
+    raw = text if any(map(_is_expanded, pieces)) else ""
+    return Assigned(name=name, value="".join(map(_meant, pieces)), raw=raw)
+
+
+def _is_expanded(piece: str) -> bool:
+    if piece.startswith('"'):
+        return bool(re.search(r"[$`]", re.sub(r"\\.", "", piece, flags=re.DOTALL)))
+    return piece[0] in "$`~"
+
+
+def _meant(piece: str) -> str:
+    """Return a part of a word without its quotes, and without a line break that only splits it."""
+    if piece.startswith('"'):
+        return _ESCAPED.sub(lambda found: found[1].strip("\n"), piece[1:-1])
+    if piece.startswith("'"):
+        return piece[1:-1]
+    return piece[1:].strip("\n") if piece.startswith("\\") else piece
