@@ -121,15 +121,20 @@ EXPORT const char *hipGetErrorName(int error) {
 enum { HEAD_BYTES = 256 };
 static size_t used_bytes;
 
+static size_t free_bytes(void) {
+    size_t at_first = (size_t)number_of("ROCENV_STANDIN_FREE", total_bytes());
+    return at_first > used_bytes ? at_first - used_bytes : 0;
+}
+
 EXPORT int hipMemGetInfo(size_t *available, size_t *total) {
     FAIL("meminfo");
-    size_t free_bytes = (size_t)number_of("ROCENV_STANDIN_FREE", total_bytes());
     *total = total_bytes();
-    *available = free_bytes > used_bytes ? free_bytes - used_bytes : 0;
+    *available = free_bytes();
     return SUCCESS;
 }
 
 static int allocate(void **pointer, size_t size) {
+    if (size > SIZE_MAX - HEAD_BYTES) return OUT_OF_MEMORY;
     char *block = calloc(1, size + HEAD_BYTES);
     if (!block) return OUT_OF_MEMORY;
     memcpy(block, &size, sizeof size);
@@ -149,7 +154,7 @@ static size_t let_go(void *pointer) {
 EXPORT int hipMalloc(void **pointer, size_t size) {
     FAIL("malloc");
     if (fails_as(&failure, "oom") && size >= failure.number) return OUT_OF_MEMORY;
-    int status = allocate(pointer, size);
+    int status = size > free_bytes() ? OUT_OF_MEMORY : allocate(pointer, size);
     if (status == SUCCESS) used_bytes += size;
     return status;
 }

@@ -214,6 +214,7 @@ def test_installation_of_others_is_left_and_the_overlay_named(lab: Lab) -> None:
     told = json.loads(done.stdout)
     assert told["error"] == "kernels-unwritable"
     assert "--place overlay" in told["hints"][0]
+    assert lab.calls() == []
 
 
 def test_unknown_name_in_the_cache_means_an_overlay_and_is_said(lab: Lab) -> None:

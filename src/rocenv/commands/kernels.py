@@ -68,19 +68,20 @@ def _command_of(row: KernelSource, world: World) -> click.Command:
     ]
 
     def run(**given: Any) -> int:
-        asked = [name for number, name in enumerate(names) if given.pop(f"kind{number}", False)]
-        includes = [given.pop(f"include{number}", None) for number in range(len(names))]
-        include = next((each for each in includes if each is not None), None)
+        flags = [name for number, name in enumerate(names) if given.pop(f"kind{number}", False)]
+        folders = {name: given.pop(f"include{number}", None) for number, name in enumerate(names)}
+        includes = {name: folder for name, folder in folders.items() if folder is not None}
+        asked = list(dict.fromkeys((*flags, *includes)))
         if len(asked) > 1:
-            raise click.UsageError("one kind of kernel at a time")
+            raise click.UsageError(f"one kind of kernel at a time, not {' and '.join(asked)}")
         kind = asked[0] if asked else ""
-        return _run(world, row, kind, names[0], include, **given)
+        return _run(world, row, kind, names[0], includes.get(kind), **given)
 
     return click.Command(
         row.app,
         params=list(options),
         callback=run,
-        help=f"Compile the {row.title} kernels of {row.app} from the source that came with it.\n\n"
+        help=f"Compile the {row.title} kernels of {row.app} from the source that came with it, on Linux.\n\n"
         "Unless another place is asked for, the kernel goes to where the app looks for kernels that it "
         "compiled itself, or, where it came with one for this target, into a copy of its resources that is "
         "made of links.",
@@ -99,7 +100,7 @@ def _options_of_kinds(rows: list[KernelRecipe]) -> list[click.Option]:
                     [f"--{row.kind}-include", f"include{number}"],
                     metavar="DIR",
                     type=click.Path(file_okay=False, path_type=Path),
-                    help=f"Where `{row.headers}` lies.",
+                    help=f"Where `{row.headers}` lies; implies `--{row.kind}`.",
                 )
             )
     return options
@@ -264,7 +265,7 @@ def _as_json(done: Done, wish: Wish) -> dict[str, Any]:
             "environment": {placed.variable: placed.resources} if placed.variable else {},
             "path": [placed.on_path] if placed.on_path else [],
             "cache_home": placed.cache_home or None,
-            "env": placed.env or None,
+            "env": placed.env if placed.place == "cache" and placed.env else None,
             "original": placed.original or None,
         }
     return document

@@ -12,7 +12,7 @@ from packaging.specifiers import SpecifierSet
 from rocenv.activate.changes import apply, expand
 from rocenv.compilers import Toolchain, newest_for, provide, toolchain_of
 from rocenv.errors import RocenvError
-from rocenv.install.prefix import Prefix, prefix_of
+from rocenv.install.prefix import all_prefixes, prefix_of
 from rocenv.kernels import places
 from rocenv.kernels.cache import Made, made
 from rocenv.kernels.compile import compiler_version
@@ -23,6 +23,7 @@ from rocenv.kernels.program import program_of
 from rocenv.kernels.recipe import Job, job_for
 from rocenv.kernels.target import target_for
 from rocenv.kernels.version import version_of
+from rocenv.memory.env import active_env
 from rocenv.system import WINDOWS
 from rocenv.system.files import storage_errors, write_atomic
 from rocenv.system.locks import locked
@@ -30,6 +31,8 @@ from rocenv.system.locks import locked
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from rocenv.home import Home
+    from rocenv.install.prefix import Prefix
     from rocenv.install.provide import Workshop
     from rocenv.kernels.installation import Installation
     from rocenv.kernels.placed import Placed, PlaceName
@@ -81,6 +84,14 @@ def build(
         PrefixError: An env is missing or incomplete, or the disk is full.
         FetchError: The compiler cannot be fetched now.
     """
+    if WINDOWS:
+        raise RocenvError(
+            f"rocenv cannot compile kernels of {wish.row.app} on Windows yet, but only on Linux",
+            hints=(
+                f"take the newest official build of {wish.row.app}: it may come with kernels for your GPU",
+            ),
+            code="kernels-no-compiler",
+        )
     matrix, home = work.matrix, work.home
     if wish.output is not None:
         _require_folder(wish.output)
@@ -102,7 +113,16 @@ def build(
         matrix.kernel_recipe,
         to_be_loaded=wish.output is None,
     )
-    place, why = _place(wish, job)
+    place, why = _place(wish, job, home)
+    order = Order(
+        job=job,
+        place=place,
+        home=home,
+        env=env.name if env is not None else "",
+        environ=_environ(env, environ),
+    )
+    if wish.output is None:
+        places.check(order)
     tell(f"{wish.row.app} {version} in `{installation.root}`: {job.title}, from `{job.file}`")
     for said in _refusals(job, matrix):
         tell(said)
@@ -114,17 +134,8 @@ def build(
         with storage_errors(wish.output):
             write_atomic(wish.output, kernel.content)
         return Done(job=job, made=kernel, toolchain=toolchain, placed=None, why="")
-    order = Order(
-        job=job,
-        content=kernel.content,
-        place=place,
-        home=home,
-        toolchain=toolchain,
-        env=env.name if env is not None else "",
-        environ=_environ(env, environ),
-    )
     with storage_errors(home.path), locked(home.lock("kernels", wish.row.app)):
-        placed = places.put(order)
+        placed = places.put(order, kernel.content, toolchain)
     return Done(job=job, made=kernel, toolchain=toolchain, placed=placed, why=why)
 
 
@@ -160,20 +171,14 @@ def _env_of(name: str, environ: Mapping[str, str], work: Work) -> Prefix | None:
         prefix = prefix_of(work.home, name)
         prefix.require_complete()
         return prefix
-    envs = str(work.home.envs) + os.sep
-    for folder in environ.get("PATH", "").split(os.pathsep):
-        if folder.startswith(envs):
-            prefix = Prefix(work.home.envs / folder[len(envs) :].split(os.sep)[0])
-            return prefix if prefix.state == "complete" else None
-    return None
+    return active_env([each for each in all_prefixes(work.home) if each.state == "complete"], environ)
 
 
 def _refusals(job: Job, matrix: Matrix) -> Iterator[str]:
     """Yield what to tell where this version of the app is known not to take GPUs of the target."""
     app = job.installation.row.app
-    platform = "windows" if WINDOWS else "linux"
     for row in matrix.app_release:
-        if (row.app, row.platform) != (app, platform) or not row.targets or job.target in row.targets:
+        if (row.app, row.platform) != (app, "linux") or not row.targets or job.target in row.targets:
             continue
         if SpecifierSet(row.versions, prereleases=True).contains(job.version):
             known = ", ".join(row.targets)
@@ -210,7 +215,7 @@ def _toolchain(
     if row is None:
         known = sorted({target for each in work.matrix.compiler for target in each.targets})
         raise RocenvError(
-            f"no compiler can be had here for {wish.target}"
+            f"no compiler can be had for {wish.target}"
             + (f"; there is one for {', '.join(known)}" if known else ""),
             hints=("name an env that has one: `--env NAME`",),
             code="kernels-no-compiler",
@@ -218,13 +223,10 @@ def _toolchain(
     return provide(row, work, shop, tell)
 
 
-def _place(wish: Wish, job: Job) -> tuple[PlaceName, str]:
+def _place(wish: Wish, job: Job, home: Home) -> tuple[PlaceName, str]:
     """Return where a kernel goes, and why there."""
     if wish.place is not None:
         return wish.place, "as asked"
-    came = job.installation.precompiled / job.precompiled
-    if came.exists():
-        return "overlay", f"`{came}` came with it and would win over its cache"
-    if why := why_not(job.cached, job.installation.row.cache):
+    if why := why_not(job, home):
         return "overlay", why
     return "cache", f"it came without a kernel for {job.target}"

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import time
+from collections import deque
 from typing import TYPE_CHECKING
 
 from rocenv.errors import RocenvError
+from rocenv.system.bounded import ended, run_bounded
 from rocenv.system.command_lines import as_typed
 from rocenv.system.processes import describe_exit, group_options, handled, kill_group
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from rocenv.compilers import Toolchain
@@ -21,6 +24,9 @@ if TYPE_CHECKING:
 _LOOK_EVERY_S = 0.2
 _LONGEST_S = 3600.0
 _LAST_LINES = 12
+_WIDEST = 300  # of a line that is repeated
+_LOOKED_AT = 4096  # of a line
+_TAIL = 16 << 20  # of a log
 _ASKED_IN_S = 60.0
 _OTHERS = ("cannot find ROCm device library", "unsupported HIP gpu architecture", "unknown target CPU")
 
@@ -41,22 +47,17 @@ def command(toolchain: Toolchain, job: Job, output: Path) -> list[str]:
 def compiler_version(toolchain: Toolchain) -> str:
     """Return what a compiler says it is; raise RocenvError where it does not start."""
     argv = toolchain.run_argv(toolchain.clang, "--version")
-    try:
-        asked = subprocess.run(
-            argv, stdin=subprocess.DEVNULL, capture_output=True, check=True, timeout=_ASKED_IN_S
-        )
-    except (OSError, subprocess.SubprocessError) as error:
+    answer = run_bounded(argv, os.environ, _ASKED_IN_S)
+    lines = [line.strip()[:_WIDEST] for line in answer.lines]
+    if answer.problem or answer.code != 0:
+        said = f", and said `{lines[-1]}`" if lines else ""
         raise RocenvError(
-            f"the compiler of `{toolchain.name}` does not start: {_said(error)}",
+            f"the compiler of `{toolchain.name}` does not start: {ended(answer)}{said}",
             hints=(f"rocenv repair {as_typed(toolchain.env)}",) if toolchain.env else (),
             code="kernels-no-compiler",
-        ) from error
-    return asked.stdout.decode(errors="replace").partition("\n")[0].strip()
-
-
-def _said(error: Exception) -> str:
-    said = getattr(error, "stderr", b"") or b""
-    return said.decode(errors="replace").strip()[-300:] or str(error)
+        )
+    # The loader may have warned of something else before.
+    return next((line for line in lines if "version" in line), lines[0] if lines else "")
 
 
 def compile_kernel(
@@ -117,17 +118,36 @@ def _stop(number: int, _frame: object) -> None:
 
 
 def _failed(job: Job, why: str, log: Path) -> RocenvError:
-    text = log.read_text(errors="replace")
-    lines = [line for line in text.splitlines()[1:] if line.strip()]
-    errors = [line for line in lines if "error:" in line] or lines
-    # A full disk is the compiler's words only.
-    full = ("No space left on device" in text) or ("no space left" in text)
-    hints = ["free some space: `rocenv gc` shows what no env needs"] if full else []
-    if any(each in text for each in _OTHERS):
+    lines: deque[str] = deque(maxlen=_LAST_LINES)
+    errors: deque[str] = deque(maxlen=_LAST_LINES)
+    is_full = is_unknown = False
+    for line in _lines(log):
+        lines.append(line[:_WIDEST])
+        if "error:" in line:
+            errors.append(line[:_WIDEST])
+        # A full disk is the compiler's words only.
+        is_full = is_full or "no space left" in line.lower()
+        is_unknown = is_unknown or any(each in line for each in _OTHERS)
+    hints = ["free some space: `rocenv gc` shows what no env needs"] if is_full else []
+    if is_unknown:
         hints.append(f"this compiler does not know {job.target}: leave `--env` out, and the newest is taken")
     return RocenvError(
         f"the compiler failed on the {job.title}: {why}\n"
-        + "\n".join(f"  {each}" for each in errors[-_LAST_LINES:]),
+        + "\n".join(f"  {each}" for each in errors or lines),
         hints=(*hints, f"all that it said: {log}"),
         code="kernels-compiler",
     )
+
+
+def _lines(log: Path) -> Iterator[str]:
+    """Yield the last lines of a log that are not empty, of long ones what is looked at."""
+    with log.open("rb") as file:
+        file.readline()  # the command
+        begin = max(file.tell(), file.seek(0, os.SEEK_END) - _TAIL)
+        file.seek(begin)
+        is_whole = True
+        while piece := file.readline(_LOOKED_AT):
+            line = piece.decode(errors="replace").strip()
+            if is_whole and line:
+                yield line
+            is_whole = piece.endswith(b"\n")

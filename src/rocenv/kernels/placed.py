@@ -45,9 +45,10 @@ class Placed:
     variable: str = ""
     on_path: str = ""  # folder with programs that it looks for
     cache_home: str = ""  # what XDG_CACHE_HOME has to be; "" = the app's own place
-    env: str = ""  # the cache is this env's
+    env: str = ""  # it was made with this one's compiler; a cache is this one's
     original: str = ""  # copy of the file that was there; "" = there was none
     original_sha256: str = ""
+    original_link: str = ""  # where that led to, as it was a link
     made_folder: bool = False  # the file's folder was not there
 
     @property
@@ -69,7 +70,8 @@ class Placed:
     def _words(self) -> tuple[str, ...]:
         app = os.path.abspath(self.program or self.source)
         words = ("rocenv", "kernels", "build", self.app, f"--{self.app}", app, "--target", self.target)
-        env = ("--env", self.env) if self.env else ()
+        # The other places belong to no env, which may be gone by now.
+        env = ("--env", self.env) if self.env and self.place == "cache" else ()
         return (*words, f"--{self.kind}", "--place", self.place, *env)
 
 
@@ -136,7 +138,8 @@ def read(path: Path, app: str) -> Placed | None:
     except (OSError, ValueError, RecursionError, DataError):
         return None
     is_text = not any("\0" in value for value in plain.values() if isinstance(value, str))
-    return placed if is_text and placed.app == app and placed.key == path.stem else None
+    is_whole = is_text and os.path.isabs(placed.file) and os.path.isabs(placed.source)
+    return placed if is_whole and placed.app == app and placed.key == path.stem else None
 
 
 def of_program(home: Home, app: str, program: Path) -> tuple[Placed, ...]:

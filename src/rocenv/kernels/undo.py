@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from rocenv.errors import RocenvError
 from rocenv.kernels import placed as notes
 from rocenv.kernels import places
 from rocenv.kernels.installation import path_of
+from rocenv.system.command_lines import as_typed
 from rocenv.system.files import storage_errors
 from rocenv.system.locks import locked
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from rocenv.sources import Work
 
 _HASH = "[0-9A-F]{32}"
+_SHOWN = 5
 
 
 def undo(wish: Wish, work: Work, kind: str, tell: Callable[[str], None]) -> list[tuple[Placed, str]]:
@@ -38,27 +41,44 @@ def undo(wish: Wish, work: Work, kind: str, tell: Callable[[str], None]) -> list
         What was placed, and what became of it.
 
     Raises:
-        RocenvError: Nothing was placed that fits.
+        RocenvError: Nothing was placed that fits, or one of them cannot be taken away; the others are.
     """
     home, app = work.home, wish.row.app
     done = []
+    failed: RocenvError | None = None
     with storage_errors(home.path), locked(home.lock("kernels", app)):
         for path in notes.note_files(home, app):
             found = notes.read(path, app)
             if found is None or not _is_sound(found, home, work.matrix):
                 tell(f"`{path}` is not as rocenv wrote it: what it names is left as it is")
         for each in _wished(wish, kind, home):
-            if _is_sound(each, home, work.matrix):
-                done.append((each, places.undo(each, home)))
-                notes.forget(home, each)
-                tell(done[-1][1])
+            if not _is_sound(each, home, work.matrix):
+                continue
+            try:
+                said = places.undo(each, home)
+            except RocenvError as error:
+                failed = failed or error
+                continue
+            notes.forget(home, each)
+            done.append((each, said))
+            tell(said)
+    if failed is not None:
+        raise failed
     if not done:
-        raise RocenvError(
-            f"rocenv has placed no such kernel of {app}",
-            hints=(f"what it has placed: `{notes.folder_of(home, app) / 'placed'}`",),
-            code="kernels-not-placed",
-        )
+        raise _none_such(app, home, work.matrix)
     return done
+
+
+def _none_such(app: str, home: Home, matrix: Matrix) -> RocenvError:
+    others = [each for each in notes.all_placed(home, app) if _is_sound(each, home, matrix)]
+    shown = tuple(as_typed(*each.undo_words()) for each in others[:_SHOWN])
+    first = f" (the first {_SHOWN} of {len(others)})" if len(others) > _SHOWN else ""
+    there = f"; what it has placed goes with these{first}" if others else ""
+    return RocenvError(
+        f"rocenv has placed no {'such ' if others else ''}kernel of {app}{there}",
+        hints=shown,
+        code="kernels-not-placed",
+    )
 
 
 def _wished(wish: Wish, kind: str, home: Home) -> list[Placed]:
@@ -79,10 +99,9 @@ def _wished(wish: Wish, kind: str, home: Home) -> list[Placed]:
 
 
 def _is_of_env(placed: Placed, name: str, home: Home) -> bool:
-    """Tell whether a kernel is in an env's cache, or of an app that lies in it."""
-    if placed.place == "cache":
-        return placed.env == name
-    return Path(placed.program).is_relative_to(home.envs / name)
+    """Tell whether a kernel was made with an env, or is of an app that lies in it."""
+    lies_in_it = Path(placed.program).is_relative_to(home.envs / name)
+    return placed.env == name or (placed.place != "cache" and lies_in_it)
 
 
 def _is_sound(placed: Placed, home: Home, matrix: Matrix) -> bool:
@@ -106,6 +125,7 @@ def _is_sound(placed: Placed, home: Home, matrix: Matrix) -> bool:
     if is_cache:
         return file.parent == Path(placed.cache_home, row.cache)
     if placed.place == "overlay":
-        return not file.exists() or notes.overlay_of(home, placed) is not None
-    folder = Path(placed.source).parents[len(Path(row.code).parts) - 1]
-    return file.parent == folder / row.precompiled
+        return not os.path.exists(file) or notes.overlay_of(home, placed) is not None
+    above = Path(placed.source).parents
+    levels = len(Path(row.code).parts)
+    return len(above) >= levels and file.parent == above[levels - 1] / row.precompiled

@@ -32,6 +32,7 @@ class Answer:
     text: str = ""
     code: int | None = None  # None = it was ended, or not started
     problem: str = ""  # why there is no answer; "" = there is one
+    is_late: bool = False  # it was ended since its time was over
 
     @property
     def lines(self) -> list[str]:
@@ -49,19 +50,22 @@ def run_bounded(argv: Sequence[str], environ: Mapping[str, str], timeout_s: floa
     kept = bytearray()
     reader = threading.Thread(target=_read, args=(child.stdout, kept, child), daemon=True)
     reader.start()
-    problem = ""
+    problem, is_late = "", False
     try:
         child.wait(timeout_s)
     except subprocess.TimeoutExpired:
-        problem = f"it did not end within {timeout_s:.0f} s"
+        problem, is_late = f"it did not end within {timeout_s:.0f} s", True
     finally:
         if not WINDOWS or child.poll() is None:
             kill_group(child)  # what it left behind too, which would keep the pipe open
     reader.join(_AFTERWARDS_S)
     if len(kept) > _LIMIT_BYTES:
-        problem = "it prints without end"
+        problem, is_late = "it prints without end", False
     return Answer(
-        text=_plain(bytes(kept[:_LIMIT_BYTES])), code=None if problem else child.returncode, problem=problem
+        text=_plain(bytes(kept[:_LIMIT_BYTES])),
+        code=None if problem else child.returncode,
+        problem=problem,
+        is_late=is_late,
     )
 
 

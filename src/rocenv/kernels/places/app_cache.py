@@ -11,26 +11,32 @@ from typing import TYPE_CHECKING
 from rocenv.errors import RocenvError
 from rocenv.kernels.placed import all_placed, folder_of
 from rocenv.kernels.placed import write as keep_note
-from rocenv.kernels.places.order import content_of, placed_by, sha256_of, write_new
+from rocenv.kernels.places.order import can_write, content_of, earlier, placed_by, sha256_of
+from rocenv.kernels.places.originals import forget_original, had_one, put_back, put_over
 from rocenv.kernels.stand_ins import write_stand_ins
-from rocenv.system import WINDOWS
 from rocenv.system.files import remove_tree, storage_errors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from rocenv.compilers import Toolchain
     from rocenv.home import Home
     from rocenv.kernels.placed import Placed
     from rocenv.kernels.places.order import Order
+    from rocenv.kernels.recipe import Job
 
 
-def why_not(job_name: str, row_cache: str) -> str:
-    """Return why an app's cache cannot be used; "" = it can."""
-    if WINDOWS:
-        return "on Windows the app takes nothing from its cache where it came with kernels"
-    if not row_cache:
+def why_not(job: Job, home: Home) -> str:
+    """Return why an app would not take a kernel from its cache; "" = it does."""
+    row = job.installation.row
+    came = job.installation.precompiled / job.precompiled
+    if came.exists():
+        is_ours = earlier(home, row.app, "in-place", came) is not None
+        whose = "which rocenv put there before," if is_ours else "came with it and"
+        return f"`{came}` {whose} would win over its cache"
+    if not row.cache:
         return "the app has no cache of kernels"
-    return "" if job_name else "what the app calls a kernel in its cache could not be read from its program"
+    return "" if job.cached else "what the app calls a kernel in its cache could not be read from its program"
 
 
 def cache_home(environ: Mapping[str, str]) -> Path:
@@ -44,36 +50,40 @@ def _tools(home: Home, app: str) -> Path:
     return folder_of(home, app) / "bin"
 
 
-def put(order: Order) -> Placed:
-    """Put a kernel into the app's cache, and stand-ins for programs beside it that the app looks for."""
-    job = order.job
-    row = job.installation.row
-    came = job.installation.precompiled / job.precompiled
-    why = why_not(job.cached, row.cache) or (f"`{came}` came with it and wins" if came.exists() else "")
-    if why:
+def _file(order: Order) -> Path:
+    return cache_home(order.environ) / order.job.installation.row.cache / order.job.cached
+
+
+def check(order: Order) -> None:
+    """Raise RocenvError where the app would not look into its cache, or nothing can be put there."""
+    app, other = order.job.installation.row.app, ("take another place: `--place overlay`",)
+    if why := why_not(order.job, order.home):
+        raise RocenvError(f"the cache of {app} cannot be used: {why}", hints=other, code="kernels-no-cache")
+    if not can_write(_file(order)):
         raise RocenvError(
-            f"the cache of {row.app} cannot be used: {why}",
-            hints=("take another place: `--place overlay`",),
-            code="kernels-no-cache",
+            f"cannot write `{_file(order)}`, into the cache of {app}",
+            hints=("check who owns the folder", *other),
+            code="kernels-unwritable",
         )
-    folder = cache_home(order.environ)
-    file = folder / row.cache / job.cached
+
+
+def put(order: Order, content: bytes, toolchain: Toolchain) -> Placed:
+    """Put a kernel into the app's cache, and stand-ins for programs beside it that the app looks for."""
+    job, row, file = order.job, order.job.installation.row, _file(order)
     with storage_errors(file):
-        write_new(file, order.content)
-    placed = placed_by(order, file, order.content)
-    on_path = ""
+        placed = replace(placed_by(order, file, content), cache_home=str(cache_home(order.environ)))
+        placed = put_over(placed, content, order.home)
     if not job.installation.precompiled.is_dir():  # else it does not ask for them
         wanted = [each for each in row.stand_ins if each.kind == "compiler" or not shutil.which(each.name)]
         tools = _tools(order.home, row.app)
         with storage_errors(tools):
-            on_path = str(write_stand_ins(tools, wanted, order.toolchain))
-    placed = replace(placed, on_path=on_path, cache_home=str(folder), env=order.env)
-    keep_note(order.home, placed)
+            placed = replace(placed, on_path=str(write_stand_ins(tools, wanted, toolchain)))
+            keep_note(order.home, placed)
     return placed
 
 
 def undo(placed: Placed, home: Home) -> str:
-    """Take the kernel out of the cache again, and with the last one the stand-ins."""
+    """Take the kernel out of the cache, and with the last one the stand-ins; put back what lay there."""
     file = Path(placed.file)
     others = [each for each in all_placed(home, placed.app) if each.key != placed.key]
     with storage_errors(file):
@@ -81,8 +91,13 @@ def undo(placed: Placed, home: Home) -> str:
             remove_tree(_tools(home, placed.app))
         content = content_of(file)
         if content is None:
-            return f"`{file}` is gone already"
-        if sha256_of(content) != placed.sha256:
-            return f"`{file}` was changed since by another program, and stays"
-        file.unlink()
-    return f"removed `{file}`"
+            said = f"`{file}` is gone already"
+        elif sha256_of(content) != placed.sha256:
+            said = f"`{file}` was changed since by another program, and stays"
+        elif had_one(placed):
+            said = put_back(placed)
+        else:
+            file.unlink()
+            said = f"removed `{file}`"
+    forget_original(placed, home)
+    return said

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from rocenv.compilers import Toolchain
     from rocenv.home import Home
     from rocenv.kernels.placed import PlaceName
     from rocenv.kernels.recipe import Job
@@ -24,13 +23,11 @@ _LEVEL = 19  # as Blender's own build has it; a second for a kernel
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """A kernel, and the place for it."""
+    """The place for a kernel, which need not be compiled yet."""
 
     job: Job
-    content: bytes
     place: PlaceName
     home: Home
-    toolchain: Toolchain
     env: str = ""  # whose cache; "" = the user's own
     environ: Mapping[str, str]  # of that env, or the user's
 
@@ -50,16 +47,17 @@ def placed_by(order: Order, file: Path, content: bytes) -> Placed:
         source_hash=order.job.source_hash,
         program=str(installation.program or ""),
         include=str(order.job.include or ""),
+        env=order.env,
     )
 
 
-def as_precompiled(order: Order) -> bytes:
+def as_precompiled(order: Order, content: bytes) -> bytes:
     """Return a kernel in the form of those that come with the app."""
     if not order.job.compressed:
-        return order.content
+        return content
     import zstandard
 
-    return zstandard.ZstdCompressor(level=_LEVEL).compress(order.content)
+    return zstandard.ZstdCompressor(level=_LEVEL).compress(content)
 
 
 def sha256_of(content: bytes) -> str:
@@ -75,18 +73,24 @@ def content_of(path: Path) -> bytes | None:
         return None
 
 
-def write_new(path: Path, content: bytes) -> bool:
-    """Write a file for others to read, its folder too; tell whether the folder was made."""
-    made = not path.parent.exists()
+def can_write(file: Path) -> bool:
+    """Tell whether rights allow to write a file, and the folders on the way to it that are not there."""
+    folder = next((each for each in file.parents if os.path.lexists(each)), file.parent)
+    return folder.is_dir() and os.access(folder, os.W_OK | os.X_OK) and not file.is_dir()
+
+
+def write_new(path: Path, content: bytes) -> None:
+    """Write a file for others to read, its folder too."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(path, content)
-    if os.name == "posix":
-        path.chmod(0o644)
-    return made
+    path.chmod(0o644)
 
 
-def earlier(order: Order, file: Path) -> Placed | None:
-    """Return what was placed there before."""
-    app = order.job.installation.row.app
-    found = (each for each in all_placed(order.home, app) if each.file == str(file))
-    return next((each for each in found if each.place == order.place), None)
+def earlier(home: Home, app: str, place: PlaceName, file: Path) -> Placed | None:
+    """Return what was placed there before, if that is what lies there now."""
+    found = (each for each in all_placed(home, app) if (each.place, each.file) == (place, str(file)))
+    before = next(found, None)
+    if before is None or file.is_symlink():  # which rocenv puts nowhere
+        return None
+    content = content_of(file)
+    return before if content is not None and sha256_of(content) == before.sha256 else None
