@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,7 +33,8 @@ class Bench(Lab):
     def machine(
         self, *targets: str, used_mib: int = 0, total_mib: int = 24560, integrated: bool = False
     ) -> None:
-        """Put GPUs into the machine, each with so much memory in use."""
+        """Make it the machine with these GPUs, each with so much memory in use."""
+        shutil.rmtree(self.root / "linux", ignore_errors=True)
         root = Root(self.root / "linux")
         root.kernel().cpu()
         for number, target in enumerate(targets, 1):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +54,77 @@ def test_gpu_of_the_env_is_named_as_the_program_calls_it(
     bench.env_for(target)
     bench.program("llama-cli", "llama.cpp-new", listed=listed)
     assert f"--device {device}" in arguments(bench.launch("./llama-cli"))
+
+
+UNTOLD = "Available devices:\n  ROCm0: AMD Radeon(TM) 780M Graphics\n  ROCm1: AMD Radeon RX 7900 XTX\n"
+SAME_NAME = "Available devices:\n  ROCm0: AMD Radeon Graphics\n  ROCm1: AMD Radeon Graphics\n"
+
+
+class TestWithoutTargets:
+    """Many versions tell names of products only, and of several GPUs at that."""
+
+    @pytest.fixture
+    def two(self, bench: Bench) -> Bench:
+        bench.machine("gfx1103", "gfx1100")
+        return bench
+
+    @pytest.mark.parametrize(
+        ("listed", "device"),
+        [
+            (UNTOLD, "ROCm1"),
+            (UNTOLD.replace("RX 7900 XTX", "RX 7900M"), "ROCm1"),
+            (UNTOLD.replace("Radeon RX 7900 XTX", "Radeon Graphics"), "ROCm1"),
+            (UNTOLD.replace("AMD Radeon(TM) 780M", "AMD Radeon"), "ROCm1"),
+        ],
+        ids=["by its name", "the fourth name of its id", "the other one has a name", "that one has none"],
+    )
+    def test_the_one_of_the_env_is_named(self, two: Bench, listed: str, device: str) -> None:
+        two.program("llama-cli", "llama.cpp-new", listed=listed)
+        assert arguments(two.launch("./llama-cli")) == f"--device {device}"
+        done = two.run("verify", "llm", "--upto", "files", "--app", "llama.cpp")
+        assert done.returncode == 0
+        assert f"lists {device}: " in done.stdout.decode()
+
+    def test_another_one_alone_is_none(self, two: Bench) -> None:
+        two.program("llama-cli", "llama.cpp-new", listed="".join(UNTOLD.partition("Graphics\n")[:2]))
+        done = two.launch("./llama-cli", "-m", "x")
+        assert (done.returncode, done.stdout) == (1, b"")
+        assert "lists no such GPU here, only ROCm0: AMD Radeon(TM) 780M" in done.stderr.decode()
+        done = two.run("verify", "llm", "--upto", "files", "--app", "llama.cpp")
+        assert done.returncode == 1
+        assert "lists no gfx1100 here, though the machine has one" in done.stdout.decode()
+
+    def test_none_is_guessed(self, two: Bench) -> None:
+        two.program("llama-cli", "llama.cpp-new", listed=SAME_NAME)
+        done = two.launch("./llama-cli", "-m", "x")
+        assert (done.returncode, done.stdout) == (1, b"")
+        assert (
+            "nothing tells which GPU is the gfx1100 of those that llama.cpp lists: ROCm0: AMD"
+            in done.stderr.decode()
+        )
+        assert arguments(two.launch("./llama-cli", "--device", "ROCm1")) == "--device ROCm1"
+        done = two.run("verify", "llm", "--upto", "files", "--app", "llama.cpp")
+        assert done.returncode == 0
+        assert "nothing tells which GPU is the gfx1100" in done.stdout.decode()
+        assert "that llama.cpp works in it is not proved" in done.stderr.decode()
+
+    def test_one_that_the_env_alone_shows(self, two: Bench) -> None:
+        two.program("llama-cli", "llama.cpp-new", listed=SAME_NAME.partition("  ROCm1")[0])
+        assert two.launch("./llama-cli").returncode == 1
+        done = two.launch("./llama-cli", HIP_VISIBLE_DEVICES="1")
+        assert arguments(done) == "--device ROCm0"
+
+    def test_named_by_the_user_and_of_another_target(self, two: Bench) -> None:
+        two.program("llama-cli", "llama.cpp-new", listed=UNTOLD)
+        done = two.launch("./llama-cli", "--device", "ROCm0")
+        assert "`ROCm0` is a gfx1103, and the env is for gfx1100" in done.stderr.decode()
+
+    def test_machine_that_tells_nothing(self, two: Bench) -> None:
+        two.env["ROCENV_SYSROOT"] = str(two.root / "nothing")
+        two.program("llama-cli", "llama.cpp-new", listed=LISTED)
+        assert arguments(two.launch("./llama-cli")) == "--device ROCm0"
+        two.program("llama-cli", "llama.cpp-new", listed=SAME_NAME)
+        assert two.launch("./llama-cli").returncode == 1
 
 
 IGPU = "".join(f"{line}\n" for line in TWO.splitlines() if "7900" not in line)
@@ -152,6 +224,7 @@ def test_several_gpus_of_the_target_are_all_named(bench: Bench) -> None:
     ids=["none", "nothing", "another interface", "rubbish"],
 )
 def test_no_gpu_here_is_told_before_the_start(bench: Bench, listed: str, only: str) -> None:
+    bench.machine()
     bench.program("llama-cli", "llama.cpp-new", listed=listed)
     done = bench.launch("./llama-cli", "-m", "x.gguf")
     said = done.stderr.decode()
@@ -161,6 +234,42 @@ def test_no_gpu_here_is_told_before_the_start(bench: Bench, listed: str, only: s
     assert "`rocenv gpus`" in said
     assert "`rocenv doctor llm`" in said
     assert not bench.logs("llm"), "it was not started"
+
+
+VULKAN = "Available devices:\n  Vulkan0: AMD Radeon RX 7900 XTX (RADV NAVI31)\n"
+
+
+class TestBuildWithoutHip:
+    """The GPU is there, and the program cannot use it as the env offers it."""
+
+    def test_it_is_told_with_what_has_it(self, bench: Bench) -> None:
+        bench.program("llama-cli", "llama.cpp-new", listed=VULKAN)
+        done = bench.launch("./llama-cli", "-m", "x.gguf")
+        said = done.stderr.decode()
+        assert (done.returncode, done.stdout) == (1, b"")
+        assert "this build of llama.cpp has no HIP, or does not find its runtime" in said
+        assert "(only Vulkan0: AMD Radeon RX 7900 XTX (RADV NAVI31)), and the machine has a gfx1100" in said
+        (command,) = re.findall(r"`(rocenv create llm2 [^`]+)`", said)
+        done = bench.run("resolve", *command.split()[3:])
+        assert done.returncode == 0, done.stderr
+        assert "no llama.cpp in it" not in (done.stdout + done.stderr).decode()
+        assert "ubuntu-rocm-gfx110X-x64.zip" in said
+
+    def test_where_hip_itself_finds_no_gpu_the_build_is_not_blamed(self, bench: Bench) -> None:
+        found = {"rungs": [{"rung": "device", "status": "failed"}]}
+        (bench.prefix("llm").own / "verified.json").write_text(json.dumps(found))
+        bench.program("llama-cli", "llama.cpp-new", listed=NONE)
+        said = bench.launch("./llama-cli", "-m", "x.gguf").stderr.decode()
+        assert "this build of llama.cpp" not in said
+        assert "`rocenv doctor llm`" in said
+
+    def test_verify_does_not_say_that_there_is_no_gpu(self, bench: Bench) -> None:
+        bench.program("llama-cli", "llama.cpp-new", listed=VULKAN)
+        done = bench.run("verify", "llm", "--upto", "files", "--app", "llama.cpp")
+        assert done.returncode == 1
+        assert "lists no GPU of HIP's here, though the machine has one: this build" in done.stdout.decode()
+        assert "`rocenv create llm2 --target gfx1100" in done.stdout.decode()
+        assert "no usable AMD GPU" not in done.stderr.decode()
 
 
 def test_who_wants_the_cpu_needs_no_gpu(bench: Bench) -> None:
@@ -235,21 +344,37 @@ class TestVerify:
         assert Verdict(env="x", target="", results=tuple(results)).level == "app"
 
     def test_gpu_of_another_target_is_none(self, bench: Bench) -> None:
+        bench.machine("gfx1103")
         bench.program("llama-cli", "llama.cpp-new", listed=IGPU)
         code, rung, _ = self.verify(bench)
         assert (code, rung["status"], rung["no_device"]) == (4, "skipped", True)
         assert "lists no gfx1100 here: only ROCm0: AMD Radeon 780M" in rung["detail"]
 
+    def test_target_that_is_asked_for(self, bench: Bench) -> None:
+        bench.make("other", platform="linux", target="gfx1101")
+        bench.program("llama-cli", "llama.cpp-new", listed=TWO)
+        words = ("verify", "other", "--upto", "files", "--app", "llama.cpp")
+        assert bench.run(*words).returncode == 4
+        done = bench.run(*words, "--target", "gfx1100")
+        assert done.returncode == 0
+        assert "lists ROCm1: AMD Radeon RX 7900 XTX" in done.stdout.decode()
+
     def test_no_gpu_here_is_exit_code_4(self, bench: Bench) -> None:
+        bench.machine()
         bench.program("llama-cli", "llama.cpp-new", listed=NONE)
         code, rung, said = self.verify(bench)
         assert (code, rung["status"], rung["no_device"]) == (4, "skipped", True)
-        assert "lists no GPU here" in rung["detail"]
+        assert "lists no GPU of HIP's here" in rung["detail"]
         assert "nothing is wrong with env `llm`" in said
 
     @pytest.mark.parametrize(
         ("more", "status"),
-        [("kill -SEGV $$", "crashed"), ("exit 3", "failed"), ("sleep 100", "timeout")],
+        [
+            ("kill -SEGV $$", "crashed"),
+            ("exit 3", "failed"),
+            ("sleep 100", "timeout"),
+            ('[ "$1" = --list-devices ] && exec yes', "failed"),
+        ],
     )
     def test_list_that_fails(self, bench: Bench, more: str, status: str) -> None:
         bench.program("llama-cli", "llama.cpp-new", more=more)
@@ -270,8 +395,17 @@ class TestVerify:
         said = done.stderr.decode()
         assert (done.returncode, done.stdout) == (1, b"")
         assert "no program of llama.cpp is in the env `llm`, on PATH or in this folder: `llama-cli`" in said
-        assert "`rocenv create llm2 --app llama.cpp --target gfx1100`" in said
+        assert "`rocenv create llm2 --target gfx1100 --channel debian-forky --app llama.cpp`" in said
         assert not (bench.prefix("llm").own / "verified.json").exists()
+
+    def test_program_that_no_channel_has_is_not_promised(self, bench: Bench) -> None:
+        for app in ("llamafile", "blender"):
+            said = bench.run("verify", "llm", "--upto", "files", "--app", app).stderr.decode()
+            assert f"or in this folder: `{app}`\n" in said
+            commands = re.findall(r"`(rocenv create [^`]+)`", said)
+            assert [f"--channel debian-sid --app {app}" in each for each in commands] == [True] * (
+                app == "blender"
+            )
 
     def test_what_it_prints_reaches_no_terminal(self, bench: Bench) -> None:
         listed = LISTED.replace("AMD", "\x1b(0\x9b31m\x07\u202eAMD")
@@ -312,7 +446,9 @@ class TestVerify:
     def test_app_of_torch_needs_that_rung(self, bench: Bench) -> None:
         code, rung, _ = self.verify(bench, app="comfyui")
         assert (code, rung["status"]) == (1, "failed")
-        assert "the env has none" in rung["detail"]
+        assert "the env has none; one with it: `rocenv create llm2 --app comfyui" in rung["detail"]
+        done = bench.run("verify", "llm", "--upto", "files", "--app", "comfyui")
+        assert "--save-artifacts" not in done.stderr.decode(), "there is no log to keep"
 
     def test_broken_file_of_the_env_comes_first(self, bench: Bench) -> None:
         bench.program("llama-cli", "llama.cpp-new", listed=LISTED)

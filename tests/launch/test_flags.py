@@ -100,6 +100,15 @@ class TestHelp:
         assert users.says("--fit off")
         assert users.has("-h")
 
+    def test_arguments_behind_dashes_are_those_of_another(self) -> None:
+        words = ("-m", "x", "--", "-ngl", "0", "-p", "--cycles-device=CPU")
+        options = helped("llama.cpp-new")
+        users = Given(words=words, environ={}, options=options, behind=("--cycles-device",))
+        assert (users.has("-m"), users.has("-ngl"), users.says("--cycles-device CPU")) == (True, False, True)
+        users = replace(users, words=("--cycles-device", "CPU", "-p", "--", "-ngl", "0"))
+        assert (users.has("--cycles-device"), users.value("-ngl")) == (False, "0")
+        assert Given(words=words, environ={}, options=options).value("-ngl") == "0", "where `--` ends nothing"
+
     @given(st.text(alphabet=" -\n\tab,=<>[]{}N|:(\x00é", max_size=400))
     def test_anything_can_be_a_help(self, text: str) -> None:
         assert all(name.startswith("-") for name in read_help(text).by_name)
@@ -289,6 +298,17 @@ class TestLlamafile:
         done = bench.launch("./m.llamafile")
         assert arguments(done).startswith("--gpu amd -m /zip/m.gguf --server -ngl"), done.stderr
 
+    def test_arguments_that_replace_those_of_the_file_load_none_of_its_models(self, bench: Bench) -> None:
+        bench.machine("gfx1100")
+        bench.env_for("gfx1100")
+        model = write_model(bench.app / "m.gguf")
+        carry(bench.program("m.llamafile", "llamafile-0.9.3"), model, "-m", "/zip/m.gguf", "-ngl", "0")
+        done = bench.launch("./m.llamafile", "-c", "100")
+        assert arguments(done) == "--gpu amd -c 100 -ngl 999"
+        assert "all of them, since no file of a model is named" in done.stderr.decode()
+        done = bench.launch("./m.llamafile", "-m", "/zip/m.gguf")
+        assert arguments(done) == "--gpu amd -m /zip/m.gguf -ngl 5"
+
     def test_a_program_that_the_system_takes_for_none_is_asked_through_a_shell(self, bench: Bench) -> None:
         """A llamafile is run by the shell where the kernel has not been told of its format."""
         bench.env_for("gfx1100")
@@ -418,11 +438,20 @@ class TestLlamaCpp:
         bench.env_for("gfx1100")
         bench.program("llama-tts", "llama.cpp-new", listed=LISTED)
         assert arguments(bench.launch("./llama-tts")) == "--device ROCm0"
-        bench.program("llama-quantize", "llamafile-0.9.3")
-        done = bench.launch("./llama-quantize", "a", "b")
+        bench.program("llama-new", "llamafile-0.9.3")
+        done = bench.launch("./llama-new", "a", "b")
         assert arguments(done) == "a b"
-        assert "`llama-quantize` is not known as a program of llama.cpp" in done.stderr.decode()
+        assert "`llama-new` is not known as a program of llama.cpp" in done.stderr.decode()
         assert "its help has no `--device`" in done.stderr.decode()
+
+    def test_tools_without_work_for_a_gpu_are_left_alone(self, bench: Bench) -> None:
+        bench.machine("gfx1100")
+        bench.env_for("gfx1100")
+        for name in ("llama-quantize", "llama-gguf-split", "llama-tokenize"):
+            bench.program(name, "llamafile-0.9.3")
+            done = bench.launch(f"./{name}", "a", "b")
+            assert arguments(done) == "a b"
+            assert "is not known" not in done.stderr.decode()
 
     def test_blas_that_fails_is_never_silent(self, bench: Bench) -> None:
         bench.machine("gfx1103", integrated=True)
@@ -482,6 +511,19 @@ class TestWhatIsStarted:
             new.env["PATH"] = f"{folder}:{new.env['PATH']}"
         done = new.launch(*before.split(), "./llama-cli", "-m", "x")
         assert arguments(done).startswith("-m x --device ROCm0"), done.stderr
+
+    def test_what_a_shell_is_given_as_a_text(self, bench: Bench) -> None:
+        """Whatever `--app` says, it is not looked into."""
+        bench.make("own", platform="linux", target="gfx1100", request=Request(app="llama.cpp"))
+        for named in ((), ("--app", "llama.cpp")):
+            said = bench.run("launch", "own", *named, "--", "sh", "-c", "true").stderr.decode()
+            assert "hint: name llama.cpp's own program in the command\n" in said
+            assert "say so" not in said
+
+    def test_no_program_at_all(self, new: Bench) -> None:
+        said = new.run("launch", "llm", "--app", "llama.cpp", "--", "-m", "a b").stderr.decode()
+        assert "`rocenv launch llm --app llama.cpp -- CMD -m 'a b'`" in said
+        assert "name the app" not in said, "it was"
 
     def test_program_of_another_name_where_the_app_is_named(self, new: Bench) -> None:
         new.program("my own", "llama.cpp-new", listed=LISTED)

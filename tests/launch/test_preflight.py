@@ -141,7 +141,7 @@ class TestApps:
         lab.make()
         done = lab.run("launch", "sd")
         assert done.returncode == 2
-        assert b"`rocenv launch NAME -- CMD" in done.stderr
+        assert b"`rocenv launch sd -- CMD" in done.stderr
 
     def test_missing_program(self, lab: Lab) -> None:
         lab.make()

@@ -164,8 +164,8 @@ class TestProof:
         terminal = render.terminal("launch", "sd", "./render", "--frame", "1")
         terminal.end()
         (render.app / "render").write_text(
-            f"#!{sys.executable}\nimport time\nprint('HIP is not usable, going on', flush=True)\n"
-            "try:\n    time.sleep(60)\nexcept KeyboardInterrupt:\n    pass\n"
+            f"#!{sys.executable}\nimport time\ntry:\n    print('HIP is not usable, going on', flush=True)\n"
+            "    time.sleep(60)\nexcept KeyboardInterrupt:\n    pass\n"
         )
         terminal = render.terminal("launch", "sd", "./render", "--frame", "1")
         terminal.wait_for(b"going on")
@@ -173,8 +173,8 @@ class TestProof:
         terminal.end()
         assert b"Render ended with exit code 0, but it worked on the CPU" in terminal.shown
         (render.app / "render").write_text(
-            f"#!{sys.executable}\nimport time\nprint('waits', flush=True)\n"
-            "try:\n    time.sleep(60)\nexcept KeyboardInterrupt:\n    pass\n"
+            f"#!{sys.executable}\nimport time\ntry:\n    print('waits', flush=True)\n"
+            "    time.sleep(60)\nexcept KeyboardInterrupt:\n    pass\n"
         )
         terminal = render.terminal("launch", "sd", "./render", "--frame", "1")
         terminal.wait_for(b"waits")

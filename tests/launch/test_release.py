@@ -139,6 +139,24 @@ class TestArguments:
         assert f"--python-expr {HELD} -b" in done.stdout
         assert done.stdout.splitlines()[0].endswith("-P my.py --python-expr 1 -- --samples 3")
 
+    @pytest.mark.parametrize("theirs", ["-v", "--help", "-h 1080", "--cycles-device HIP"])
+    def test_arguments_of_a_script_are_not_blenders(self, bench: Bench, theirs: str) -> None:
+        """As where one asks for a height, and Blender's own for its help."""
+        bench.prepare().blender("5.2.2 LTS")
+        done = bench.render("-P", "my.py", "--", *theirs.split())
+        assert done.stdout.startswith("ARGS --python-exit-code 1 --debug-cycles")
+        assert done.stdout.splitlines()[0].endswith(f"-P my.py -- {theirs}")
+        done = bench.launch("a scene.blend", "-P", "my.py", "--", "-b", "4")
+        assert "ARGS a scene.blend -P my.py -- -b 4\n" in done.stdout, "a window"
+
+    def test_work_that_is_done_without_the_gpu_is_told_whatever_a_script_is_given(self, bench: Bench) -> None:
+        bench.prepare().blender("5.2.2 LTS")
+        path = bench.app / "blender"
+        path.write_text(path.read_text().replace("[HIP_", "[CPU_"))
+        assert "nothing shows that it used the GPU" in bench.render("--", "-h", "1080").stderr
+        assert "nothing shows" not in bench.render("--", "--cycles-device", "CPU").stderr
+        assert "nothing shows" not in bench.render("--help").stderr
+
     def test_device_of_the_user_stays(self, bench: Bench) -> None:
         bench.prepare().blender("5.2.2 LTS")
         done = bench.render("--", "--cycles-device", "HIP+CPU")

@@ -69,6 +69,8 @@ def _meaning(verdict: Verdict, app: str) -> str:
         again = as_typed("rocenv", "verify", verdict.env, *asked)
         if worst.rung == APP:
             text = f"env `{verdict.env}` is {proved}, but {app} does not work in it: `{APP}` {status}"
+            if not worst.stderr_tail:  # it said nothing, and what to do stands in the detail
+                return text
         return f"{text}; `{again} --save-artifacts DIR` keeps the logs"
     if verdict.no_device:
         return (
@@ -82,7 +84,7 @@ def _meaning(verdict: Verdict, app: str) -> str:
 
 
 def _asking(
-    world: World, prefix: Prefix, app: str, timeout_s: int, save_dir: Path | None
+    world: World, prefix: Prefix, app: str, target: str, timeout_s: int, save_dir: Path | None
 ) -> Callable[[tuple[RungResult, ...]], RungResult]:
     """Return what asks an app once the ladder was walked; raise RocenvError where there is none to ask."""
     from rocenv.host import detect
@@ -90,7 +92,14 @@ def _asking(
 
     host = detect(world.matrix)
     rung = app_rung(
-        prefix, world.matrix, host, app, environ=os.environ, timeout_s=timeout_s, save_dir=save_dir
+        prefix,
+        world.matrix,
+        host,
+        app,
+        environ=os.environ,
+        target=target,
+        timeout_s=timeout_s,
+        save_dir=save_dir,
     )
 
     def ask(ladder: tuple[RungResult, ...]) -> RungResult:
@@ -156,7 +165,7 @@ def command(
         save_dir=save_artifacts,
         timeout_s=timeout_s or 0,
         report=(lambda result: None) if as_json else print_ladder,
-        last=_asking(world, prefix, app, timeout_s or 0, save_artifacts) if app else None,
+        last=_asking(world, prefix, app, target, timeout_s or 0, save_artifacts) if app else None,
     )
     if as_json:
         print_json(verdict_json(verdict))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,8 +15,9 @@ from rocenv.launch.ask import is_program
 from rocenv.launch.devices import list_devices
 from rocenv.launch.flags import options_of
 from rocenv.launch.of_devices import described, only
+from rocenv.launch.programs import env_with, has_gpu
 from rocenv.launch.start import GENERIC, choose, plan_start
-from rocenv.model import RungResult
+from rocenv.model import Machine, RungResult
 from rocenv.resolve.of_app import packages_of
 from rocenv.system import WINDOWS
 from rocenv.system.command_lines import as_typed
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 _BEFORE = ("files", "load", "device")  # where one of them is broken, the app cannot work either
 _TAIL = 4096  # characters
 _LOG = "app.log"
+_PATTERN = re.compile(r"[*?\[]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +49,7 @@ class AppRung:
 
     prefix: Prefix
     record: Record
+    matrix: Matrix
     host: Host
     launcher: Launcher
     start: Start | None  # None = it computes with torch, and there is nothing to start
@@ -61,7 +65,7 @@ class AppRung:
         if broken:
             return _result(began, "skipped", f"needs `{broken[0].rung}`")
         if self.start is None:
-            return _of_torch(began, self.launcher, self.record, ladder)
+            return _of_torch(began, self, ladder)
         try:
             return _asked(began, self, self.start, ladder)
         except RocenvError as error:
@@ -75,6 +79,7 @@ def app_rung(
     key: str,
     *,
     environ: Mapping[str, str],
+    target: str = "",
     timeout_s: float = 0.0,
     save_dir: Path | None = None,
 ) -> AppRung:
@@ -86,6 +91,7 @@ def app_rung(
         host: The machine.
         key: The app's.
         environ: The environment outside the env.
+        target: Instead of the env's; "" = that one.
         timeout_s: For each question to the app; 0 = what it usually may take.
         save_dir: Where its answers are kept; None = nowhere.
 
@@ -93,6 +99,8 @@ def app_rung(
         RocenvError: There is no such app for the env's platform, exit code 2; or no program of it here.
     """
     record = prefix.record()
+    if target not in ("", record.lock.target, record.lock.code_target):
+        record = replace(record, lock=replace(record.lock, target=target, runs_as=""))
     if key == GENERIC:
         error = RocenvError(
             f"`{GENERIC}` stands for any program, and there is nothing to ask of it",
@@ -106,11 +114,12 @@ def app_rung(
     if not launcher.needs.torch or launcher.devices is not None:
         words = _program(prefix, record, matrix, launcher, environ)
         if not words:
-            raise _not_found(prefix, record, launcher)
+            raise _not_found(prefix, launcher, _env_with(launcher, record, matrix, host, prefix))
         start = plan_start(prefix, record, chosen, words, environ, is_piped=False, columns=0, is_named=True)
     return AppRung(
         prefix=prefix,
         record=record,
+        matrix=matrix,
         host=host,
         launcher=launcher,
         start=start,
@@ -135,7 +144,7 @@ def _asked(began: float, rung: AppRung, start: Start, ladder: Sequence[RungResul
         held = f" and knows `{required[0]}`, which holds it to the GPU" if required else ""
         starts = f"it starts{held}; " if options is not None else ""
         return _result(began, "skipped", f"{starts}this version cannot say which GPUs it sees")
-    devices = list_devices(start, **timeout)
+    devices = list_devices(start, rung.host, rung.matrix, **timeout)
     _save(rung, start, devices.answer)
     return _of_devices(began, rung, start, devices, ladder)
 
@@ -156,23 +165,48 @@ def _of_devices(
     arguments = start.launcher.devices.arguments if start.launcher.devices else ()
     asked = f"`{as_typed(*start.words, *arguments)}`"
     if devices.problem:
-        status: RungStatus = "timeout" if code is None else "crashed" if is_crash(code) else "failed"
+        is_late, is_bad = devices.answer.is_late, code is not None and is_crash(code)
+        status: RungStatus = "timeout" if is_late else "crashed" if is_bad else "failed"
         return _result(began, status, f"{asked}: {devices.problem}", code=code, said=said)
-    if used := devices.for_lock(rung.record.lock, rung.host):
+    target, used = rung.record.lock.target, devices.for_lock(rung.record.lock)
+    others = (*map(described, devices.found), *devices.others)
+    if used:
         return _result(began, "passed", f"{asked} lists {'; '.join(map(described, used))}", code=code)
-    target, others = rung.record.lock.target, (*map(described, devices.found), *devices.others)
-    what = f"lists no {target}" if devices.found else "lists no GPU"
-    text = f"it starts, and {asked} {what} here: {only(others)}"
-    seen = next((each for each in ladder if each.rung == "device" and each.status == "passed"), None)
-    if seen is not None:
-        return _result(began, "failed", f"{text}, but `device` saw one", code=code, said=said)
-    return _result(began, "skipped", text, code=code, no_device=True)
+    if used is None:
+        text = f"it starts, and nothing tells which GPU is the {target} of those that {asked} lists"
+        return _result(began, "skipped", f"{text}: {'; '.join(others)}", code=code)
+    what = f"lists no {target}" if devices.found else "lists no GPU of HIP's"
+    text = f"it starts, and {asked} {what} here"
+    device = next((each for each in ladder if each.rung == "device"), None)
+    if not (device.status == "passed" if device else has_gpu(rung.host, target)):
+        return _result(began, "skipped", f"{text}: {only(others)}", code=code, no_device=True)
+    why = f"though {'`device` saw' if device else 'the machine has'} one: {_instead(rung, devices)}"
+    return _result(began, "failed", f"{text}, {why}; it lists {only(others)}", code=code, said=said)
 
 
-def _of_torch(began: float, launcher: Launcher, record: Record, ladder: Sequence[RungResult]) -> RungResult:
+def _instead(rung: AppRung, devices: Devices) -> str:
+    """Return why an app lists no GPU of the env where there is one, and what to do."""
+    name = as_typed(rung.prefix.name)
+    if devices.found:
+        return f"`rocenv doctor {name}` tells why another one is shown to it"
+    why = "this build has no HIP, or does not find its runtime"
+    command = _env_with(rung.launcher, rung.record, rung.matrix, rung.host, rung.prefix)
+    return why + (f"; an env with one that has it: `{command}`" if command else "")
+
+
+def _env_with(launcher: Launcher, record: Record, matrix: Matrix, host: Host, prefix: Prefix) -> str:
+    machine = Machine(platform=host.platform, driver=host.driver.release)
+    return env_with(launcher.key, record.lock, matrix, machine, prefix.free_name())
+
+
+def _of_torch(began: float, rung: AppRung, ladder: Sequence[RungResult]) -> RungResult:
+    launcher, lock = rung.launcher, rung.record.lock
     torch = next((each for each in ladder if each.rung == "torch"), None)
-    if not any(part.kind == "torch" for part in record.lock.components):
-        return _result(began, "failed", f"{launcher.title} needs torch, and the env has none")
+    if not any(part.kind == "torch" for part in lock.components):
+        target = ("--target", lock.target) if lock.target else ()
+        command = as_typed("rocenv", "create", rung.prefix.free_name(), "--app", launcher.key, *target)
+        text = f"{launcher.title} needs torch, and the env has none; one with it: `{command}`"
+        return _result(began, "failed", text)
     if torch is None:
         return _result(
             began, "skipped", f"{launcher.title} computes with torch: `torch` has to be run for it"
@@ -219,14 +253,13 @@ def _plain(name: str) -> str:
     return name.lower().removesuffix(".exe")
 
 
-def _not_found(prefix: Prefix, record: Record, launcher: Launcher) -> RocenvError:
-    names = " or ".join(f"`{each}`" for each in (launcher.entries[:2] or launcher.programs[:2]))
-    words = ("rocenv", "create", prefix.free_name(), "--app", launcher.key)
-    target = ("--target", record.lock.target) if record.lock.target else ()
+def _not_found(prefix: Prefix, launcher: Launcher, command: str) -> RocenvError:
+    plain = [each for each in (*launcher.entries, *launcher.programs) if not _PATTERN.search(each)]
+    names = " or ".join(f"`{each}`" for each in plain[:2])
     return RocenvError(
         f"no program of {launcher.title} is in the env `{prefix.name}`, on PATH or in this folder: {names}",
         hints=(
-            f"put it on PATH, or make an env that has it: `{as_typed(*words, *target)}`",
+            "put it on PATH" + (f", or make an env that has it: `{command}`" if command else ""),
             f"without it the env itself is proved: `rocenv verify {as_typed(prefix.name)}`",
         ),
         code="app-missing",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rocenv.launch.start import Start
     from rocenv.matrix.apps import Launcher
 
-__all__ = ["Answer", "ask", "ended", "is_program", "is_script", "program_file", "program_words"]
+__all__ = ["Answer", "ask", "ended", "is_helper", "is_program", "is_script", "program_file", "program_words"]
 
 
 def program_words(start: Start) -> tuple[str, ...]:
@@ -73,6 +73,11 @@ def is_program(word: str, launcher: Launcher) -> bool:
     if launcher.entries:
         return name in [each.lower().removesuffix(".exe") for each in launcher.entries]
     return recognised(launcher, word)
+
+
+def is_helper(word: str, launcher: Launcher) -> bool:
+    """Tell whether a word names a program of an app that has nothing to do on a GPU."""
+    return name_of(word).lower().removesuffix(".exe") in launcher.helpers
 
 
 def ask(start: Start, arguments: Sequence[str], timeout_s: float) -> Answer:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from rocenv.errors import RocenvError
 from rocenv.launch.causes import fallbacks
+from rocenv.launch.programs import build_text, builds_for
 from rocenv.launch.view import free_name
 from rocenv.matrix.releases import RocmSet
 from rocenv.model import Machine, Request
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
     from rocenv.install.prefix import Prefix
     from rocenv.launch.view import View
-    from rocenv.matrix.app_builds import AppBuild
     from rocenv.matrix.apps import Blas
     from rocenv.model import Record
 
@@ -79,7 +79,7 @@ def remedies(view: View) -> Iterator[str]:
     """Yield what gives the target a BLAS that works: another env, then builds that bring their own."""
     if command := another_env(view):
         yield f"an env whose rocBLAS works for it: {command}"
-    yield from (_build_text(row, view) for row in builds_for(view))
+    yield from (build_text(row, view) for row in builds_for(view))
 
 
 def ways_round(view: View) -> Iterator[str]:
@@ -109,16 +109,6 @@ def another_env(view: View) -> str:
     return f"rocenv create {as_typed(name)} {as_options(wish, view.host.platform)}"
 
 
-def builds_for(view: View) -> tuple[AppBuild, ...]:
-    """Return the builds of the app that bring kernels for the target along."""
-    target, platform = view.start.record.lock.target, view.host.platform
-    return tuple(
-        row
-        for row in view.matrix.app_build
-        if row.app == view.start.launcher.key and row.platform == platform and target in row.targets
-    )
-
-
 def _is_of(row: RocmSet, version: str) -> bool:
     """Tell whether a release is of a row; rows of channels that move on name a series."""
     return row.version == version or (row.floating and version.startswith(f"{row.version}."))
@@ -137,15 +127,6 @@ def _is_same(view: View, row: RocmSet, runs_as: str) -> bool:
     part = next((part for part in lock.components if part.kind == "rocm"), None)
     own = (part.version, part.channel) if part else ("", "")
     return own == (row.version, row.channel) and runs_as == lock.code_target
-
-
-def _build_text(row: AppBuild, view: View) -> str:
-    target = view.start.record.lock.target
-    family = row.families.get(target, target)
-    asset = row.asset.replace("{family}", family)
-    return f"the build {asset} from {row.url}, which brings what it needs for {target}: {row.note}".rstrip(
-        ": "
-    )
 
 
 def _files(prefix: Prefix, record: Record) -> tuple[str, ...]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rocenv.launch.ask import Answer, ask, ended
+from rocenv.launch.cards import Card, cards_of, owners
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from rocenv.host import Host
     from rocenv.launch.start import Start
     from rocenv.matrix.apps import DeviceList
+    from rocenv.matrix.rows import Matrix
     from rocenv.model import Lock
 
 TIMEOUT_S = 90.0  # a driver that has slept may take long to wake
@@ -55,16 +57,14 @@ class Devices:
         """Why the answer says nothing about GPUs; "" = it does."""
         return "" if not self.answer.problem and self.answer.code == 0 else ended(self.answer)
 
-    def for_lock(self, lock: Lock, host: Host) -> tuple[Device, ...]:
-        """Return the GPUs that an env is for; where that cannot be seen, the first: the env puts it there."""
+    def for_lock(self, lock: Lock) -> tuple[Device, ...] | None:
+        """Return the GPUs that an env is for; None where there may be some, and nothing tells which."""
         if not lock.target:  # a compiler is for many
             return self.found
-        if any(each.target for each in self.found):
-            # With an override a GPU tells the target that it passes for.
-            return tuple(each for each in self.found if each.target in (lock.target, lock.code_target))
-        products = {gpu.name.casefold() for gpu in host.gpus if gpu.target == lock.target and gpu.name}
-        named = [each for each in self.found if any(name in each.line.casefold() for name in products)]
-        return tuple(named) or self.found[:1]
+        # With an override a GPU tells the target that it passes for.
+        used = tuple(each for each in self.found if each.target in (lock.target, lock.code_target))
+        is_unclear = not used and any(not each.target for each in self.found)
+        return None if is_unclear else used
 
     def named(self, names: Iterable[str]) -> Named:
         """Return which devices somebody means, whatever the case of the letters."""
@@ -79,8 +79,10 @@ class Devices:
         )
 
 
-def list_devices(start: Start, timeout_s: float = TIMEOUT_S) -> Devices:
+def list_devices(start: Start, host: Host, matrix: Matrix, timeout_s: float = TIMEOUT_S) -> Devices:
     """Run the program of a start as its profile says, in the env, and return the GPUs that it lists.
+
+    Where it tells no targets, they have those that the machine's GPUs have, as far as that is certain.
 
     Raises:
         CommandNotFound: There is no such program.
@@ -89,10 +91,30 @@ def list_devices(start: Start, timeout_s: float = TIMEOUT_S) -> Devices:
     asked = start.launcher.devices
     assert asked is not None
     answer = ask(start, asked.arguments, timeout_s)
+    found = tuple(_found(answer.lines, asked))
+    if not any(each.target for each in found):
+        cards = cards_of(host, matrix, start.environ)
+        if not cards and len(found) == 1:  # nothing is known of the machine, and there is no other
+            cards = (Card(target=start.record.lock.target),)
+        found = recognised(found, cards)
     return Devices(
-        found=tuple(_found(answer.lines, asked)),
+        found=found,
         others=tuple(_others(answer.lines, asked.pattern, asked.other)),
         answer=answer,
+    )
+
+
+def recognised(found: Sequence[Device], cards: Sequence[Card]) -> tuple[Device, ...]:
+    """Return GPUs with the targets that their lines' names of products tell.
+
+    One whose line names none has the target of those of the machine that no line names, if they have one.
+    """
+    named = [owners(each.line, cards) for each in found]
+    left = {each.target for each in cards if each.is_shown and not any(each in some for some in named)}
+    targets = [{each.target for each in some} if some else left for some in named]
+    return tuple(
+        replace(device, target=next(iter(known))) if len(known) == 1 else device
+        for device, known in zip(found, targets, strict=True)
     )
 
 

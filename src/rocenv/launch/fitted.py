@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rocenv.launch import of_fit
-from rocenv.launch.ask import is_program, program_file, program_words
+from rocenv.launch.ask import is_helper, is_program, program_file, program_words
 from rocenv.launch.blas import blas_state
 from rocenv.launch.devices import list_devices
 from rocenv.launch.flags import SEVERAL, Situation, choose_flags, options_of, takes_them, with_added
@@ -49,13 +49,18 @@ def fit_start(view: View) -> View:
         CommandNotExecutable: It is no program.
     """
     launcher = view.start.launcher
-    if not (launcher.help or launcher.devices):
+    if not (launcher.help or launcher.devices) or is_helper(view.start.program, launcher):
         return view
     program = program_words(view.start)
     if not program:
         return _with(view, of_fit.not_held(view)) if launcher.flags else view
     options = options_of(view.start) if launcher.help else Options(problem="it has no help")
-    given = Given(words=view.start.words[len(program) :], environ=view.start.environ, options=options)
+    given = Given(
+        words=view.start.words[len(program) :],
+        environ=view.start.environ,
+        options=options,
+        behind=launcher.behind_dashes,
+    )
     if any(given.has(name) for name in launcher.only_tells):
         return view
     if not is_program(program[-1], launcher):
@@ -66,17 +71,17 @@ def fit_start(view: View) -> View:
         return _telling(view, f"`{wish}` asks for the CPU, so nothing is added for the GPU")
     if wish := next((phrase for phrase in launcher.not_hip if given.says(phrase)), ""):
         return _telling(view, f"`{wish}` asks for no GPU of HIP's, so nothing is added for the env's")
-    view = replace(view, devices=_listed(view.start, options))
+    view = replace(view, devices=_listed(view, options))
     view, used = _with_devices(view, given)
     return view if used is None else _fitted(view, given, used)
 
 
-def _listed(start: Start, options: Options) -> Devices | None:
+def _listed(view: View, options: Options) -> Devices | None:
     """Return the GPUs that the program lists; None where this version has no way to list them."""
-    asked = start.launcher.devices
+    asked = view.start.launcher.devices
     if asked is None or (not options.problem and asked.arguments[0] not in options):
         return None
-    return list_devices(start)
+    return list_devices(view.start, view.host, view.matrix)
 
 
 def _with_devices(view: View, given: Given) -> tuple[View, tuple[Device, ...] | None]:
@@ -91,8 +96,10 @@ def _with_devices(view: View, given: Given) -> tuple[View, tuple[Device, ...] | 
     if not names:
         if not devices.found:
             return view, None if needs_gpu(view) else ()  # a check tells of it
-        used = devices.for_lock(view.start.record.lock, view.host)
-        return (view, used) if used else (_with(view, none_of_env(view)), None)
+        used = devices.for_lock(view.start.record.lock)
+        if used is None:
+            return view, ()  # where one has to be named, that none can be is told
+        return (view, used) if used else (_with(view, none_of_env(view)), None if needs_gpu(view) else ())
     named = devices.named(names)
     others = ", ".join(named.others)
     if others and not named.used and not named.unlisted:
@@ -114,6 +121,7 @@ def _fitted(view: View, given: Given, used: tuple[Device, ...]) -> View:
     launcher = view.start.launcher
     file = program_file(program_words(view.start), view.start.environ.get("PATH", ""))
     packed = packed_in(file, launcher.carried) if file and launcher.carried else Packed()
+    packed = packed.beside(given.words)
     everything = replace(given, words=(*packed.arguments, *given.words))
     asked = _Asked(view=view, users=given, all=everything, packed=packed, devices=used)
     blas, room = blas_state(view, file), room_for(view, everything, used, packed)
@@ -153,7 +161,7 @@ def _conditions(asked: _Asked, room: Room, blas: str) -> dict[str, bool]:
     has_model = any(asked.all.has(name) for name in (*launcher.model, *launcher.fetched))
     found = {
         "fits-itself": fits and not any(given.says(phrase) for phrase in launcher.fit_off),
-        "model-given": has_model or asked.packed.path is not None,
+        "model-given": has_model or (asked.packed.is_loaded and asked.packed.path is not None),
     }
     return found if blas == "unknown" else found | {"blas-fails": blas == "fails"}
 

@@ -167,12 +167,12 @@ def _unknown(launcher: Launcher, given: Given, options: Options) -> Iterator[tup
     """Yield what a user gave that this version does not have, with what does the same there."""
     if options.problem:
         return
-    words = [word.partition("=")[0] for word in given.words]
     for each in launcher.renamed:
         if each.new[0] in options:
-            yield from ((old, " ".join(each.new)) for old in each.old if old in words and old not in options)
+            gone = (old for old in each.old if old not in options and given.has(old))
+            yield from ((old, " ".join(each.new)) for old in gone)
     for flag in launcher.flags:
         if not flag.always_known:
             names = (flag.words[0], *flag.spellings)
             other = _spelling(flag, options)
-            yield from ((name, other) for name in names if name in words and name not in options)
+            yield from ((name, other) for name in names if name not in options and given.has(name))

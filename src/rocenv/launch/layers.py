@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rocenv.errors import RocenvError
+from rocenv.launch.cards import BELOW
 from rocenv.memory.amounts import amount
 from rocenv.memory.quants import CACHE_TYPES
 from rocenv.model import VISIBLE
@@ -31,7 +32,6 @@ _MODEL = ".gguf"
 _DIGITS = 12
 _NAMES = ("cache_k", "cache_v")  # sizes that are given by a name
 _MOST_CELLS = 1 << 24
-_BELOW = "ROCR_VISIBLE_DEVICES"  # numbers GPUs anew, below HIP
 _NUMBER = re.compile(r"[0-9]{1,4}$")
 
 
@@ -42,6 +42,11 @@ class Packed:
     path: Path | None = None  # the program's file, where a model is in it
     arguments: tuple[str, ...] = ()  # its usual ones
     is_replaced: bool = False  # arguments of the user take the place of those, and do not join them
+    is_loaded: bool = True  # that model, where no other is named
+
+    def beside(self, words: Sequence[str]) -> Packed:
+        """Return what of it counts beside a user's arguments."""
+        return replace(self, arguments=(), is_loaded=False) if self.is_replaced and words else self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +85,7 @@ def model_path(view: View, given: Given, packed: Packed) -> Path | None:
         if value := given.value(name):
             is_inside = launcher.carried is not None and value.startswith(launcher.carried.prefix)
             return packed.path if is_inside else Path(value)
-    return packed.path
+    return packed.path if packed.is_loaded else None
 
 
 def room_for(view: View, given: Given, devices: Sequence[Device], packed: Packed) -> Room:
@@ -118,7 +123,7 @@ def room_for(view: View, given: Given, devices: Sequence[Device], packed: Packed
 def _memory(device: Device, view: View, memories: Sequence[GpuMemory]) -> GpuMemory | None:
     """Return the memory of a GPU that a program lists; None where it is not clear which one that is."""
     number = _NUMBER.search(device.name)
-    index = int(number[0]) if number and not view.start.environ.get(_BELOW) else -1
+    index = int(number[0]) if number and not view.start.environ.get(BELOW) else -1
     if shown := view.start.environ.get(VISIBLE, ""):
         named = dict(enumerate(shown.split(","))).get(index, "").strip()
         index = int(named) if named.isascii() and named.isdigit() and len(named) < _DIGITS else -1

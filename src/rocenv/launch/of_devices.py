@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rocenv.launch.blas import rungs_found
+from rocenv.launch.programs import build_text, builds_for, env_with, has_gpu, has_program
 from rocenv.launch.view import Concern, free_name
 from rocenv.system.command_lines import as_typed
 
@@ -31,7 +33,7 @@ def gpu_listed(view: View) -> Iterator[Concern]:
             remedy=f"rocenv verify {view.env} --app {view.start.launcher.key}",
         )
         return
-    launcher = view.start.launcher
+    launcher, target = view.start.launcher, view.start.record.lock.target
     said = next((each for each in launcher.failures if each.text in devices.answer.text), None)
     why = f": {said.means} (it printed `{said.text}`)" if said else ""
     if not any(gpu.target for gpu in view.host.gpus):
@@ -39,6 +41,17 @@ def gpu_listed(view: View) -> Iterator[Concern]:
             None,
             f": this machine has no GPU that can be used, {view.host.why or 'as far as it tells'}",
         )
+    if said is None and _is_usable(view):
+        is_seen = rungs_found(view.start.prefix).get("device") == "passed"
+        yield Concern(
+            code=NO_GPU_HERE,
+            severity="error" if needs_gpu(view) else "warning",
+            text=f"this build of {title} has no HIP, or does not find its runtime"
+            f"{'' if is_seen else ', or that sees no GPU'}: it starts and lists no "
+            f"GPU of HIP's ({only(devices.others)}), and the machine has a {target}",
+            remedy="; or ".join(_with_hip(view, is_seen=is_seen)) or f"look for a build of {title} with HIP",
+        )
+        return
     look = f"`rocenv gpus` shows what is there, `rocenv doctor {view.env}` why it cannot be used"
     yield Concern(
         code=NO_GPU_HERE,
@@ -47,6 +60,28 @@ def gpu_listed(view: View) -> Iterator[Concern]:
         + why,
         remedy=view.filled(said.remedy) if said and said.remedy else look,
     )
+
+
+def _is_usable(view: View) -> bool:
+    """Tell whether programs in the env can use a GPU of its target: as `verify` and the machine tell."""
+    status = rungs_found(view.start.prefix).get("device", "skipped")
+    target = view.start.record.lock.target
+    is_there = has_gpu(view.host, target) if view.host.gpus else status == "passed"
+    return bool(target) and is_there and status in ("passed", "skipped")
+
+
+def _with_hip(view: View, *, is_seen: bool) -> Iterator[str]:
+    """Yield how the app is had with HIP: with the env, in another env, or as a build of its makers."""
+    lock, key = view.start.record.lock, view.start.launcher.key
+    verify = f"`rocenv verify {view.env} --app {key}`"
+    if not is_seen:
+        yield f"{verify} tells which"
+    elif has_program(key, lock, view.matrix):
+        yield f"{verify} asks the env's own program"
+    name = free_name(view.start.prefix.path)
+    if command := env_with(key, lock, view.matrix, view.machine, name):
+        yield f"an env with one that has it: `{command}`"
+    yield from (build_text(row, view) for row in builds_for(view))
 
 
 def needs_gpu(view: View) -> bool:
@@ -63,7 +98,7 @@ def none_of_env(view: View) -> Concern:
     create = as_typed("rocenv", "create", free_name(start.prefix.path), "--target", other, *app)
     return Concern(
         code="gpu-not-listed",
-        severity="error",
+        severity="error" if needs_gpu(view) else "warning",
         text=f"the env is for {lock.target}, and {start.launcher.title} lists no such GPU here, only {there}",
         remedy=f"`rocenv gpus` shows what is there, `rocenv doctor {view.env}` why it cannot be used; "
         f"for the other one: `{create}`",

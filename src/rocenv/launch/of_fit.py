@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rocenv.launch.ask import is_script, program_words
 from rocenv.launch.blas import remedies, ways_round
 from rocenv.launch.layers import model_path
-from rocenv.launch.recognition import GENERIC, name_of
+from rocenv.launch.recognition import GENERIC, name_of, program_at
 from rocenv.launch.view import Concern
 from rocenv.system.command_lines import as_typed
 
@@ -37,7 +37,10 @@ def not_held(view: View, options: Options | None = None) -> Concern:
     wanted = next((flag.words[0] for flag in launcher.flags if flag.required), launcher.flags[0].words[0])
     why = f"is not known as a program of {launcher.title}"
     own = f"name {launcher.title}'s own program in the command"
-    remedy = own if start.is_named else f"if it is one, say so: `{_launched(view, launcher.key)}`"
+    is_seen = program_at(start.words, launcher.starters) < len(start.words)
+    remedy = own
+    if is_seen and not start.is_named:
+        remedy += f"; if `{name}` is one, say so: `{_launched(view, launcher.key)}`"
     if options is not None:
         why += (
             f", and asked for its help, {options.problem}"
@@ -96,11 +99,16 @@ def _help_unread(view: View, options: Options) -> Concern:
 
 def _unfilled(view: View, flag: Flag) -> Concern:
     title, name = view.start.launcher.title, flag.words[0]
+    found, target = view.devices.found if view.devices else (), view.start.record.lock.target
+    why = f"{title} did not list its GPUs"
+    if found:
+        listed = ", ".join(each.line for each in found)
+        why = f"nothing tells which GPU is the {target} of those that {title} lists: {listed}"
     return Concern(
         code="flag-unknown-value",
         severity="error",
-        text=f"what `{name}` has to name is not known, since {title} did not list its GPUs: nothing would "
-        "keep it from going on with the CPU without a word",
+        text=f"what `{name}` has to name is not known, since {why}; without it nothing would keep it from "
+        "going on with the CPU without a word",
         remedy=f"`rocenv verify {view.env} --app {view.start.launcher.key}` tells more; or give `{name}` "
         f"yourself, or start it as any program: `{_launched(view, GENERIC)}`",
     )

@@ -62,7 +62,7 @@ def one_llvm(view: View) -> Iterator[Concern]:
 
 
 def _patterns(start: Start, row: AppProgram) -> tuple[str, ...]:
-    shows = () if set(start.words) & set(row.windowless) else row.shows
+    shows = () if any(map(start.gives, row.windowless)) else row.shows
     return (_RUNTIME, *row.loads, *shows)
 
 

@@ -118,6 +118,7 @@ class Given:
     words: tuple[str, ...]
     environ: Mapping[str, str]
     options: Options
+    behind: tuple[str, ...] = ()  # read behind a lone `--` only, which ends all others; () = it ends none
 
     def has(self, name: str) -> bool:
         """Tell whether an argument is given, under any of its names."""
@@ -141,21 +142,27 @@ class Given:
 
     def _place(self, name: str) -> int | None:
         """Return where an argument was given last, which is the one that counts."""
-        names = self.options.names(name)
+        names, is_behind = self.options.names(name), name in self.behind
         places = (
             place
-            for place, word in self._arguments()
-            if word in names or (word.startswith("--") and word.partition("=")[0] in names)
+            for place, word, is_past in self._arguments()
+            if is_past == is_behind
+            and (word in names or (word.startswith("--") and word.partition("=")[0] in names))
         )
         return max(places, default=None)
 
-    def _arguments(self) -> Iterator[tuple[int, str]]:
-        """Yield the words that are not the value of the one before, with their places."""
-        is_value = False
+    def _arguments(self) -> Iterator[tuple[int, str, bool]]:
+        """Yield the words that are not the value of the one before.
+
+        With their places, and whether they stand behind the end of the program's own.
+        """
+        is_value = is_past = False
         for place, word in enumerate(self.words):
-            option = None if is_value else self.options.by_name.get(word)
+            # Behind that end another program's words stand, whose values are not known.
+            option = None if is_value or is_past else self.options.by_name.get(word)
             if not is_value:
-                yield place, word
+                is_past = is_past or (bool(self.behind) and word == "--")
+                yield place, word, is_past
             # A value that may be left out is shown in brackets.
             is_value = option is not None and bool(option.value) and not option.value.startswith("[")
 

@@ -72,7 +72,7 @@ def _require(key: str, known: dict[str, Launcher], platform: str) -> None:
             f"{known[key].title} is not started on {platform}: its profile is for {known[key].platforms[0]}"
         )
     names = ", ".join(sorted(each for each in known if _is_for(known[each], platform)))
-    hints = (f"`--app` takes one of {names}; without it the app is recognised",)
+    hints = (f"`--app` takes one of {names}",)
     error = RocenvError(text, hints=hints, code=code)
     error.exit_code = 2
     raise error

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from rocenv.activate.changes import apply, expand
 from rocenv.activate.loader import find_program, loader_argv
 from rocenv.errors import RocenvError
 from rocenv.install.prefix import library_folders
+from rocenv.launch.log import without_secrets
 from rocenv.launch.options import Given, Options
 from rocenv.launch.recognition import (
     GENERIC,
@@ -113,20 +114,28 @@ class Start:
     @property
     def is_gpu_work(self) -> bool:
         """The app is to do something that the GPU is for, and nobody has asked for the CPU."""
-        launcher, given = self.launcher, self._given_to_it()
-        if not self.is_app or self.wants_cpu or any(given.says(each) for each in launcher.only_tells):
+        launcher = self.launcher
+        if not self.is_app or self.wants_cpu or any(map(self.gives, launcher.only_tells)):
             return False
         works = (each.split(" + ") for each in launcher.gpu_work)
-        return not launcher.gpu_work or any(all(map(given.says, phrases)) for phrases in works)
+        return not launcher.gpu_work or any(all(map(self.gives, phrases)) for phrases in works)
 
     @property
     def wants_cpu(self) -> bool:
         """The user has asked for the CPU."""
-        given = self._given_to_it()
-        return any(given.says(each) for each in self.launcher.cpu)
+        return any(map(self.gives, self.launcher.cpu))
+
+    def gives(self, phrase: str) -> bool:
+        """Tell whether a phrase as `-ngl 0` is given to the app."""
+        return self._given_to_it().says(phrase)
 
     def _given_to_it(self) -> Given:
-        return Given(words=tuple(self.given()), environ=self.environ, options=Options())
+        return Given(
+            words=(*self._behind_starters(), *self._in_variable()),
+            environ=self.environ,
+            options=Options(),
+            behind=self.launcher.behind_dashes,
+        )
 
     def programs(self) -> list[str]:
         """Return the names of the programs and files that the command begins with, in lower case."""
@@ -137,8 +146,11 @@ class Start:
 
     def given(self) -> list[str]:
         """Return all arguments that the app will see."""
+        return [*self.words, *self._in_variable()]
+
+    def _in_variable(self) -> list[str]:
         name = self.launcher.arguments_variable
-        return [*self.words, *(self.outside.get(name, "").split() if name else ())]
+        return self.outside.get(name, "").split() if name else []
 
 
 def plan_start(
@@ -171,7 +183,8 @@ def plan_start(
     python = str(prefix.venv_python)
     wrapper, before, words = _without_wrapper(launcher, folder, words)
     if wrapper or not words or words[0].startswith("-"):
-        usual = (word.replace("{python}", python) for word in _usual(launcher))
+        command = launcher.command or _ask_for_one(launcher, prefix.name, words, is_named)
+        usual = (word.replace("{python}", python) for word in command)
         words = (*before, *usual, *words)
     places = {
         "{python}": python,
@@ -219,25 +232,22 @@ def _about_wrapper(launcher: Launcher, wrapper: str, words: Sequence[str]) -> tu
     if not wrapper:
         return ()
     does = f": {launcher.wrapper.does}" if launcher.wrapper.does else ""
-    return (f"`{wrapper}` is not run{does}; started in its place: {as_typed(*words)}",)
+    return (f"`{wrapper}` is not run{does}; started in its place: {as_typed(*without_secrets(words))}",)
 
 
-def _usual(launcher: Launcher) -> tuple[str, ...]:
-    if launcher.command:
-        return launcher.command
+def _ask_for_one(launcher: Launcher, name: str, words: Sequence[str], is_named: bool) -> NoReturn:
     what = (
         "no app is recognised in this folder"
         if launcher.key == GENERIC
         else f"{launcher.title} has no usual one"
     )
-    error = RocenvError(
-        f"there is no command to launch, and {what}",
-        hints=(
-            "give one: `rocenv launch NAME -- CMD…`",
-            "or go to the app's folder, or name the app with `--app`",
-        ),
-        code="usage",
+    app = ("--app", launcher.key) if is_named else ()
+    typed = f"CMD {as_typed(*words)}" if words else "CMD…"
+    hints = (
+        f"give one: `{as_typed('rocenv', 'launch', name, *app)} -- {typed}`",
+        *(() if is_named else ("or go to the app's folder, or name the app with `--app`",)),
     )
+    error = RocenvError(f"there is no command to launch, and {what}", hints=hints, code="usage")
     error.exit_code = 2
     raise error
 

@@ -153,11 +153,14 @@ class Launcher(Known):
     command: tuple[str, ...] = ()  # what is started where none is given; () = one must be given
     entries: tuple[str, ...] = ()  # programs that take its arguments
     programs: tuple[str, ...] = ()  # patterns of program names by which it is recognised, "llama-*"
+    helpers: tuple[str, ...] = ()  # its programs that have nothing to do on a GPU
     platforms: tuple[str, ...] = ("linux", "windows")
     needs: Needs = Needs()
     help: tuple[str, ...] = ()  # arguments that make it list all of its arguments
     modes: tuple[str, ...] = ()  # arguments that decide which ones it has: given with `help`
     only_tells: tuple[str, ...] = ()  # arguments with which it tells something and ends
+    # Arguments that are read only behind a lone `--`, which ends its own; () = it ends none.
+    behind_dashes: tuple[str, ...] = ()
     model: tuple[str, ...] = ()  # arguments that a model's file follows
     fetched: tuple[str, ...] = ()  # arguments that name a model to be fetched
     # What of SIZES a model's memory depends on -> the argument that sets it.
@@ -178,7 +181,7 @@ class Launcher(Known):
     gpu_used: tuple[str, ...] = ()  # texts that it prints once it works on the GPU; () = it prints none
     # Arguments with which it does work that the GPU is for, "-b + -P" where it takes both; () = any.
     gpu_work: tuple[str, ...] = ()
-    gpu_work_shown: tuple[str, ...] = ()  # texts that it prints when it begins such work, whatever it was given
+    gpu_work_shown: tuple[str, ...] = ()  # texts that it prints when it begins such work
     fallbacks: tuple[Fallback, ...] = ()
     zluda_arguments: tuple[str, ...] = ()  # added where the env has ZLUDA and they are not there
     arguments_variable: str = ""  # holds more arguments; "" = there is none
