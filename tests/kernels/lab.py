@@ -13,6 +13,7 @@ from typing import Any
 from rocenv.home import Home
 from rocenv.install.prefix import Prefix, files_sha256
 from rocenv.model import Component, EnvChange, Layout, Lock, Program, Record, Request
+from tests.programs import PYTHON
 
 BITCODE = "usr/lib/bitcode"
 FLAGS_TEXT = '-std=c++17 -m%d -DHIPCC -I"%s"'
@@ -20,8 +21,7 @@ PLAIN = (b"lib/%s_%s.fatbin.zst", FLAGS_TEXT.encode(), b"cycles_%s_%s_%s")
 WITH_RT = (*PLAIN, b"lib/%s_rt_%s.hipfb.zst")
 
 # Answers as clang does, and writes down how it was called. What it is to do stands in a file beside it.
-_CLANG = """#!{python}
-import json, os, pathlib, sys, time
+_CLANG = """{start}import json, os, pathlib, sys, time
 sys.path.insert(0, {tests!r})
 from tests.kernels.code import kernels
 own = pathlib.Path(__file__).with_name("orders.json")
@@ -114,7 +114,7 @@ def make_lab(root: Path) -> Lab:
     for number in ("1030", "1100", "1201"):
         (bitcode / f"oclc_isa_version_{number}.bc").touch()
     clang = prefix.bin / "clang-21"
-    clang.write_text(_CLANG.format(python=sys.executable, tests=str(Path(__file__).parents[2])))
+    clang.write_text(_CLANG.format(start=PYTHON, tests=str(Path(__file__).parents[2])))
     clang.chmod(0o755)
     layout = Layout(
         root="usr",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import signal
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +12,7 @@ import pytest
 from rocenv.matrix.load import load
 from tests.host.roots import Root
 from tests.launch.lab import component
+from tests.programs import PYTHON
 
 if TYPE_CHECKING:
     from tests.launch.lab import Lab
@@ -72,7 +72,7 @@ def render(lab: Lab) -> Lab:
     rows.write_text(ROW)
     program = lab.app / "render"
     program.write_text(
-        f"#!{sys.executable}\nimport os, sys\n"
+        f"{PYTHON}import os, sys\n"
         "print(os.environ.get('SAYS', ''), flush=True)\n"
         "code = int(os.environ.get('CODE', '0'))\n"
         "os.kill(os.getppid(), code) if code > 99 else sys.exit(code)\n"
@@ -164,7 +164,7 @@ class TestProof:
         terminal = render.terminal("launch", "sd", "./render", "--frame", "1")
         terminal.end()
         (render.app / "render").write_text(
-            f"#!{sys.executable}\nimport time\ntry:\n    print('HIP is not usable, going on', flush=True)\n"
+            f"{PYTHON}import time\ntry:\n    print('HIP is not usable, going on', flush=True)\n"
             "    time.sleep(60)\nexcept KeyboardInterrupt:\n    pass\n"
         )
         terminal = render.terminal("launch", "sd", "./render", "--frame", "1")
@@ -173,7 +173,7 @@ class TestProof:
         terminal.end()
         assert b"Render ended with exit code 0, but it worked on the CPU" in terminal.shown
         (render.app / "render").write_text(
-            f"#!{sys.executable}\nimport time\ntry:\n    print('waits', flush=True)\n"
+            f"{PYTHON}import time\ntry:\n    print('waits', flush=True)\n"
             "    time.sleep(60)\nexcept KeyboardInterrupt:\n    pass\n"
         )
         terminal = render.terminal("launch", "sd", "./render", "--frame", "1")
@@ -314,7 +314,7 @@ class TestData:
 
     def test_signals_are_still_signals(self, render: Lab) -> None:
         (render.app / "render").write_text(
-            f"#!{sys.executable}\nimport os\nprint('no room for the scene', flush=True)\nos.abort()\n"
+            f"{PYTHON}import os\nprint('no room for the scene', flush=True)\nos.abort()\n"
         )
         code, said = launch(render, "", "--frame", "1")
         assert code == 128 + signal.SIGABRT

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
 from rocenv.activate.hooks import HOOKS, Place
 from rocenv.model import EnvChange
+from tests.programs import PYTHON
 from tests.shells.driver import CHANGES, Work, program
 from tests.shells.drivers import DRIVERS
 from tests.shells.drivers.fish import Fish
@@ -16,11 +16,6 @@ from tests.shells.drivers.fish import Fish
 if TYPE_CHECKING:
     from pathlib import Path
 
-# The first lines of a program in Python, wherever that lies: a path with a space cannot stand after `#!`.
-PYTHON = f"""#!/bin/sh
-'''exec' '{sys.executable}' "$0" "$@"
-' '''
-"""
 SHOW = "set --show PATH LD_LIBRARY_PATH HIP_PATH HIP_PATH_57 EMPTY LIST"
 
 
