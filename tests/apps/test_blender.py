@@ -120,7 +120,8 @@ class TestUse:
             "launch", "art", "--app", "blender", "--", "./blender", "-b", "none.blend", "-f", "1"
         )
         told = done.stderr.decode()
-        assert done.returncode == 1 and "Cannot read file" in told
+        assert done.returncode == 1 and "Blender ended with exit code 1" in told
+        assert b"Cannot read file" in done.stdout + done.stderr
         assert "nothing shows" not in told and "do:  rocenv verify" not in told
 
     def test_cpu_that_is_asked_for(self, bench: Bench) -> None:

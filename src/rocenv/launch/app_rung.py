@@ -175,10 +175,11 @@ def _of_devices(
     if used is None:
         text = f"it starts, and nothing tells which GPU is the {target} of those that {asked} lists"
         return _result(began, "skipped", f"{text}: {'; '.join(others)}", code=code)
-    what = f"lists no {target}" if devices.found else "lists no GPU of HIP's"
-    text = f"it starts, and {asked} {what} here"
     device = next((each for each in ladder if each.rung == "device"), None)
-    if not (device.status == "passed" if device else has_gpu(rung.host, target)):
+    is_there = device.status == "passed" if device else has_gpu(rung.host, target)
+    none = "no GPU of HIP's" if is_there else "no GPU"
+    text = f"it starts, and {asked} lists {f'no {target}' if devices.found else none} here"
+    if not is_there:
         return _result(began, "skipped", f"{text}: {only(others)}", code=code, no_device=True)
     why = f"though {'`device` saw' if device else 'the machine has'} one: {_instead(rung, devices)}"
     return _result(began, "failed", f"{text}, {why}; it lists {only(others)}", code=code, said=said)
