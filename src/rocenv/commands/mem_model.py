@@ -39,7 +39,8 @@ def show_model(path: Path, name: str = "", *, context: int | None, as_json: bool
     world = World()
     model = read_model(path)
     gpu, notes = _gpu_used(world, name)
-    this = told(model, context or 0, gpu, notes)
+    of_apps = tuple(note for row in world.matrix.launcher for note in row.memory_notes)
+    this = told(model, context or 0, gpu, notes, of_apps)
     if as_json:
         print_json(document(this))
         return 0

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from rocenv.matrix.app_releases import AppProgram
 
 _LLVM = re.compile(r"libLLVM[-.].*")
-_COMPILER = "libamd_comgr.so.*"
-_RUNTIME = "libamdhip64.so.*"
 CODE = "comgr-version-clash"
 
 
@@ -36,7 +34,7 @@ def one_llvm(view: View) -> Iterator[Concern]:
     """Two libLLVM of different versions that would be in the app's process."""
     start = view.start
     row = next((each for each in view.matrix.app_program if each.app == start.launcher.key), None)
-    if row is None or start.record.lock.platform != "linux" or not start.is_app:
+    if row is None or not row.compiler or start.record.lock.platform != "linux" or not start.is_app:
         return
     path = program_behind(start)
     if path is None or not is_elf(path):
@@ -51,19 +49,19 @@ def one_llvm(view: View) -> Iterator[Concern]:
         path for pattern in _patterns(start, row) for path in _matching(pattern, [*folders, *own, *usual])
     ]
     compiler = loaded(
-        [path for each in (_RUNTIME, _COMPILER) for path in _matching(each, env)], folders, usual
+        [path for each in (row.runtime, row.compiler) for path in _matching(each, env)], folders, usual
     )
     if not any(_LLVM.fullmatch(each.soname) for each in compiler):
         return  # it has its LLVM inside
     of_llvm = [each for each in loaded([program, *opened], folders, usual) if _LLVM.fullmatch(each.soname)]
     versions = {each.soname: each for each in of_llvm}
-    if len(versions) > 1 and not _is_preloaded(start):
-        yield _clash(view, [versions[soname] for soname in sorted(versions)], _matching(_COMPILER, env))
+    if len(versions) > 1 and not _is_preloaded(start, row.compiler):
+        yield _clash(view, [versions[soname] for soname in sorted(versions)], _matching(row.compiler, env))
 
 
 def _patterns(start: Start, row: AppProgram) -> tuple[str, ...]:
     shows = () if any(map(start.gives, row.windowless)) else row.shows
-    return (_RUNTIME, *row.loads, *shows)
+    return (row.runtime, row.compiler, *row.loads, *shows)
 
 
 def _matching(pattern: str, folders: Iterable[str]) -> list[str]:
@@ -80,10 +78,9 @@ def _matching(pattern: str, folders: Iterable[str]) -> list[str]:
     return list(found.values())
 
 
-def _is_preloaded(start: Start) -> bool:
-    return any(
-        fnmatch.fnmatch(word, f"*LD_PRELOAD=*{_COMPILER}*") for word in start.words
-    ) or fnmatch.fnmatch(start.environ.get("LD_PRELOAD", ""), f"*{_COMPILER}*")
+def _is_preloaded(start: Start, compiler: str) -> bool:
+    words = any(fnmatch.fnmatch(word, f"*LD_PRELOAD=*{compiler}*") for word in start.words)
+    return words or fnmatch.fnmatch(start.environ.get("LD_PRELOAD", ""), f"*{compiler}*")
 
 
 def _clash(view: View, llvms: Sequence[Loaded], compilers: Sequence[str]) -> Concern:

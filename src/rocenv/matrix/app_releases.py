@@ -18,7 +18,9 @@ class AppProgram(Known):
     app: str  # key of the launcher
     arguments: tuple[str, ...]  # that make it print its version and end
     pattern: str  # of that print; group `version`
-    loads: tuple[str, ...] = ()  # patterns of libraries that are loaded by name, beside the HIP runtime
+    runtime: str = ""  # pattern of the HIP runtime's library; "" = what is loaded is not looked at
+    compiler: str = ""  # the same, of the compiler library that it opens
+    loads: tuple[str, ...] = ()  # patterns of libraries that are loaded by name, beside the runtime
     shows: tuple[str, ...] = ()  # the same, where it opens a window
     windowless: tuple[str, ...] = ()  # arguments with which it opens none
 

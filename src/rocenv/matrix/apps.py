@@ -85,6 +85,14 @@ class DeviceList:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryNote:
+    """What has to be known where it is told how much memory a model takes."""
+
+    text: str
+    argument: str = ""  # only where this one is proposed; "" = always
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Fallback:
     """What to do at a cause of trouble, in the order in which it is worth trying, before what its rule says.
 
@@ -170,6 +178,7 @@ class Launcher(Known):
     fit_off: tuple[str, ...] = ()  # what switches that off, "--fit off"
     fit_margin_mib: int = 0  # what that leaves free on a GPU; 0 = not known
     fit_misjudges_integrated: bool = False  # it knows too little of GPUs that compute in the machine's memory
+    memory_notes: tuple[MemoryNote, ...] = ()  # to what `mem --model` tells
     math_library: Blas | None = None  # None = it uses none of the env's
     cpu: tuple[str, ...] = ()  # what a user gives who wants the CPU, "-ngl 0"
     not_hip: tuple[str, ...] = ()  # what a user gives who wants a GPU by another interface, "--gpu vulkan"

@@ -14,6 +14,7 @@ from rocenv.memory.savings import Way, offers
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rocenv.matrix.apps import MemoryNote
     from rocenv.memory.gguf import Model
     from rocenv.memory.gpus import GpuMemory
 
@@ -29,6 +30,7 @@ class Told:
     ways: tuple[Way, ...] = ()
     margin_bytes: int = MARGIN_BYTES
     notes: tuple[str, ...] = ()  # about the GPU, and what was asked about it
+    of_apps: tuple[MemoryNote, ...] = ()  # from the profiles of what runs models
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +50,13 @@ class Group:
         return self.first, self.last
 
 
-def told(model: Model, context: int, gpu: GpuMemory | None, notes: tuple[str, ...] = ()) -> Told:
+def told(
+    model: Model,
+    context: int,
+    gpu: GpuMemory | None,
+    notes: tuple[str, ...] = (),
+    of_apps: tuple[MemoryNote, ...] = (),
+) -> Told:
     """Return what there is to tell of a model.
 
     Args:
@@ -56,11 +64,12 @@ def told(model: Model, context: int, gpu: GpuMemory | None, notes: tuple[str, ..
         context: In tokens, 0 = the model's own.
         gpu: The memory of the GPU that is used, None = there is none.
         notes: What else there is to say of GPUs.
+        of_apps: From the profiles of what runs models.
     """
     estimate = estimate_of(anatomy_of(model), Use(context=context))
     free = gpu.free_bytes if gpu else None
     if free is None or estimate.anatomy.unknown:
-        return Told(model=model, estimate=estimate, gpu=gpu, fit=None, notes=notes)
+        return Told(model=model, estimate=estimate, gpu=gpu, fit=None, notes=notes, of_apps=of_apps)
     return Told(
         model=model,
         estimate=estimate,
@@ -68,6 +77,7 @@ def told(model: Model, context: int, gpu: GpuMemory | None, notes: tuple[str, ..
         fit=fit_of(estimate, free),
         ways=offers(estimate, free, MARGIN_BYTES),
         notes=notes,
+        of_apps=of_apps,
     )
 
 
@@ -89,12 +99,8 @@ def remarks(this: Told) -> Iterator[str]:
         yield f"the model was made for a context of {own:,} tokens; beyond that its answers get worse"
     yield from (*this.model.notes, *this.estimate.anatomy.notes)
     if not this.estimate.anatomy.unknown:
-        yield (
-            "computed without flash attention; llama.cpp of late 2025 and later uses it where it can, and"
-            " chooses layers and context by itself (`--fit`) where you name none"
-        )
-    if any("-fa" in way.arguments for way in this.ways):
-        yield "`-fa on` is for versions of llama.cpp that know it; older ones take `-fa` alone"
+        proposed = {word for way in this.ways for word in way.arguments}
+        yield from (each.text for each in this.of_apps if not each.argument or each.argument in proposed)
 
 
 def groups(this: Told) -> list[Group]:

@@ -127,7 +127,7 @@ def _rocm_for(row: Launcher, request: Request, matrix: Matrix) -> tuple[str, str
 
 def _other_platform(row: Launcher, request: Request) -> RocenvError:
     where = " and ".join(each.capitalize() for each in row.platforms)
-    other = replace(request, platform=row.platforms[0], target=request.target or "gfx1100")
+    other = replace(request, platform=row.platforms[0], target=request.target or "GFX")
     error = RocenvError(
         f"{row.title} is known for {where} only, and the env is for {request.platform.capitalize()}",
         hints=(f"a plan for {where}: `rocenv resolve {options(other, request.platform)}`",),
