@@ -9,10 +9,13 @@ import pytest
 from rocenv.host import detect
 from rocenv.matrix.load import load
 from rocenv.memory.gpus import HipFigure, Look, look
+from tests.loopback import Loopback
 from tests.memory.machines import Machine
+from tests.mini import Mini
+from tests.probe.conftest import SOURCES, compile_library
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from rocenv.matrix.rows import Matrix
@@ -43,3 +46,19 @@ def seen(machine: Machine, matrix: Matrix) -> Callable[..., Look]:
         return look(detect(matrix), hip)
 
     return found
+
+
+@pytest.fixture(scope="module")
+def mini(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mini]:
+    """A world with one env, whose HIP is the stand-in."""
+    built = tmp_path_factory.mktemp("built")
+    hip, blas = built / "libamdhip64.so.5", built / "librocblas.so.3"
+    compile_library(hip, SOURCES / "hip.c", SOURCES / "hiprtc.c")
+    compile_library(blas, SOURCES / "rocblas.c", hip)
+    libraries = {"hip": hip.read_bytes(), "hiprtc": hip.read_bytes(), "rocblas": blas.read_bytes()}
+    root = tmp_path_factory.mktemp("a home with spaces")
+    with Loopback(folder=root / "www") as server:
+        made = Mini.build(root, server, libraries)
+        made.create("demo")
+        del made.env["ROCENV_TARGET"]
+        yield made

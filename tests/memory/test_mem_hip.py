@@ -6,33 +6,12 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from tests.host.roots import GIB
-from tests.loopback import Loopback
 from tests.memory.machines import RX_7900, Machine, card
 from tests.memory.models import llama
-from tests.mini import Mini
-from tests.probe.conftest import SOURCES, compile_library
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
-@pytest.fixture(scope="module")
-def mini(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mini]:
-    """A world with one env, whose HIP is the stand-in."""
-    built = tmp_path_factory.mktemp("built")
-    hip, blas = built / "libamdhip64.so.5", built / "librocblas.so.3"
-    compile_library(hip, SOURCES / "hip.c", SOURCES / "hiprtc.c")
-    compile_library(blas, SOURCES / "rocblas.c", hip)
-    libraries = {"hip": hip.read_bytes(), "hiprtc": hip.read_bytes(), "rocblas": blas.read_bytes()}
-    root = tmp_path_factory.mktemp("a home with spaces")
-    with Loopback(folder=root / "www") as server:
-        made = Mini.build(root, server, libraries)
-        made.create("demo")
-        del made.env["ROCENV_TARGET"]
-        yield made
+    from tests.mini import Mini
 
 
 def told(mini: Mini, machine: Machine, **environ: Any) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -25,15 +25,11 @@ from rocenv.memory.hip_figures import hip_memory
 from rocenv.memory.limits import Limit
 from rocenv.memory.probe import probe_memory
 from tests.host.roots import Root
-from tests.loopback import Loopback
-from tests.mini import Mini
-from tests.probe.conftest import SOURCES, compile_library
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from rocenv.memory.hip_figures import HipWord
     from rocenv.memory.probe_result import ProbeResult
+    from tests.mini import Mini
 
 GIB, MIB = 1 << 30, 1 << 20
 ADDRESS = "0000:03:00.0"  # where the stand-in's first GPU sits
@@ -100,26 +96,10 @@ class Bench:
         return int(self.peak_file.read_text().split()[1])
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mini]:
-    """A world whose 5.7 set is the stand-in, with one env of it."""
-    built = tmp_path_factory.mktemp("built")
-    hip, blas = built / "libamdhip64.so.5", built / "librocblas.so.3"
-    compile_library(hip, SOURCES / "hip.c", SOURCES / "hiprtc.c")
-    compile_library(blas, SOURCES / "rocblas.c", hip)
-    libraries = {"hip": hip.read_bytes(), "hiprtc": hip.read_bytes(), "rocblas": blas.read_bytes()}
-    root = tmp_path_factory.mktemp("a home with spaces")
-    with Loopback(folder=root / "www") as server:
-        mini = Mini.build(root, server, libraries)
-        mini.create("demo")
-        del mini.env["ROCENV_TARGET"]
-        yield mini
-
-
 @pytest.fixture
-def bench(made: Mini, tmp_path: Path) -> Bench:
+def bench(mini: Mini, tmp_path: Path) -> Bench:
     """The world with a card of 16 GiB."""
-    found = Bench(made, tmp_path / "machine", tmp_path / "peak")
+    found = Bench(mini, tmp_path / "machine", tmp_path / "peak")
     found.card(16 * GIB)
     return found
 

@@ -189,7 +189,7 @@ class Prefix:
     def free_name(self) -> str:
         """Return a name near this env's that no other has: `sd2`."""
         number = 2
-        while (self.path.parent / f"{self.name}{number}").exists():
+        while os.path.lexists(self.path.parent / f"{self.name}{number}"):
             number += 1
         return f"{self.name}{number}"
 

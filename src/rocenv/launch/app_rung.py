@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import time
 from dataclasses import dataclass, replace
@@ -11,22 +10,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rocenv.errors import RocenvError
-from rocenv.launch.ask import is_program
 from rocenv.launch.devices import list_devices
 from rocenv.launch.flags import options_of
 from rocenv.launch.of_devices import described, only
-from rocenv.launch.programs import env_with, has_gpu
+from rocenv.launch.programs import env_for, env_with, has_gpu, program_of
 from rocenv.launch.start import GENERIC, choose, plan_start
 from rocenv.model import Machine, RungResult
-from rocenv.resolve.of_app import packages_of
-from rocenv.system import WINDOWS
 from rocenv.system.command_lines import as_typed
 from rocenv.system.exit_codes import is_crash
 from rocenv.system.files import write_atomic
 from rocenv.verify import APP
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from rocenv.host import Host
     from rocenv.install.prefix import Prefix
@@ -112,7 +108,7 @@ def app_rung(
     chosen = choose(tuple(matrix.launcher), key, (), Path.cwd(), platform=record.lock.platform)
     launcher, start = chosen[0], None
     if not launcher.needs.torch or launcher.devices is not None:
-        words = _program(prefix, record, matrix, launcher, environ)
+        words = program_of(prefix, record, matrix, launcher, environ)
         if not words:
             raise _not_found(prefix, launcher, _env_with(launcher, record, matrix, host, prefix))
         start = plan_start(prefix, record, chosen, words, environ, is_piped=False, columns=0, is_named=True)
@@ -204,8 +200,7 @@ def _of_torch(began: float, rung: AppRung, ladder: Sequence[RungResult]) -> Rung
     launcher, lock = rung.launcher, rung.record.lock
     torch = next((each for each in ladder if each.rung == "torch"), None)
     if not any(part.kind == "torch" for part in lock.components):
-        target = ("--target", lock.target) if lock.target else ()
-        command = as_typed("rocenv", "create", rung.prefix.free_name(), "--app", launcher.key, *target)
+        command = env_for(launcher.key, lock, rung.prefix.free_name())
         text = f"{launcher.title} needs torch, and the env has none; one with it: `{command}`"
         return _result(began, "failed", text)
     if torch is None:
@@ -216,42 +211,6 @@ def _of_torch(began: float, rung: AppRung, ladder: Sequence[RungResult]) -> Rung
         return _result(began, "passed", f"`torch` passed, which is what {launcher.title} computes with")
     status: RungStatus = "skipped"
     return _result(began, status, f"needs `torch`: {torch.detail}", no_device=torch.no_device)
-
-
-def _program(
-    prefix: Prefix, record: Record, matrix: Matrix, launcher: Launcher, environ: Mapping[str, str]
-) -> tuple[str, ...]:
-    """Return the command that starts an app: the env's own program, else one that is found; () = none is."""
-    for part in record.lock.components:
-        row = packages_of(launcher.key, part.channel, matrix)
-        if row is not None and row.program:
-            name = row.program.rpartition("/")[2]
-            places = (prefix.bin / name, prefix.rocm / row.program)
-            found = next((each for each in places if each.exists()), None)
-            # Where it should be and is not, the rung `files` says so.
-            if found is not None or record.lock.request.app == launcher.key:
-                return (str(found or places[0]),)
-    return tuple(filter(None, [next(_elsewhere(launcher, environ), "")])) or launcher.command
-
-
-def _elsewhere(launcher: Launcher, environ: Mapping[str, str]) -> Iterator[str]:
-    """Yield programs of an app on PATH, and then those in this folder: the app's usual ones first."""
-    usual = {name: number for number, name in enumerate(launcher.entries)}
-    for folder in (*filter(None, environ.get("PATH", "").split(os.pathsep)), os.curdir):
-        try:
-            names = [name for name in os.listdir(folder) if is_program(name, launcher)]
-        except OSError:
-            continue
-        for name in sorted(names, key=lambda name: (usual.get(_plain(name), len(usual)), name)):
-            path = os.path.abspath(os.path.join(folder, name))
-            # On Windows every file may be executed as far as its rights go.
-            runs = name.lower().endswith(".exe") if WINDOWS else os.access(path, os.X_OK)
-            if runs and os.path.isfile(path):
-                yield path
-
-
-def _plain(name: str) -> str:
-    return name.lower().removesuffix(".exe")
 
 
 def _not_found(prefix: Prefix, launcher: Launcher, command: str) -> RocenvError:

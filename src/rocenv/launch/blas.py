@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Literal
 from rocenv.errors import RocenvError
 from rocenv.launch.causes import fallbacks
 from rocenv.launch.programs import build_text, builds_for
-from rocenv.launch.view import free_name
 from rocenv.matrix.releases import RocmSet
 from rocenv.model import Machine, Request
 from rocenv.resolve import resolve
@@ -105,7 +104,7 @@ def another_env(view: View) -> str:
     if _is_same(view, row, found.runs_as):
         return ""
     wish = replace(request, rocm=row.version, channel=row.channel)
-    name = free_name(view.start.prefix.path)
+    name = view.start.prefix.free_name()
     return f"rocenv create {as_typed(name)} {as_options(wish, view.host.platform)}"
 
 

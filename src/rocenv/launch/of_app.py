@@ -10,9 +10,10 @@ from string import Template
 from typing import TYPE_CHECKING
 
 from rocenv.launch.log import is_secret, without_secrets
+from rocenv.launch.programs import env_for
 from rocenv.launch.recognition import LOOKED_AT, is_there, name_of, program_at
 from rocenv.launch.settings import read_settings
-from rocenv.launch.view import Concern, free_name
+from rocenv.launch.view import Concern
 from rocenv.system.command_lines import as_typed
 
 if TYPE_CHECKING:
@@ -161,12 +162,11 @@ def torch_there(view: View) -> Iterator[Concern]:
         return
     if any(part.kind == "torch" for part in lock.components):
         return
-    name = free_name(start.prefix.path)
     yield Concern(
         code="torch-missing",
         severity="error",
         text=f"{launcher.title} needs torch, and the env has none",
-        remedy=as_typed("rocenv", "create", name, "--app", launcher.key, "--target", lock.target),
+        remedy=env_for(launcher.key, lock, start.prefix.free_name()),
     )
 
 

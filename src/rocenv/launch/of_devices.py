@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rocenv.launch.blas import rungs_found
 from rocenv.launch.programs import build_text, builds_for, env_with, has_gpu, has_program
-from rocenv.launch.view import Concern, free_name
+from rocenv.launch.view import Concern
 from rocenv.system.command_lines import as_typed
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def _with_hip(view: View, *, is_seen: bool) -> Iterator[str]:
         yield f"{verify} tells which"
     elif has_program(key, lock, view.matrix):
         yield f"{verify} asks the env's own program"
-    name = free_name(view.start.prefix.path)
+    name = view.start.prefix.free_name()
     if command := env_with(key, lock, view.matrix, view.machine, name):
         yield f"an env with one that has it: `{command}`"
     yield from (build_text(row, view) for row in builds_for(view))
@@ -95,7 +95,7 @@ def none_of_env(view: View) -> Concern:
     lock, there = start.record.lock, ", ".join(described(each) for each in found)
     other = next((each.target for each in found if each.target), "GFX")
     app = ("--app", view.app) if view.app else ()
-    create = as_typed("rocenv", "create", free_name(start.prefix.path), "--target", other, *app)
+    create = as_typed("rocenv", "create", start.prefix.free_name(), "--target", other, *app)
     return Concern(
         code="gpu-not-listed",
         severity="error" if needs_gpu(view) else "warning",

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rocenv.install.tree import sha256_of
-from rocenv.launch.view import Concern, free_name
+from rocenv.launch.view import Concern
 from rocenv.model import VISIBLE
 from rocenv.preload import preload, shims_of, zluda_of
 from rocenv.resolve.known import known_broken
@@ -43,7 +43,7 @@ def _with_python(view: View) -> str:
         return "an env has a Python of its own with `--torch` or `--zluda`"
     if not (prefix.venv / "pyvenv.cfg").exists():
         return f"rocenv repair {view.env}"
-    return as_typed("rocenv", "create", free_name(prefix.path), "--from", str(prefix.lock_file))
+    return as_typed("rocenv", "create", prefix.free_name(), "--from", str(prefix.lock_file))
 
 
 def shims_in_place(view: View) -> Iterator[Concern]:
@@ -135,7 +135,7 @@ def _putting_first(view: View, wanted: str) -> str:
     if not any(change.name == VISIBLE for change in lock.environment):
         return f"set {VISIBLE}={wanted}" if WINDOWS else f"export {VISIBLE}={wanted}"
     # What the env sets counts, not what is set outside; made again, it is set for this machine's GPUs.
-    return as_typed("rocenv", "create", free_name(prefix.path), "--from", str(prefix.lock_file))
+    return as_typed("rocenv", "create", prefix.free_name(), "--from", str(prefix.lock_file))
 
 
 def last_proof(view: View) -> Iterator[Concern]:

@@ -15,7 +15,7 @@ from rocenv.install.prefix import library_folders
 from rocenv.launch.app_version import program_behind
 from rocenv.launch.ask import program_words
 from rocenv.launch.elf import USUAL, is_elf, loaded
-from rocenv.launch.view import Concern, free_name
+from rocenv.launch.view import Concern
 from rocenv.system.command_lines import as_typed
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def _remedies(view: View, compilers: Sequence[str]) -> Iterator[str]:
         preload = f"LD_PRELOAD={compilers[0]}"
         command = (*words[:-1], "env", preload, *start.words[len(words) - 1 :])
         yield as_typed("rocenv", "launch", start.prefix.name, "--app", start.launcher.key, "--", *command)
-    name = free_name(start.prefix.path)
+    name = start.prefix.free_name()
     target = start.record.lock.target
     for channel in view.matrix.channels.values():
         if channel.by == "maker" and all(

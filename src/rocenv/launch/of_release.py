@@ -10,7 +10,7 @@ from rocenv.errors import RocenvError
 from rocenv.install.prefix import library_folders
 from rocenv.launch.app_version import program_path, version_of
 from rocenv.launch.runtime_files import found, is_own
-from rocenv.launch.view import Concern, free_name
+from rocenv.launch.view import Concern
 from rocenv.model import Request
 from rocenv.resolve import resolve
 from rocenv.resolve.of_app import narrowed
@@ -60,7 +60,7 @@ class Release:
             next(resolve(narrowed(wish, self.view.matrix)[0], self.view.matrix, self.view.machine))
         except RocenvError:
             return self._another_release()
-        words = ["rocenv", "create", free_name(start.prefix.path), "--app", app]
+        words = ["rocenv", "create", start.prefix.free_name(), "--app", app]
         words += ["--rocm", self.row.rocm] if self.row.rocm else []
         return as_typed(*words, "--target", lock.target)
 

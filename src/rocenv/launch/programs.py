@@ -1,28 +1,41 @@
-"""Where a program of an app comes from that has code for a GPU: another env, or a build of its makers."""
+"""Where a program of an app is, or comes from: this env, PATH, another env, or a build of its makers."""
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from rocenv.errors import RocenvError
+from rocenv.launch.ask import is_program
 from rocenv.model import Request
 from rocenv.resolve import resolve
 from rocenv.resolve.known import as_options
 from rocenv.resolve.of_app import narrowed, packages_of
+from rocenv.system import WINDOWS
 from rocenv.system.command_lines import as_typed
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from rocenv.host import Host
+    from rocenv.install.prefix import Prefix
     from rocenv.launch.view import View
     from rocenv.matrix.app_builds import AppBuild
+    from rocenv.matrix.apps import Launcher
     from rocenv.matrix.rows import Matrix
-    from rocenv.model import Lock, Machine
+    from rocenv.model import Lock, Machine, Record
 
 
 def has_program(app: str, lock: Lock, matrix: Matrix) -> bool:
     """Tell whether a program of an app came with a set."""
     of_app = lock.request.app == app
     return of_app and any(packages_of(app, part.channel, matrix) for part in lock.components)
+
+
+def env_for(app: str, lock: Lock, name: str) -> str:
+    """Return the command that makes an env for an app and the target of a set."""
+    target = ("--target", lock.target) if lock.target else ()
+    return as_typed("rocenv", "create", name, "--app", app, *target)
 
 
 def env_with(app: str, lock: Lock, matrix: Matrix, machine: Machine, name: str) -> str:
@@ -64,3 +77,39 @@ def build_text(row: AppBuild, view: View) -> str:
 def has_gpu(host: Host, target: str) -> bool:
     """Tell whether a machine has a GPU of a target that programs can compute on."""
     return any(gpu.usable and gpu.target == target for gpu in host.gpus)
+
+
+def program_of(
+    prefix: Prefix, record: Record, matrix: Matrix, launcher: Launcher, environ: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Return the command that starts an app: the env's own program, else one that is found; () = none is."""
+    for part in record.lock.components:
+        row = packages_of(launcher.key, part.channel, matrix)
+        if row is not None and row.program:
+            name = row.program.rpartition("/")[2]
+            places = (prefix.bin / name, prefix.rocm / row.program)
+            found = next((each for each in places if each.exists()), None)
+            # Where it should be and is not, the rung `files` says so.
+            if found is not None or record.lock.request.app == launcher.key:
+                return (str(found or places[0]),)
+    return tuple(filter(None, [next(_elsewhere(launcher, environ), "")])) or launcher.command
+
+
+def _elsewhere(launcher: Launcher, environ: Mapping[str, str]) -> Iterator[str]:
+    """Yield programs of an app on PATH, and then those in this folder: the app's usual ones first."""
+    usual = {name: number for number, name in enumerate(launcher.entries)}
+    for folder in (*filter(None, environ.get("PATH", "").split(os.pathsep)), os.curdir):
+        try:
+            names = [name for name in os.listdir(folder) if is_program(name, launcher)]
+        except OSError:
+            continue
+        for name in sorted(names, key=lambda name: (usual.get(_plain(name), len(usual)), name)):
+            path = os.path.abspath(os.path.join(folder, name))
+            # On Windows every file may be executed as far as its rights go.
+            runs = name.lower().endswith(".exe") if WINDOWS else os.access(path, os.X_OK)
+            if runs and os.path.isfile(path):
+                yield path
+
+
+def _plain(name: str) -> str:
+    return name.lower().removesuffix(".exe")

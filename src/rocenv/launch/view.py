@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -12,8 +11,6 @@ from rocenv.resolve.known import remedy_command
 from rocenv.system.command_lines import as_typed
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from rocenv.host import Host
     from rocenv.launch.devices import Devices
     from rocenv.launch.start import Start
@@ -55,7 +52,7 @@ class View:
         prefix, lock = self.start.prefix, self.start.record.lock
         places = {
             "{name}": self.env,
-            "{another}": as_typed(free_name(prefix.path)),
+            "{another}": as_typed(prefix.free_name()),
             "{target}": as_typed(lock.target),
             "{code_target}": as_typed(lock.code_target),
         }
@@ -76,13 +73,5 @@ class View:
 
     def another(self, zluda: str = "") -> str:
         """Return the command that makes a better env beside this one; "" where there is none."""
-        lock, name = self.start.record.lock, free_name(self.start.prefix.path)
+        lock, name = self.start.record.lock, self.start.prefix.free_name()
         return remedy_command(lock, self.matrix, self.machine, name=name, zluda=zluda, app=self.app)
-
-
-def free_name(path: Path) -> str:
-    """Return a name for another env beside one: `sd2` for `sd`."""
-    number = 2
-    while os.path.lexists(path.with_name(f"{path.name}{number}")):
-        number += 1
-    return f"{path.name}{number}"
