@@ -21,7 +21,6 @@ from rocenv.progress import size_text
 from rocenv.resolve.versions import newest_first
 from rocenv.sources.apt import find
 from rocenv.sources.apt.closure import NoClosure
-from rocenv.system import WINDOWS
 from rocenv.system.command_lines import as_typed
 
 if TYPE_CHECKING:
@@ -60,8 +59,8 @@ class Toolchain:
 
 
 def newest_for(target: str, matrix: Matrix) -> Compiler | None:
-    """Return the newest compiler that can be had for a target on this system; None where there is none."""
-    rows = [] if WINDOWS else [row for row in matrix.compiler if target in row.targets]
+    """Return the newest compiler that can be had for a target; None where there is none."""
+    rows = [row for row in matrix.compiler if target in row.targets]
     return min(rows, key=lambda row: (newest_first(row.version), row.name), default=None)
 
 

@@ -189,9 +189,6 @@ def test_damaged_original_is_not_put_back(lab: Lab) -> None:
     assert Path(told["file"]).read_bytes()[:4] == b"\x28\xb5\x2f\xfd"
 
 
-@pytest.mark.skipif(
-    os.geteuid() == 0 and not os.path.exists("/usr/bin/setpriv"), reason="root writes everywhere"
-)
 def test_installation_of_others_is_left_and_the_overlay_named(lab: Lab) -> None:
     app = make_app(lab.root / "b", lib=CAME)
     lib = app / "5.2/scripts/addons_core/cycles/lib"
