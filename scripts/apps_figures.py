@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from rocenv.compilers import newest_for, toolchain_of
+from rocenv.data.load import load
 from rocenv.home import Home
 from rocenv.install.prefix import prefix_of
 from rocenv.kernels.compile import command
@@ -26,7 +27,6 @@ from rocenv.kernels.installation import find, fitting
 from rocenv.kernels.program import program_of
 from rocenv.kernels.recipe import job_for
 from rocenv.kernels.version import version_of
-from rocenv.matrix.load import load
 from rocenv.memory.bisection import largest, resolution_of
 
 APP, ENV, KIND, TARGET = "blender", "art", "hip", "gfx1201"

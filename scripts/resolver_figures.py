@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 from packaging.specifiers import SpecifierSet
 
-from rocenv.errors import ResolutionImpossible
-from rocenv.matrix.load import load
-from rocenv.model import Request
+from rocenv.core.errors import ResolutionImpossible
+from rocenv.core.model import Request
+from rocenv.data.load import load
 from rocenv.resolve import resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rocenv.matrix.rows import Matrix
+    from rocenv.data.rows import Matrix
 
 TIMES = 100
 STEP = 1000  # between the major versions of two worlds

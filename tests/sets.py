@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rocenv.model import Artifact, Component, Layout, Lock, Request, ShimFile, Shims
+from rocenv.core.model import Artifact, Component, Layout, Lock, Request, ShimFile, Shims
 
 SHIMS = Shims(
     runtime=("amdhip64.dll",),

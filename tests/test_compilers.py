@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rocenv.commands.world import World
 from rocenv.compilers import Toolchain, newest_for, provide, toolchain_of
-from rocenv.errors import RocenvError
+from rocenv.context import Context
+from rocenv.core.errors import RocenvError
 from rocenv.install.build import build
+from rocenv.install.prefix import prefix_of
 from tests.debs import file, symlink
 from tests.mini import LIBRARIES
 
 if TYPE_CHECKING:
-    from rocenv.install.provide import Workshop
-    from rocenv.model import Lock, Record
+    from rocenv.core.model import Lock, Record
     from tests.mini import Mini
 
 _KNOWN = 'status = "tested"\nsource = "tests"\nchecked = "2026-11-22"\n'
@@ -49,7 +49,7 @@ def row(name: str, version: str, *targets: str) -> str:
 
 
 @pytest.fixture
-def world(mini: Mini, monkeypatch: pytest.MonkeyPatch) -> World:
+def world(mini: Mini, monkeypatch: pytest.MonkeyPatch) -> Context:
     """The mini world with two compilers in its archive, as seen from inside this process."""
     rows = row("clang-3", "3.1", "gfx1030", "gfx1100") + row("clang-21", "21.1", "gfx1100")
     (mini.root / "profiles" / "zz.toml").write_text(f"schema = 1\n{rows}")
@@ -69,42 +69,42 @@ def world(mini: Mini, monkeypatch: pytest.MonkeyPatch) -> World:
     mini.repo.publish()
     for name, value in mini.env.items():
         monkeypatch.setenv(name, value)
-    return World()
+    return Context()
 
 
-def made(world: World, target: str = "gfx1100") -> tuple[Toolchain, list[str]]:
+def made(context: Context, target: str = "gfx1100") -> tuple[Toolchain, list[str]]:
     """Return the newest compiler for a target, fetched, and what was told."""
     said: list[str] = []
-    found = newest_for(target, world.matrix)
+    found = newest_for(target, context.matrix)
     assert found is not None
-    return provide(found, world.planning(), world.building(), said.append), said
+    return provide(found, context, said.append), said
 
 
-def test_the_newest_that_knows_the_target(world: World) -> None:
+def test_the_newest_that_knows_the_target(context: Context) -> None:
     for target, name in (("gfx1100", "clang-21"), ("gfx1030", "clang-3")):
-        found = newest_for(target, world.matrix)
+        found = newest_for(target, context.matrix)
         assert found is not None
         assert found.name == name
-    assert newest_for("gfx9999", world.matrix) is None
+    assert newest_for("gfx9999", context.matrix) is None
 
 
-def test_it_is_fetched_once_and_becomes_an_env_of_its_name(world: World, mini: Mini) -> None:
-    toolchain, said = made(world)
+def test_it_is_fetched_once_and_becomes_an_env_of_its_name(context: Context, mini: Mini) -> None:
+    toolchain, said = made(context)
     assert said
     assert said[0].startswith("compiler clang-21 21.1.8 from mini, as the env `clang-21`: 1 packages")
     assert (toolchain.name, toolchain.version, toolchain.env) == ("clang-21", "21.1.8", "clang-21")
     assert toolchain.include is not None
     assert (toolchain.include / "hip" / "hip_runtime.h").exists()
     mini.server.requests.clear()
-    again, said = made(World())
+    again, said = made(Context())
     assert again == toolchain
     assert said == []
     assert not mini.server.requests, "what is here already needs no mirror"
 
 
-def test_it_is_started_with_what_it_needs(world: World) -> None:
-    toolchain, _ = made(world)
-    tree = Path(world.home.envs / "clang-21" / "rocm")
+def test_it_is_started_with_what_it_needs(context: Context) -> None:
+    toolchain, _ = made(context)
+    tree = Path(context.home.envs / "clang-21" / "rocm")
 
     def started(*args: str) -> list[str]:
         argv = toolchain.run_argv(toolchain.clang, *args)
@@ -117,23 +117,23 @@ def test_it_is_started_with_what_it_needs(world: World) -> None:
     assert all(path.exists() for path in toolchain.programs)
 
 
-def test_the_compiler_of_an_env(world: World, mini: Mini) -> None:
-    made(world)
-    prefix = world.prefix("clang-21")
+def test_the_compiler_of_an_env(context: Context, mini: Mini) -> None:
+    made(context)
+    prefix = prefix_of(context.home, "clang-21")
     found = toolchain_of(prefix, "gfx1100:xnack-")
     assert found is not None
     assert found.env == "clang-21"
     assert toolchain_of(prefix, "gfx1201") is None, "its device libraries have nothing for that"
     mini.create("plain")
-    assert toolchain_of(world.prefix("plain"), "gfx1100") is None
+    assert toolchain_of(prefix_of(context.home, "plain"), "gfx1100") is None
 
 
-def test_an_env_of_a_compiler_is_managed_like_any_other(world: World, mini: Mini) -> None:
-    made(world)
+def test_an_env_of_a_compiler_is_managed_like_any_other(context: Context, mini: Mini) -> None:
+    made(context)
     assert "compiler 21.1.8" in mini.run("list").stdout
     shown = mini.run("show", "clang-21").stdout
     assert "compiles GPU code for 1 targets" in shown
-    (world.home.envs / "clang-21" / "bin" / "lld").write_text("#!/bin/sh\n")
+    (context.home.envs / "clang-21" / "bin" / "lld").write_text("#!/bin/sh\n")
     broken = mini.run("verify", "clang-21")
     assert broken.returncode == 1
     assert mini.run("repair", "clang-21").returncode == 0
@@ -144,31 +144,31 @@ def test_an_env_of_a_compiler_is_managed_like_any_other(world: World, mini: Mini
     lock = mini.root / "c.lock"
     lock.write_text(mini.run("lock", "clang-21").stdout)
     assert mini.run("create", "copied", "--from", str(lock)).returncode == 0
-    starter = str(world.home.envs / "copied" / "bin" / "clang")
+    starter = str(context.home.envs / "copied" / "bin" / "clang")
     assert mini.run("run", "copied", "--", starter, "-cc1").stdout == "clang-21\n-cc1\n"
     assert mini.run("remove", "copied").returncode == 0
 
 
-def test_an_env_of_that_name_that_is_something_else(world: World, mini: Mini) -> None:
+def test_an_env_of_that_name_that_is_something_else(context: Context, mini: Mini) -> None:
     mini.create("clang-21")
     with pytest.raises(RocenvError, match="is not the compiler of that name") as caught:
-        made(world)
+        made(context)
     assert caught.value.hints == ("rocenv rename clang-21 clang-212",)
 
 
-def test_a_compiler_that_its_channel_no_longer_has(world: World, mini: Mini) -> None:
+def test_a_compiler_that_its_channel_no_longer_has(context: Context, mini: Mini) -> None:
     (mini.root / "profiles" / "zz.toml").write_text(f"schema = 1\n{row('clang-22', '22.1', 'gfx1100')}")
     with pytest.raises(RocenvError, match="clang-22 is not to be had from mini now: `clang-22`, needed by"):
-        made(World())
+        made(Context())
 
 
 def test_what_another_process_has_made_meanwhile_is_taken(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def slow(name: str, lock: Lock, shop: Workshop) -> Record:
-        build(name, lock, shop)
-        return build(name, lock, shop)
+    def slow(name: str, lock: Lock, context: Context) -> Record:
+        build(name, lock, context)
+        return build(name, lock, context)
 
     monkeypatch.setattr("rocenv.compilers.build", slow)
-    toolchain, _ = made(world)
+    toolchain, _ = made(context)
     assert toolchain.env == "clang-21"

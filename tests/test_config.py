@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rocenv import config
-from rocenv.errors import DataError
+from rocenv.core.errors import DataError
 
 EXAMPLE = """\
 # my machine at work

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rocenv.data.load import load
 from rocenv.diagnose import Diagnosis, diagnose_bytes
-from rocenv.matrix.load import load
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rocenv.matrix.rows import Matrix
+    from rocenv.data.rows import Matrix
 
 ROOT = Path(__file__).parents[1]
 SCRIPT = ROOT / "scripts" / "diagnose-score"

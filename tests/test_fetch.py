@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rocenv.errors import FetchError, PrefixError
-from rocenv.install.fetch import fetch_all
-from rocenv.model import Artifact
+from rocenv.core.errors import FetchError, PrefixError
+from rocenv.core.model import Artifact
+from rocenv.core.progress import Progress
 from rocenv.net import CHUNK_BYTES, TRIES, Network
-from rocenv.progress import Progress
+from rocenv.net.download import fetch_all
 from tests.loopback import HTML, Fault, Loopback, wait_until
 
 if TYPE_CHECKING:
@@ -356,10 +356,10 @@ def test_leaving_the_iteration_stops_the_rest(tmp_path: Path) -> None:
 PROGRAM = """
     import sys
     from pathlib import Path
-    from rocenv.install.fetch import fetch_all
-    from rocenv.model import Artifact
+    from rocenv.net.download import fetch_all
+    from rocenv.core.model import Artifact
     from rocenv.net import Network
-    from rocenv.progress import Progress
+    from rocenv.core.progress import Progress
 
     folder, url, sha256, size = sys.argv[1:]
     wanted = Artifact(kind="deb", name="demo", version="1.0", url=url, sha256=sha256, size_bytes=int(size))

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rocenv.data.load import load
 from rocenv.explain.selection import Filters, select
-from rocenv.matrix.load import load
 
 if TYPE_CHECKING:
     from pathlib import Path

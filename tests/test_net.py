@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rocenv import __version__
-from rocenv.errors import FetchError
+from rocenv.core.errors import FetchError
 from rocenv.net import NOT_MODIFIED, TRIES, Network, Response
-from rocenv.trouble import TransientError, shown
+from rocenv.net.errors import TransientError, shown
 from tests.loopback import Fault, Loopback
 
 if TYPE_CHECKING:

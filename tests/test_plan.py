@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rocenv.errors import DataError, FetchError, ResolutionImpossible
+from rocenv.context import Context
+from rocenv.core.errors import DataError, FetchError, ResolutionImpossible
+from rocenv.core.model import Artifact, Component, EnvChange, Layout, Lock, Program, Request
+from rocenv.core.progress import Progress
+from rocenv.data.load import load
 from rocenv.home import Home
 from rocenv.lockfile import artifacts_of, lock_text, read_lock, relocated
-from rocenv.matrix.load import load
-from rocenv.model import Artifact, Component, EnvChange, Layout, Lock, Program, Request
 from rocenv.net import Network
-from rocenv.outage import REMEMBERED_FOR_S
+from rocenv.net.unreachable import REMEMBERED_FOR_S
 from rocenv.plan import make_plan
-from rocenv.sources import Work
 from tests.loopback import Fault, Loopback
 from tests.mini import FUTURE_GLIBC, LIBRARIES, LOADER
 
@@ -69,12 +70,12 @@ class Planner:
         request = Request(**{"target": "gfx1100", "rocm": "5.7", **wishes})
         return make_plan(request, self.work(max_age_s))
 
-    def work(self, max_age_s: float = 3600) -> Work:
-        return Work(
+    def work(self, max_age_s: float = 3600) -> Context:
+        return Context(
             matrix=load(),
             home=Home(self.mini.home),
             network=self.network,
-            tell=lambda _line: None,
+            progress=Progress(quiet=True),
             max_age_s=max_age_s,
         )
 

@@ -9,7 +9,7 @@ import textwrap
 
 import pytest
 
-from rocenv.progress import Progress, Stage, size_text
+from rocenv.core.progress import Progress, Stage, size_text
 from rocenv.system import WINDOWS
 
 MB = 1_000_000
@@ -140,7 +140,7 @@ def test_lines_are_ascii() -> None:
 
 PROGRAM = """
     import sys, time
-    from rocenv.progress import Progress
+    from rocenv.core.progress import Progress
     seconds, fails = float(sys.argv[1]), sys.argv[2:] == ["fail"]
     progress = Progress()
     with progress.stage("Fetching", 1000_000) as stage, progress.stage("Unpacking") as other:

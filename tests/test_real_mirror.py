@@ -7,13 +7,15 @@ from pathlib import Path
 import pytest
 
 from rocenv import config
-from rocenv.errors import FetchError
+from rocenv.context import Context
+from rocenv.core.errors import FetchError
+from rocenv.core.model import Lock, Request
+from rocenv.core.progress import Progress
+from rocenv.data.load import load
 from rocenv.home import Home
-from rocenv.matrix.load import load
-from rocenv.model import Lock, Request
 from rocenv.net import Network
 from rocenv.plan import make_plan
-from rocenv.sources import Work, apt
+from rocenv.sources import apt
 from rocenv.sources.apt.version import compare
 from rocenv.system.machine import glibc_version
 from tests.network import require_network
@@ -26,9 +28,9 @@ def plan(request: Request, home: Home, *, repo: str) -> Lock:
     matrix = load(Path(__file__).parents[1] / "profiles")
     if not apt.addresses(matrix.repos[repo], "", network):
         require_network("neither this machine's apt nor `[mirrors]` knows a mirror of Debian")
-    work = Work(matrix=matrix, home=home, network=network, tell=lambda _line: None)
+    context = Context(matrix=matrix, home=home, network=network, progress=Progress(quiet=True))
     try:
-        return make_plan(request, work)
+        return make_plan(request, context)
     except FetchError as error:
         if error.code in NO_NETWORK:
             require_network(error.message)

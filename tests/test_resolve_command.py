@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rocenv.matrix.compiled import compiled
-from rocenv.matrix.load import load
+from rocenv.data.compiled import compiled
+from rocenv.data.load import load
 from tests.host.roots import Root
 
 if TYPE_CHECKING:

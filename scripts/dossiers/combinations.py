@@ -11,7 +11,7 @@ from dossiers.lookup import Fault
 
 if TYPE_CHECKING:
     from dossiers.lookup import Row
-    from rocenv.matrix.rows import Matrix
+    from rocenv.data.rows import Matrix
 
 
 def combination(row: Row, matrix: Matrix) -> None:

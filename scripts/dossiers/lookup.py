@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rocenv.matrix.rows import Matrix
+    from rocenv.data.rows import Matrix
 
 Row = Mapping[str, Any]
 Check = Callable[[Row, "Matrix"], None]  # raises Fault

@@ -6,13 +6,13 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from dossiers.lookup import Fault, one, plain, same
-from rocenv.matrix.checks import series
+from rocenv.data.checks import series
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from dossiers.lookup import Row
-    from rocenv.matrix.rows import Matrix
+    from rocenv.data.rows import Matrix
 
 
 def target(row: Row, matrix: Matrix) -> None:

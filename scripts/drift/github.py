@@ -11,16 +11,16 @@ from urllib.parse import unquote
 
 from drift.pages import body_of
 from drift.parts import Part, names
-from rocenv.errors import FetchError
-from rocenv.trouble import shown
+from rocenv.core.errors import FetchError
+from rocenv.net.errors import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from drift.parts import Things
+    from rocenv.data.releases import ZludaBuild
+    from rocenv.data.rows import Matrix
     from rocenv.home import Home
-    from rocenv.matrix.releases import ZludaBuild
-    from rocenv.matrix.rows import Matrix
     from rocenv.net import Network
 
 # Source: https://docs.github.com/en/rest/releases/releases, https://docs.github.com/en/rest/repos/contents

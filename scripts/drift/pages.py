@@ -10,9 +10,9 @@ from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
-from rocenv.errors import FetchError
+from rocenv.core.errors import FetchError
 from rocenv.net import NotModified
-from rocenv.trouble import shown
+from rocenv.net.errors import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Literal
 
 from packaging.version import InvalidVersion, Version
 
-from rocenv.errors import FetchError
-from rocenv.matrix.checks import series
+from rocenv.core.errors import FetchError
+from rocenv.data.checks import series
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from drift import pages
 from drift.github import packs, zluda
 from drift.parts import Lacking, Part, is_news, names
-from rocenv.errors import FetchError
+from rocenv.core.errors import FetchError
 from rocenv.sources import apt
 from rocenv.sources.apt.closure import NoClosure
 from rocenv.sources.apt.signature import fingerprints_in
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from drift.parts import Things
+    from rocenv.data.releases import RocmSet, RocmWheels, TorchSet
+    from rocenv.data.rows import Matrix, Repo
     from rocenv.home import Home
-    from rocenv.matrix.releases import RocmSet, RocmWheels, TorchSet
-    from rocenv.matrix.rows import Matrix, Repo
     from rocenv.net import Network
 
 _FOLDER_OF_A_RELEASE = re.compile(r"(.+/)([\w-]+-)(\d[\d.]*)/")  # https://…/rocm/windows/rocm-rel-7.2.1/

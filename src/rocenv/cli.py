@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from rocenv import __version__
-from rocenv.errors import ResolutionImpossible, RocenvError
+from rocenv.core.errors import ResolutionImpossible, RocenvError
+from rocenv.core.wrap import reading_width, wrapped
 from rocenv.system.exit_codes import own_exit_code
-from rocenv.wrap import reading_width, wrapped
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from rocenv.model import Rejection
+    from rocenv.core.model import Rejection
 
 
 _ESCAPE_OR_REPLACE = "rocenv.escape-or-replace"
@@ -198,9 +198,9 @@ def _show(error: RocenvError, *, wants_json: bool) -> None:
         lines += _reasons(error.rejections)
     if error.hints:
         lines += ["", *(f"hint: {hint}" for hint in error.hints)]
-    from rocenv.commands.world import harmless
+    from rocenv.core.progress import sanitized
 
-    sys.stderr.write(harmless("\n".join(lines)) + "\n")
+    sys.stderr.write(sanitized("\n".join(lines)) + "\n")
     if wants_json:
         _print_json(error_json(error))
 

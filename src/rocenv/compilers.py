@@ -11,26 +11,25 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from rocenv.errors import PrefixError, RocenvError
+from rocenv.core.errors import PrefixError, RocenvError
+from rocenv.core.model import Component, Lock, Request
+from rocenv.core.progress import size_text
+from rocenv.core.versions import newest_first
+from rocenv.data.environment import changes_for
+from rocenv.data.releases import RocmSet
 from rocenv.install.build import build
 from rocenv.install.prefix import Prefix, library_folders, prefix_of
-from rocenv.matrix.environment import changes_for
-from rocenv.matrix.releases import RocmSet
-from rocenv.model import Component, Lock, Request
-from rocenv.progress import size_text
-from rocenv.resolve.versions import newest_first
 from rocenv.sources.apt import find
 from rocenv.sources.apt.closure import NoClosure
-from rocenv.system.command_lines import as_typed
+from rocenv.system.quoting import as_typed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from rocenv.install.provide import Workshop
-    from rocenv.matrix.app_sets import Compiler
-    from rocenv.matrix.rows import Matrix
-    from rocenv.model import Layout, Record
-    from rocenv.sources import Work
+    from rocenv.context import Context
+    from rocenv.core.model import Layout, Record
+    from rocenv.data.app_sets import Compiler
+    from rocenv.data.rows import Matrix
 
 _DRIVER = re.compile(r"(.*/)?bin/clang(-[0-9]+)?$")
 
@@ -84,22 +83,21 @@ def toolchain_of(prefix: Prefix, target: str) -> Toolchain | None:
     return None
 
 
-def provide(row: Compiler, work: Work, shop: Workshop, tell: Callable[[str], None]) -> Toolchain:
+def provide(row: Compiler, context: Context, tell: Callable[[str], None]) -> Toolchain:
     """Return a compiler, fetched as an env of its own where it is not there yet.
 
     Args:
         row: The compiler.
-        work: What planning works with.
-        shop: What building works with.
+        context: The home, the network and the matrix.
         tell: Takes a line for the user.
 
     Raises:
         PrefixError: An env of that name is something else, or the disk is full.
         FetchError: It cannot be had now.
     """
-    prefix = prefix_of(work.home, row.name)
+    prefix = prefix_of(context.home, row.name)
     if prefix.state != "complete":
-        lock = compiler_lock(row, work)
+        lock = compiler_lock(row, context)
         part = lock.components[0]
         fetched = sum(artifact.size_bytes for artifact in part.artifacts)
         unpacked = sum(artifact.installed_bytes for artifact in part.artifacts)
@@ -108,7 +106,7 @@ def provide(row: Compiler, work: Work, shop: Workshop, tell: Callable[[str], Non
             f"{len(part.artifacts)} packages, {size_text(fetched)}, {size_text(unpacked)} once unpacked"
         )
         try:
-            build(row.name, lock, shop)
+            build(row.name, lock, context)
         except PrefixError as error:
             if error.code != "env-exists":  # another rocenv was faster
                 raise
@@ -122,7 +120,7 @@ def provide(row: Compiler, work: Work, shop: Workshop, tell: Callable[[str], Non
     return found
 
 
-def compiler_lock(row: Compiler, work: Work) -> Lock:
+def compiler_lock(row: Compiler, context: Context) -> Lock:
     """Return a compiler with every file, as its channel has it now.
 
     Raises:
@@ -144,7 +142,7 @@ def compiler_lock(row: Compiler, work: Work) -> Lock:
         checked=row.checked,
     )
     try:
-        found = find(wanted, work.matrix, work.home, work.network, max_age_s=work.max_age_s)
+        found = find(wanted, context.matrix, context.home, context.network, max_age_s=context.max_age_s)
     except NoClosure as error:
         raise RocenvError(
             f"the compiler {row.name} is not to be had from {row.channel} now: {error}", code="set-incomplete"
@@ -157,7 +155,7 @@ def compiler_lock(row: Compiler, work: Work) -> Lock:
         why=f"compiles GPU code for {len(row.targets)} targets",
         artifacts=found.artifacts,
         glibc=found.glibc,
-        loader=work.matrix.c_libraries[0].loader if found.own_glibc else "",
+        loader=context.matrix.c_libraries[0].loader if found.own_glibc else "",
         layout=row.layout,
     )
     return Lock(
@@ -165,8 +163,8 @@ def compiler_lock(row: Compiler, work: Work) -> Lock:
         platform="linux",
         target="",
         components=(part,),
-        environment=changes_for((part,), work.matrix),
-        watched=tuple(each.name for each in work.matrix.watched),
+        environment=changes_for((part,), context.matrix),
+        watched=tuple(each.name for each in context.matrix.watched),
         notes=found.notes,
     )
 

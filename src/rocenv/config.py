@@ -13,7 +13,7 @@ import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from rocenv.errors import DataError
+from rocenv.core.errors import DataError
 from rocenv.system.files import write_atomic
 
 if TYPE_CHECKING:

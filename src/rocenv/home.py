@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from rocenv.errors import PrefixError
+from rocenv.core.errors import PrefixError
 from rocenv.system import WINDOWS
 
 # Folders only: whoever needs one makes it.

@@ -8,16 +8,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rocenv.activate.starters import why_no_name
-from rocenv.codec import from_plain, load_json, to_plain
-from rocenv.errors import DataError
-from rocenv.model import VISIBLE, Lock
+from rocenv.core.codec import from_plain, load_json, to_plain
+from rocenv.core.errors import DataError
+from rocenv.core.model import VISIBLE, Lock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from rocenv.model import Artifact, Component, EnvChange, Program
-    from rocenv.sources import Work
+    from rocenv.context import Context
+    from rocenv.core.model import Artifact, Component, EnvChange, Program
 
 LOCK_SCHEMA = 1
 _FOLDERS = ("rocm", "zluda")
@@ -128,7 +128,7 @@ def lock_text(lock: Lock) -> str:
     return json.dumps({"schema": LOCK_SCHEMA, **to_plain(lock)}, indent=1) + "\n"
 
 
-def relocated(lock: Lock, work: Work) -> Lock:
+def relocated(lock: Lock, context: Context) -> Lock:
     """Return a lock with the addresses that its packages have on this machine's mirrors."""
     from rocenv.sources import apt
     from rocenv.sources.apt.index import join
@@ -137,9 +137,9 @@ def relocated(lock: Lock, work: Work) -> Lock:
     for component in lock.components:
         artifacts = []
         for artifact in component.artifacts:
-            repo = work.matrix.repos.get(artifact.repo)
+            repo = context.matrix.repos.get(artifact.repo)
             if repo is not None and artifact.path and repo.base in (apt.DEBIAN, apt.HOST):
-                bases = apt.addresses(repo, "", work.network)
+                bases = apt.addresses(repo, "", context.network)
                 if bases and not any(artifact.url == join(base, artifact.path) for base in bases):
                     artifact = replace(artifact, url=join(bases[0], artifact.path))
             artifacts.append(artifact)

@@ -10,20 +10,21 @@ import importlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rocenv import outage
-from rocenv.errors import FetchError, ResolutionImpossible, RocenvError
-from rocenv.matrix.environment import changes_for
-from rocenv.matrix.releases import RocmSet
-from rocenv.model import OVERRIDE, Component, EnvChange, Lock
+from rocenv.core.errors import FetchError, ResolutionImpossible, RocenvError
+from rocenv.core.model import OVERRIDE, Component, EnvChange, Lock
+from rocenv.data.environment import changes_for
+from rocenv.data.releases import RocmSet
+from rocenv.net import unreachable as outage
 from rocenv.resolve import describe, resolve
 from rocenv.system import WINDOWS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from rocenv.model import ComponentKind, Machine, Request
+    from rocenv.context import Context
+    from rocenv.core.model import ComponentKind, Machine, Request
     from rocenv.resolve import Candidate
-    from rocenv.sources import Source, Work
+    from rocenv.sources import Source
 
     Miss = tuple[Candidate, RocenvError]  # a set that could not be had, and why
 
@@ -34,7 +35,7 @@ SOURCES: Mapping[ComponentKind, str] = {"rocm": "rocenv.sources.apt.part", "torc
 
 def make_plan(
     request: Request,
-    work: Work,
+    context: Context,
     machine: Machine | None = None,
     changes: Sequence[EnvChange] = (),
     *,
@@ -45,7 +46,7 @@ def make_plan(
 
     Args:
         request: What is asked for.
-        work: What planning works with.
+        context: The home, the network and the matrix.
         machine: What the set has to live with.
         changes: Changes to the environment that this machine needs, beside those of the set.
         said: Notes on the request, to stand first.
@@ -56,7 +57,7 @@ def make_plan(
         FetchError: No channel that has a fitting set can be had.
     """
     try:
-        lock = _planned(request, work, machine, changes, unlisted=unlisted)
+        lock = _planned(request, context, machine, changes, unlisted=unlisted)
     except ResolutionImpossible as error:
         error.hints += tuple(said)  # an app's needs may be why nothing fits
         raise
@@ -64,55 +65,60 @@ def make_plan(
 
 
 def _planned(
-    request: Request, work: Work, machine: Machine | None, changes: Sequence[EnvChange], *, unlisted: bool
+    request: Request,
+    context: Context,
+    machine: Machine | None,
+    changes: Sequence[EnvChange],
+    *,
+    unlisted: bool,
 ) -> Lock:
-    candidates = resolve(request, work.matrix, machine)
+    candidates = resolve(request, context.matrix, machine)
     if request.platform == "windows":
         best = next(candidates)
-        parts, said = _windows_parts(best, request, work, listed=WINDOWS and not unlisted)
-        return _lock(best, parts, (*best.notes, *said), request, work, changes)
+        parts, said = _windows_parts(best, request, context, listed=WINDOWS and not unlisted)
+        return _lock(best, parts, (*best.notes, *said), request, context, changes)
     missed: list[Miss] = []
     for candidate in candidates:
-        found = _had(candidate, request, work, missed)
+        found = _had(candidate, request, context, missed)
         if isinstance(found, RocenvError):
             missed.append((candidate, found))
             continue
         parts, said = found
         notes = [f"preferred, but not to be had: {reason}" for reason in _reasons(missed)]
-        return _lock(candidate, parts, (*notes, *candidate.notes, *said), request, work, changes)
+        return _lock(candidate, parts, (*notes, *candidate.notes, *said), request, context, changes)
     nothing = _nothing_to_be_had(request, missed)
     if not unlisted or not isinstance(nothing, FetchError):
         raise nothing
     best = missed[0][0]
     said = (f"its files are not listed, and `create` would fail now: {nothing.message}", *best.notes)
-    return _lock(best, _unlisted(best), said, request, work, changes)
+    return _lock(best, _unlisted(best), said, request, context, changes)
 
 
 def _windows_parts(
-    candidate: Candidate, request: Request, work: Work, *, listed: bool
+    candidate: Candidate, request: Request, context: Context, *, listed: bool
 ) -> tuple[tuple[Component, ...], tuple[str, ...]]:
     """Return the parts of a set for Windows, and notes; torch with its wheels if they are to be listed."""
     from rocenv.sources.catalogue import components
 
-    parts = components(candidate, request, work.matrix)
+    parts = components(candidate, request, context.matrix)
     if not listed or candidate.torch is None or candidate.zluda is None:
         return parts, ()
     source: Source = importlib.import_module(SOURCES["torch"])
-    wheels, said = source.component(candidate, request, work)
+    wheels, said = source.component(candidate, request, context)
     return tuple(wheels if part.kind == "torch" else part for part in parts), said
 
 
 def _had(
-    candidate: Candidate, request: Request, work: Work, missed: Sequence[Miss]
+    candidate: Candidate, request: Request, context: Context, missed: Sequence[Miss]
 ) -> tuple[tuple[Component, ...], tuple[str, ...]] | RocenvError:
     """Return the parts of a set with every file and notes for the plan, or why it cannot be had."""
     from rocenv.sources.apt.closure import NoClosure
 
-    error = _same_channel_down(candidate, missed) or _known_outage(candidate, request, work)
+    error = _same_channel_down(candidate, missed) or _known_outage(candidate, request, context)
     if error is not None:
         return error
     try:
-        return _listed(candidate, request, work)
+        return _listed(candidate, request, context)
     except NoClosure as why:
         return RocenvError(str(why), code="set-incomplete")
     except FetchError as failure:
@@ -120,7 +126,7 @@ def _had(
 
 
 def _listed(
-    candidate: Candidate, request: Request, work: Work
+    candidate: Candidate, request: Request, context: Context
 ) -> tuple[tuple[Component, ...], tuple[str, ...]]:
     """Return the parts of a set with every file as it is to be had now, and notes for the plan."""
     notes: tuple[str, ...] = ()
@@ -130,15 +136,15 @@ def _listed(
             continue
         try:
             source: Source = importlib.import_module(module)
-            part, said = source.component(candidate, request, work)
+            part, said = source.component(candidate, request, context)
         except FetchError as failure:
             if kind == "rocm":
-                outage.remember(_channel(candidate), failure, work.home, work.network.mirrors)
+                outage.remember(_channel(candidate), failure, context.home, context.network.mirrors)
             raise
         parts.append(part)
         notes += said
         if kind == "rocm":
-            outage.forget(_channel(candidate), work.home)
+            outage.forget(_channel(candidate), context.home)
     return tuple(parts), notes
 
 
@@ -165,10 +171,10 @@ def _lock(
     parts: tuple[Component, ...],
     notes: Sequence[str],
     request: Request,
-    work: Work,
+    context: Context,
     changes: Sequence[EnvChange],
 ) -> Lock:
-    environment = changes_for(parts, work.matrix, request.platform)
+    environment = changes_for(parts, context.matrix, request.platform)
     if candidate.override is not None:
         value = candidate.override.value
         environment += (EnvChange(action="set", name=OVERRIDE, value=value),)
@@ -180,7 +186,7 @@ def _lock(
         runs_as=candidate.runs_as if candidate.runs_as != request.target else "",
         components=parts,
         environment=(*environment, *changes),
-        watched=tuple(row.name for row in work.matrix.watched if row.name not in own),
+        watched=tuple(row.name for row in context.matrix.watched if row.name not in own),
         notes=tuple(notes),
     )
 
@@ -214,11 +220,11 @@ def _nothing_to_be_had(request: Request, missed: Sequence[Miss]) -> RocenvError:
     return FetchError(message, hints=hints, code=code)
 
 
-def _known_outage(candidate: Candidate, request: Request, work: Work) -> FetchError | None:
+def _known_outage(candidate: Candidate, request: Request, context: Context) -> FetchError | None:
     """Return the failure of some minutes ago, unless this very channel, fresh news or none is asked for."""
-    if request.channel or work.max_age_s == 0 or work.network.is_offline:
+    if request.channel or context.max_age_s == 0 or context.network.is_offline:
         return None
-    return outage.recall(_channel(candidate), work.home, work.network.mirrors)
+    return outage.recall(_channel(candidate), context.home, context.network.mirrors)
 
 
 def _same_channel_down(candidate: Candidate, missed: Sequence[Miss]) -> RocenvError | None:

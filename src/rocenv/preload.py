@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rocenv.model import KEPT_ORIGINAL
+from rocenv.core.model import KEPT_ORIGINAL
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from rocenv.model import Component, Lock
+    from rocenv.core.model import Component, Lock
 
 SITE_PACKAGES = "venv/Lib/site-packages"
 TORCH_LIB = f"{SITE_PACKAGES}/torch/lib"

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from pathlib import Path
 
+    from rocenv.core.model import Lock, Record
+    from rocenv.data.rows import CLibrary
     from rocenv.install.prefix import Prefix
-    from rocenv.matrix.rows import CLibrary
-    from rocenv.model import Lock, Record
 
 
 def probe_of(

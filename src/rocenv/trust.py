@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rocenv import config
-from rocenv.errors import PrefixError, RocenvError
+from rocenv.core.errors import PrefixError, RocenvError
 from rocenv.install.prefix import prefix_of
-from rocenv.system.command_lines import as_typed
 from rocenv.system.locks import locked
+from rocenv.system.quoting import as_typed
 
 if TYPE_CHECKING:
     from rocenv.home import Home

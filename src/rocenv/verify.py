@@ -13,28 +13,28 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rocenv.errors import RocenvError
+from rocenv.core.errors import RocenvError
+from rocenv.core.model import Machine, RungResult
+from rocenv.core.progress import size_text
 from rocenv.host.defender import quarantined
 from rocenv.host.windows import display_driver
-from rocenv.model import Machine, RungResult
 from rocenv.probe.ladder import RUNGS, run_ladder
-from rocenv.progress import size_text
 from rocenv.proof import first_run_s, probe_of
 from rocenv.resolve.known import known_broken, remedy_command
 from rocenv.system import WINDOWS, pe
-from rocenv.system.command_lines import as_typed
 from rocenv.system.files import write_atomic
 from rocenv.system.machine import examined_elsewhere
+from rocenv.system.quoting import as_typed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from rocenv.core.model import Record
+    from rocenv.core.progress import Progress
+    from rocenv.data.knowledge import Verdict as Known
+    from rocenv.data.rows import Matrix
     from rocenv.install.change import Difference
     from rocenv.install.prefix import Prefix
-    from rocenv.matrix.knowledge import Verdict as Known
-    from rocenv.matrix.rows import Matrix
-    from rocenv.model import Record
-    from rocenv.progress import Progress
 
 APP = "app"  # what an app finds in the env, behind the ladder
 TIMEOUT_S = 120.0  # of one rung: the first use of a GPU may compile for long

@@ -11,7 +11,7 @@ import pytest
 
 from rocenv.activate.scripts import write_activation
 from rocenv.activate.shells.posix import quote
-from rocenv.model import EnvChange
+from rocenv.core.model import EnvChange
 from tests.shells.driver import CHANGES, WATCHED, program
 
 if TYPE_CHECKING:

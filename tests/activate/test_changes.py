@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rocenv.activate.changes import apply, conflicts, expand, require_valid
-from rocenv.errors import DataError
+from rocenv.core.errors import DataError
 from tests.activate.conftest import prepend, set_, unset
 from tests.shells.driver import WATCHED
 
 if TYPE_CHECKING:
-    from rocenv.model import EnvChange
+    from rocenv.core.model import EnvChange
 
 ENTRY = st.text(alphabet="abc/ .", min_size=1, max_size=4)
 

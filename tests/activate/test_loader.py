@@ -13,7 +13,7 @@ import pytest
 
 from rocenv.activate.loader import CommandNotExecutable, CommandNotFound, find_program, loader_argv
 from rocenv.activate.wrapper import NAMES, write_wrappers
-from rocenv.errors import RocenvError
+from rocenv.core.errors import RocenvError
 from tests.shells.driver import program
 
 # The checkout, and so its venv, may lie at a path with spaces, which no `#!` line can name.

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from rocenv.activate.changes import apply, conflicts, expand
 from rocenv.activate.scripts import activation_script, write_activation
 from rocenv.activate.shells.posix import quote
-from rocenv.errors import PrefixError
+from rocenv.core.errors import PrefixError
 from tests.activate.conftest import HOSTILE, SHELLS, make_shell, prepend, set_, source, unset
 from tests.shells.driver import CHANGES, WATCHED, program
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rocenv.errors import RocenvError
-from rocenv.system import command_lines
-from rocenv.system.command_lines import as_typed, command_line, find_windows_program
+from rocenv.core.errors import RocenvError
+from rocenv.system import quoting as command_lines
 from rocenv.system.exit_codes import describe_exit, is_crash, meaning_of_exit, through_shell
+from rocenv.system.quoting import as_typed, command_line, find_windows_program
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from rocenv.activate.changes import apply, conflicts, entries, require_valid
 from rocenv.activate.scripts import activation_script, require_listable, write_activation
 from rocenv.activate.shells import SHELLS, powershell
-from rocenv.errors import DataError, PrefixError
+from rocenv.core.errors import DataError, PrefixError
 from tests.activate.conftest import prepend, set_, unset
 from tests.shells.driver import WATCHED
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from rocenv.model import EnvChange
+    from rocenv.core.model import EnvChange
 
 CHANGES = (
     prepend("PATH", r"{prefix}\bin"),

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
-from rocenv.commands.world import World
 from rocenv.compilers import newest_for, provide
+from rocenv.context import Context
 from rocenv.home import Home
 from rocenv.system.locks import locked
 
@@ -98,11 +98,11 @@ def clang_toolchain(apps_home: Path) -> Toolchain:
     """Return the compiler for gfx1201 that rocenv fetches, in the lane's home."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ROCENV_HOME", str(apps_home))
-        world = World()
-        assert world.home == Home(apps_home)
-        row = newest_for("gfx1201", world.matrix)
+        context = Context()
+        assert context.home == Home(apps_home)
+        row = newest_for("gfx1201", context.matrix)
         assert row is not None
-        return provide(row, world.planning(), world.building(), lambda text: print(text, file=sys.stderr))
+        return provide(row, context, lambda text: print(text, file=sys.stderr))
 
 
 def _made(rocenv: Rocenv, name: str, app: str, channel: str, target: str) -> str:

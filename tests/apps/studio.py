@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rocenv.model import EnvChange, Layout
+from rocenv.core.model import EnvChange, Layout
 from tests.host.roots import Root
 from tests.launch.lab import Lab, component
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from rocenv.activate.starters import write_starters
 from rocenv.activate.wrapper import write_wrappers
+from rocenv.core.model import Program
 from rocenv.install.prefix import Prefix, library_folders
-from rocenv.model import Program
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -104,7 +104,7 @@ def test_the_env_of_a_compiler_is_an_env(
 def test_every_target_of_the_row_is_one_that_this_compiler_knows(
     clang_toolchain: Toolchain, tmp_path: Path
 ) -> None:
-    from rocenv.matrix.load import load
+    from rocenv.data.load import load
 
     row = next(each for each in load().compiler if each.name == clang_toolchain.name)
     source = tmp_path / "kernel.hip"

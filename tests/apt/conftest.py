@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rocenv.data.load import load
 from rocenv.home import Home
-from rocenv.matrix.load import load
 from rocenv.net import Network
 from rocenv.sources.apt import Found, find
 from tests.aptrepo import Key, Repo
 from tests.debs import file
 
 if TYPE_CHECKING:
-    from rocenv.matrix.releases import RocmSet
-    from rocenv.matrix.rows import Matrix
+    from rocenv.data.releases import RocmSet
+    from rocenv.data.rows import Matrix
     from tests.mini import Mini
 
 _ROW = 'status = "tested"\nsource = "tests"\nchecked = "2026-11-20"\n'

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rocenv.errors import FetchError
+from rocenv.core.errors import FetchError
 from rocenv.net import Network
 from rocenv.sources.apt.index import Place, State, refresh
 from rocenv.sources.apt.lists import Lists

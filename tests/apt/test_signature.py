@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pysequoia
 import pytest
 
-from rocenv.errors import FetchError
+from rocenv.core.errors import FetchError
 from rocenv.sources.apt.signature import fingerprints_in, verified_text
 from tests.aptrepo import Key, archive_key
 from tests.network import cannot_run

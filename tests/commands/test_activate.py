@@ -17,7 +17,7 @@ from rocenv.activate.hooks import START_UPS
 from rocenv.activate.shells import SHELLS
 from rocenv.commands.activate import _say_what_to_type
 from rocenv.commands.calling_shell import _ALSO, calling_shell, hook_advice
-from rocenv.errors import PrefixError
+from rocenv.core.errors import PrefixError
 from rocenv.install.prefix import Prefix
 from rocenv.system.parent import parent_name
 from tests.commands.lab import PROGRAM

@@ -15,9 +15,9 @@ from rocenv.activate.hooks import HOOKS
 from rocenv.activate.shells import SHELLS
 from rocenv.commands import candidates
 from rocenv.commands.resolve import DEFAULTS
+from rocenv.data.load import load
 from rocenv.explain import explain
 from rocenv.explain.selection import Filters, select
-from rocenv.matrix.load import load
 from rocenv.probe.ladder import RUNGS
 
 if TYPE_CHECKING:

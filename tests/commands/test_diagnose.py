@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from rocenv.matrix.load import load
+from rocenv.data.load import load
 
 CASES = Path(__file__).parents[1] / "cases" / "diagnose"
 KFD = CASES / "kfd-permission-denied"

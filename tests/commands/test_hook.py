@@ -120,7 +120,7 @@ def test_a_shell_that_starts_waits_for_no_module_that_is_not_needed(lab: Lab) ->
         "rich",
         "subprocess",
         "shutil",
-        "rocenv.model",
+        "rocenv.core.model",
     }
     assert "rocenv.activate.hooks" in imported
     assert not imported & (needless - {"shutil"})

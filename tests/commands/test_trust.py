@@ -379,7 +379,7 @@ def test_a_prompt_waits_for_no_module_that_is_not_needed(lab: Lab) -> None:
     lab.config.write_text(f"{lab.config.read_text()}\n[mirrors]\n'https://a/' = ['https://b/']\n")
     imported = lab.modules("trust", "--check", str(there))
     assert "rocenv.trust" in imported
-    assert not imported & {"tomlkit", "requests", "platformdirs", "rich", "rocenv.matrix"}
+    assert not imported & {"tomlkit", "requests", "platformdirs", "rich", "rocenv.data"}
 
 
 @given(st.text(max_size=40) | st.binary(max_size=40).map(os.fsdecode))

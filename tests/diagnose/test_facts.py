@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rocenv.data.load import load
 from rocenv.diagnose import diagnose_bytes
 from rocenv.diagnose.facts import hold
-from rocenv.matrix.load import load
 
 MATRIX = load()
 COMPARED = {

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from rocenv.core.language import LANGUAGES
+from rocenv.data.load import load
 from rocenv.diagnose import diagnose_bytes
 from rocenv.diagnose.report import told
-from rocenv.language import LANGUAGES
-from rocenv.matrix.load import load
 
 MATRIX = load()
 SHOWN = [(row, each) for row in MATRIX.launcher for each in row.failures if each.code]

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rocenv.data.load import load
 from rocenv.diagnose.facts import compiled
-from rocenv.matrix.load import load
 
 if sys.version_info >= (3, 11):
     from re import _constants as codes

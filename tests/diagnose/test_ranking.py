@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from rocenv.data.rules import Rule, Sign, Text, Why
 from rocenv.diagnose.ranking import ranked
 from rocenv.diagnose.sieve import Sighting
 from rocenv.diagnose.signs import Candidate, Shown
-from rocenv.matrix.rules import Rule, Sign, Text, Why
 
 TEXT = Text(en="x", zh="x")
 

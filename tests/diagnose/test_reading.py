@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rocenv.core.errors import RocenvError
+from rocenv.core.language import LANGUAGES
+from rocenv.data.load import load
 from rocenv.diagnose import diagnose, diagnose_bytes, reading
 from rocenv.diagnose.reading import Block, LeftOut, read_path, read_stream
 from rocenv.diagnose.report import told
 from rocenv.diagnose.sieve import sift
-from rocenv.errors import RocenvError
-from rocenv.language import LANGUAGES
-from rocenv.matrix.load import load
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from rocenv.data.load import load
 from rocenv.diagnose import diagnose_bytes
-from rocenv.matrix.load import load
 
 CASES = Path(__file__).parents[1] / "cases" / "diagnose"
 MATRIX = load()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from rocenv.data.rules import Remedy, Text
 from rocenv.diagnose.telling import filled, steps
-from rocenv.matrix.rules import Remedy, Text
 
 
 def both(text: str) -> Text:

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rocenv.core.errors import DataError
+from rocenv.data.load import load
 from rocenv.diagnose import diagnose_bytes
 from rocenv.diagnose.facts import hold
 from rocenv.diagnose.telling import filled
-from rocenv.errors import DataError
-from rocenv.matrix.load import load
-from tests.matrix.data import example, loaded
+from tests.data.data import example, loaded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from rocenv.language import Language
-    from rocenv.matrix.rules import Rule, Text
+    from rocenv.core.language import Language
+    from rocenv.data.rules import Rule, Text
 
 CASES = Path(__file__).parents[1] / "cases" / "diagnose"
 MATRIX = load()

@@ -7,19 +7,19 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
+from rocenv.core.model import Component, Lock, Record, Request
+from rocenv.data.load import load
 from rocenv.doctor.run import Finding, applying, look
 from rocenv.doctor.scene import Env, Scene
 from rocenv.home import Home
 from rocenv.host import detect
 from rocenv.install.prefix import Prefix, files_sha256
-from rocenv.matrix.load import load
-from rocenv.model import Component, Lock, Record, Request
 from tests.host.roots import GIB, Root
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rocenv.matrix.rows import Matrix
+    from rocenv.data.rows import Matrix
 
 PLACE = re.compile(r"\{\w+(?:\|[^{}]*)?\}")
 RX_7900, RX_6800, RX_9070, PHOENIX, RAPHAEL = 0x744C, 0x73BF, 0x7550, 0x15BF, 0x164E

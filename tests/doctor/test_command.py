@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rocenv.commands import doctor
-from rocenv.commands.world import World
-from rocenv.progress import Progress
+from rocenv.context import Context
+from rocenv.core.progress import Progress
 from tests.commands.lab import Lab, words
 from tests.doctor.scenery import RX_6800, Scenery
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from rocenv.progress import Stage
+    from rocenv.core.progress import Stage
 
 
 @pytest.fixture
@@ -145,7 +145,7 @@ class Titles(Progress):
 
 def test_slow_checks_are_announced(scenery: Scenery) -> None:
     """Hashing an env of gigabytes is minutes: without a word they pass for a hang."""
-    world, titles = World(), Titles()
+    world, titles = Context(), Titles()
     world.__dict__["progress"] = titles
     doctor._looked(world, scenery.healthy().scene(), ("no_gpu", "gpu_resets"), "en")
     assert titles.shown == ["running the check gpu_resets"]

@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rocenv.commands.world import World
+from rocenv.context import Context
+from rocenv.core.errors import PrefixError, RocenvError
+from rocenv.data.load import load
+from rocenv.data.rows import Matrix
 from rocenv.doctor import databases, fixes
 from rocenv.doctor.fixes import Asking, apply
 from rocenv.doctor.run import Finding
 from rocenv.doctor.scene import scene_of
 from rocenv.doctor.words import said
-from rocenv.errors import PrefixError, RocenvError
 from rocenv.home import Home
-from rocenv.matrix.load import load
-from rocenv.matrix.rows import Matrix
+from rocenv.install.prefix import prefix_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -274,13 +275,13 @@ class TestRepair:
         for name, value in mini.env.items():
             monkeypatch.setenv(name, value)
         monkeypatch.delenv("ROCENV_SYSROOT")
-        world = World()
+        context = Context()
         library = next(path for path in mini.prefix("demo").rglob("libamdhip64*") if not path.is_symlink())
         before = library.read_bytes()
         os.unlink(library)
-        scene = scene_of(world.home, Matrix(), name="demo")
+        scene = scene_of(context.home, Matrix(), name="demo")
         person = Person(answer=True)
-        outcome = apply([finding("repair")], scene, world.building(), person.asking())
+        outcome = apply([finding("repair")], scene, context, person.asking())
         assert outcome.done == 1, person.told
         assert library.read_bytes() == before
         assert person.told == ["done: put the files of env `demo` back as its record has them"]
@@ -292,10 +293,10 @@ class TestRepair:
         for name, value in mini.env.items():
             monkeypatch.setenv(name, value)
         monkeypatch.delenv("ROCENV_SYSROOT")
-        world = World()
-        scene = scene_of(world.home, Matrix())
+        context = Context()
+        scene = scene_of(context.home, Matrix())
         person = Person(answer=True)
-        assert apply([finding("repair")], scene, world.building(), person.asking()).done == 0
+        assert apply([finding("repair")], scene, context, person.asking()).done == 0
         mini.prefix("demo").rename(mini.prefix("other"))
-        assert apply([finding("repair")], scene, world.building(), person.asking()).done == 1
-        assert World().prefix("other").record().name == "other"
+        assert apply([finding("repair")], scene, context, person.asking()).done == 1
+        assert prefix_of(Context().home, "other").record().name == "other"

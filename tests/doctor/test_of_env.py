@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rocenv.activate.scripts import write_activation
+from rocenv.core.errors import RocenvError
+from rocenv.core.model import Artifact, EnvChange
+from rocenv.data.folder import profiles_folder
 from rocenv.doctor.checks import of_env
 from rocenv.doctor.run import applying, look
 from rocenv.doctor.scene import Env, Scene, scene_of
-from rocenv.errors import RocenvError
 from rocenv.home import Home
 from rocenv.install import store
 from rocenv.install.prefix import Prefix
-from rocenv.matrix.folder import profiles_folder
-from rocenv.model import Artifact, EnvChange
 from tests.doctor.test_windows import CARD, IGPU, Machine, in_words, machine, matrix
 from tests.launch.lab import BUILD_FILES, Lab, component, zluda_parts
 

@@ -19,28 +19,28 @@ import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
+from rocenv.core.errors import RocenvError
+from rocenv.data.load import load
 from rocenv.doctor import pack, pack_file, run
 from rocenv.doctor.check import Check
 from rocenv.doctor.checks import CHECKS
 from rocenv.doctor.nameless import Nameless, hides
 from rocenv.doctor.reduced import Reduced
 from rocenv.doctor.seen import Seen
-from rocenv.errors import RocenvError
 from rocenv.home import Home
 from rocenv.host import registry, system32, windows_texts
 from rocenv.host.defender_exclusions import excluded
 from rocenv.host.long_paths import limited
 from rocenv.host.system32 import names_in
-from rocenv.matrix.load import load
 from rocenv.system import machine
 from tests.host.roots import Root
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from rocenv.core.language import Language
+    from rocenv.data.rows import Matrix
     from rocenv.doctor.scene import Scene
-    from rocenv.language import Language
-    from rocenv.matrix.rows import Matrix
 
 NVIDIA, RX_6800, RX_7900, RAPHAEL = 0x10DE, 0x73BF, 0x744C, 0x164E
 

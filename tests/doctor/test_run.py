@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rocenv.core.errors import DataError, RocenvError
 from rocenv.doctor import run
 from rocenv.doctor.check import Check
 from rocenv.doctor.checks import CHECKS
 from rocenv.doctor.seen import Seen
-from rocenv.errors import DataError, RocenvError
 from tests.doctor.scenery import Scenery, matrix
 
 if TYPE_CHECKING:

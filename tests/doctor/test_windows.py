@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rocenv.data.load import load
 from rocenv.doctor.checks import windows, windows_gpus
 from rocenv.doctor.run import look, told
 from rocenv.doctor.scene import Env, Scene
 from rocenv.doctor.seen import Seen, all_of
 from rocenv.home import Home
 from rocenv.host import detect, windows_texts
-from rocenv.matrix.load import load
 from tests.host.roots import Root
 from tests.launch.lab import Lab, component, zluda_parts
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from rocenv.data.rows import Matrix
     from rocenv.doctor.seen import Found
     from rocenv.install.prefix import Prefix
-    from rocenv.matrix.rows import Matrix
 
 CARD = {"Name": "AMD Radeon RX 6750 XT", "gcnArchName": "gfx1031", "isIntegrated": 0}
 IGPU = {"Name": "AMD Radeon(TM) Graphics", "gcnArchName": "gfx1036", "isIntegrated": 1}

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rocenv.commands.explain import explanation_text
+from rocenv.data.load import load
 from rocenv.explain import explain
-from rocenv.matrix.load import load
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rocenv.matrix.rows import Matrix
+    from rocenv.data.rows import Matrix
 
 
 @pytest.fixture(scope="session")

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rocenv.commands.explain import explanation_json, explanation_text
+from rocenv.data.load import load
 from rocenv.explain import KINDS, explain
-from rocenv.matrix.load import load
 
 if TYPE_CHECKING:
     from rocenv.explain.answer import Explanation

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rocenv.errors import RocenvError
+from rocenv.core.errors import RocenvError
 from rocenv.explain import explain
 from rocenv.explain.product import meant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rocenv.matrix.rows import Matrix
+    from rocenv.data.rows import Matrix
 
     Read = Callable[[str], str]
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rocenv.data.hardware import GpuName, PciId, Target
+from rocenv.data.knowledge import DisplayDriver, Override
+from rocenv.data.releases import Support
+from rocenv.data.rows import Matrix
 from rocenv.host import Host, detect
-from rocenv.matrix.hardware import GpuName, PciId, Target
-from rocenv.matrix.knowledge import DisplayDriver, Override
-from rocenv.matrix.releases import Support
-from rocenv.matrix.rows import Matrix
 from tests.host.roots import Root
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any, Literal
 
-    from rocenv.matrix.known import Status
+    from rocenv.data.known import Status
 
 KNOWN: dict[str, Any] = {"source": "tests/host/conftest.py", "checked": "2026-11-20"}
 MAKER: Status = "maker"

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rocenv.data.load import load
 from rocenv.host.hip_sdk import examine, installed_sdks
-from rocenv.matrix.load import load
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rocenv.matrix.rows import Matrix
+    from rocenv.data.rows import Matrix
 
 LIBRARIES = ("rocblas.dll", "rocsolver.dll", "rocsparse.dll", "hipfft.dll", "hipblas.dll")
 

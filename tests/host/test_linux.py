@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rocenv.errors import RocenvError
+from rocenv.core.errors import RocenvError
 from rocenv.host.gpu import split_target, target_age, target_name
 from tests.host.roots import GIB, NODES, Root
 from tests.users import unprivileged

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rocenv.data.load import load
 from rocenv.host.gpu import target_name
 from rocenv.host.pci import Ids
 from rocenv.host.ranking import supported_today
 from rocenv.host.windows import target_by_name
-from rocenv.matrix.load import load
 
 if TYPE_CHECKING:
-    from rocenv.matrix.rows import Matrix
+    from rocenv.data.rows import Matrix
 
 
 @pytest.fixture(scope="module")

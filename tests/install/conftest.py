@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rocenv.core.model import Artifact
 from rocenv.home import Home
-from rocenv.model import Artifact
 from tests.debs import deb
 
 if TYPE_CHECKING:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rocenv.errors import PrefixError
+from rocenv.core.errors import PrefixError
 from rocenv.install import store
 from rocenv.install.adopt import adopt
 from tests.users import unprivileged
 
 if TYPE_CHECKING:
-    from rocenv.model import Artifact
+    from rocenv.core.model import Artifact
     from tests.install.conftest import Cellar
 
 FILES = {"bin/amdhip64.dll": b"hip" * 5000, "bin/rocblas/library/a.dat": b"kernels", "include/empty.h": b""}
@@ -97,7 +97,7 @@ def test_what_may_not_be_read_is_named(sdk: Path, tmp_path: Path, name: str) -> 
     (sdk / name).chmod(0)
     code = f"""
 from pathlib import Path
-from rocenv.errors import PrefixError
+from rocenv.core.errors import PrefixError
 from rocenv.home import Home
 from rocenv.install.adopt import adopt
 try:

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import py7zr
 import pytest
 
-from rocenv.errors import ArchiveError
+from rocenv.core.errors import ArchiveError
+from rocenv.core.model import Artifact, FileEntry
 from rocenv.install import store
 from rocenv.install.archive import unpack_archive
 from rocenv.install.tree import windows_path
-from rocenv.model import Artifact, FileEntry
 from tests.dlls import dll
 
 if TYPE_CHECKING:

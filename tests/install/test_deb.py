@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 import zstandard
 
-from rocenv.errors import ArchiveError
+from rocenv.core.errors import ArchiveError
 from rocenv.install.deb import data_chunks
 from rocenv.install.unpack import unpack
 from tests.debs import ar, compress, deb, file, folder, tar

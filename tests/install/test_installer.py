@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rocenv.errors import ArchiveError
+from rocenv.core.errors import ArchiveError
+from rocenv.core.model import Artifact
 from rocenv.install import store
 from rocenv.install.installer import InstallerClosed, archive_start, unpack_installer
 from rocenv.install.packages_msi import cabinet_names
-from rocenv.model import Artifact
 from tests.hip_installer import PACKAGES, installer, pack
 
 if TYPE_CHECKING:

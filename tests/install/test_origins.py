@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rocenv.errors import ArchiveError
+from rocenv.core.errors import ArchiveError
 from rocenv.home import Home
 from rocenv.install.origins import tree_files
 from tests.sets import zluda_lock

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rocenv.errors import ArchiveError, FetchError, RocenvError
+from rocenv.context import Context
+from rocenv.core.errors import ArchiveError, FetchError, RocenvError
+from rocenv.core.model import Artifact, Lock
+from rocenv.core.progress import Progress
+from rocenv.data.releases import HipSdk
 from rocenv.home import Home
 from rocenv.host.hip_sdk import InstalledSdk
 from rocenv.install import store
 from rocenv.install.pin import pinned, read_pins
-from rocenv.install.provide import Workshop
-from rocenv.matrix.releases import HipSdk
-from rocenv.model import Artifact, Lock
 from rocenv.net import Network
-from rocenv.progress import Progress
 from tests.hip_installer import installer
 from tests.loopback import HTML, Fault, Loopback
 from tests.sets import zluda_lock
@@ -46,8 +46,8 @@ def server() -> Iterator[Loopback]:
         yield server
 
 
-def workshop(tmp_path: Path) -> Workshop:
-    return Workshop(home=Home(tmp_path), network=Network(pause_s=0.01), progress=Progress())
+def workshop(tmp_path: Path, network: Network | None = None) -> Context:
+    return Context(home=Home(tmp_path), network=network or Network(pause_s=0.01), progress=Progress())
 
 
 def unpinned(url: str) -> Lock:
@@ -91,7 +91,7 @@ def test_what_is_no_archive_is_not_recorded(tmp_path: Path, server: Loopback) ->
 
 def test_an_unencrypted_address_vouches_for_nothing(tmp_path: Path) -> None:
     mirrors = (("https://example.invalid/", ("http://192.0.2.1/",)),)
-    work = replace(workshop(tmp_path), network=Network(mirrors=mirrors, pause_s=0.01))
+    work = workshop(tmp_path, network=Network(mirrors=mirrors, pause_s=0.01))
     with pytest.raises(FetchError, match="which is not encrypted"):
         pinned(unpinned("https://example.invalid/zluda.zip"), work)
 

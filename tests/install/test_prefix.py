@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rocenv.errors import DataError, PrefixError
+from rocenv.core.errors import DataError, PrefixError
+from rocenv.core.model import FileEntry, Lock, Record, Request
 from rocenv.home import Home
 from rocenv.install.change import remove
 from rocenv.install.prefix import Prefix, all_prefixes, files_sha256, prefix_of
-from rocenv.model import FileEntry, Lock, Record, Request
 from rocenv.system.locks import locked
 
 if TYPE_CHECKING:

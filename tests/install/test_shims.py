@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rocenv.errors import PrefixError
+from rocenv.core.errors import PrefixError
 from rocenv.install.place import file_entry
 from rocenv.install.prefix import Prefix
 from rocenv.install.shims import apply_shims, base_files, undo_shims
@@ -16,7 +16,7 @@ from tests.sets import zluda_lock
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rocenv.model import FileEntry
+    from rocenv.core.model import FileEntry
 
 FILES = {
     "zluda/nvcuda.dll": b"zluda nvcuda",

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rocenv.errors import ArchiveError, DataError, FetchError, PrefixError
+from rocenv.core.errors import ArchiveError, DataError, FetchError, PrefixError
+from rocenv.core.model import FileEntry
 from rocenv.install import store
-from rocenv.model import FileEntry
 from tests.debs import file, folder, symlink
 
 if TYPE_CHECKING:
-    from rocenv.model import Artifact
+    from rocenv.core.model import Artifact
     from tests.install.conftest import Cellar
 
 ENTRIES = [folder("./"), file("./usr/lib/libx.so.1", "content"), symlink("./usr/lib/libx.so", "libx.so.1")]
@@ -121,7 +121,7 @@ def test_two_processes_that_want_the_same(cellar: Cellar) -> None:
         from pathlib import Path
         from rocenv.home import Home
         from rocenv.install import store
-        from rocenv.model import Artifact
+        from rocenv.core.model import Artifact
         artifact = {artifact!r}
         home = Home(Path({str(cellar.home.path)!r}))
         written = []

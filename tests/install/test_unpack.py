@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rocenv.errors import ArchiveError
+from rocenv.core.errors import ArchiveError
+from rocenv.core.model import FileEntry
 from rocenv.install.unpack import link_target, member_path, unpack
-from rocenv.model import FileEntry
 from tests.debs import Entry, device, fifo, file, folder, hardlink, setuid, symlink, tar
 
 if TYPE_CHECKING:

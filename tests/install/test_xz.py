@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rocenv.errors import ArchiveError
+from rocenv.core.errors import ArchiveError
 from rocenv.install.xz import CHUNK_BYTES, xz_chunks
 
 if TYPE_CHECKING:

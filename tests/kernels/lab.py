@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rocenv.core.model import Component, EnvChange, Layout, Lock, Program, Record, Request
 from rocenv.home import Home
 from rocenv.install.prefix import Prefix, files_sha256
-from rocenv.model import Component, EnvChange, Layout, Lock, Program, Record, Request
 from tests.programs import PYTHON
 
 BITCODE = "usr/lib/bitcode"

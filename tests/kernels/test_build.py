@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import pytest
 import zstandard
 
-from rocenv.errors import RocenvError
+from rocenv.core.errors import RocenvError
+from rocenv.data.load import load
 from rocenv.install.prefix import Prefix
 from rocenv.kernels.installation import Installation
 from rocenv.kernels.version import version_of
-from rocenv.matrix.load import load
 from tests.kernels.lab import BITCODE, FLAGS_TEXT, PLAIN, WITH_RT, Lab, make_app
 from tests.kernels.test_source import oracle
 

@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from rocenv.errors import RocenvError
+from rocenv.core.errors import RocenvError
+from rocenv.data.recipes import CodeObjects
 from rocenv.kernels.check import check
-from rocenv.matrix.recipes import CodeObjects
 from tests.kernels.code import NUMBERS, bundle, code_object, kernels
 
 ROWS = (

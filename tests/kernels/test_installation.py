@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rocenv.errors import RocenvError
+from rocenv.core.errors import RocenvError
+from rocenv.data.load import load
 from rocenv.home import Home
 from rocenv.kernels.installation import find
 from rocenv.kernels.program import Program
-from rocenv.matrix.load import load
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rocenv.matrix.recipes import KernelSource
+    from rocenv.data.recipes import KernelSource
 
 LAYOUTS = {
     "5.2/scripts/addons_core/cycles": "blender",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rocenv.errors import RocenvError
+from rocenv.core.errors import RocenvError
 from rocenv.home import Home
 from rocenv.kernels.placed import starting
 from rocenv.kernels.places import overlay

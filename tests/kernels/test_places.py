@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rocenv.codec import to_plain
+from rocenv.core.codec import to_plain
 from rocenv.home import Home
 from rocenv.kernels.placed import Placed, Starting, starting
 from rocenv.kernels.places.app_cache import cache_home

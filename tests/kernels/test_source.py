@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rocenv.errors import RocenvError
+from rocenv.core.errors import RocenvError
 from rocenv.kernels.source import content_hash, name_hash
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from gguf import GGUFWriter
 
-from rocenv.model import EnvChange
+from rocenv.core.model import EnvChange
 from tests.host.roots import GIB, Root
 from tests.launch.lab import Lab, component
 

@@ -16,8 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rocenv.install.prefix import Prefix, files_sha256
-from rocenv.model import (
+from rocenv.core.model import (
     Artifact,
     Component,
     EnvChange,
@@ -29,6 +28,7 @@ from rocenv.model import (
     ShimFile,
     Shims,
 )
+from rocenv.install.prefix import Prefix, files_sha256
 from tests.host.roots import Root
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rocenv.core.model import EnvChange, Request
+from rocenv.data.load import load
 from rocenv.launch.recognition import choose
-from rocenv.matrix.load import load
-from rocenv.model import EnvChange, Request
 from tests.host.roots import Root
 from tests.launch.lab import component
 

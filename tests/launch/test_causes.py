@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rocenv.model import EnvChange
+from rocenv.core.model import EnvChange
 from tests.host.roots import Root
 from tests.launch.lab import component
 

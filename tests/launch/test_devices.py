@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rocenv.model import RungResult
+from rocenv.core.model import RungResult
 from rocenv.verify import Verdict
 from tests.launch.apps import LISTED, NONE, Bench, arguments, write_model
 

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rocenv.core.model import Request
+from rocenv.data.apps import CONDITIONS, Flag, Launcher
+from rocenv.data.load import load
 from rocenv.launch.flags import Situation, choose_flags
 from rocenv.launch.options import Given, Options, read_help
-from rocenv.matrix.apps import CONDITIONS, Flag, Launcher
-from rocenv.matrix.load import load
 from rocenv.memory.estimate import fit
 from rocenv.memory.gguf import read_model
-from rocenv.model import Request
 from tests.launch.apps import HELPS, LISTED, MIB, Bench, arguments, carry, write_model
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from rocenv.errors import ResolutionImpossible
-from rocenv.matrix.load import load
-from rocenv.model import Lock, Machine, Request
+from rocenv.core.errors import ResolutionImpossible
+from rocenv.core.model import Lock, Machine, Request
+from rocenv.data.load import load
 from rocenv.resolve import resolve
 from rocenv.resolve.known import known_broken, remedy_command
 from tests.launch.lab import component, zluda_parts

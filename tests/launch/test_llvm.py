@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rocenv.core.model import EnvChange, Layout
 from rocenv.launch.elf import loaded, needs_of
-from rocenv.model import EnvChange, Layout
 from tests.host.roots import Root
 from tests.launch.lab import Lab, component
 from tests.network import cannot_run

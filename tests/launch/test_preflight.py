@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rocenv.matrix.apps import inherited
-from rocenv.matrix.load import load
-from rocenv.model import EnvChange
+from rocenv.core.model import EnvChange
+from rocenv.data.apps import inherited
+from rocenv.data.load import load
 from tests.launch.lab import BUILD_FILES, component, hipinfo, zluda_parts
 
 if TYPE_CHECKING:

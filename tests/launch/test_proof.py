@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rocenv.matrix.load import load
+from rocenv.data.load import load
 from tests.host.roots import Root
 from tests.launch.lab import component
 from tests.programs import PYTHON

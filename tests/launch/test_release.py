@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rocenv.matrix.load import load
-from rocenv.model import EnvChange, Layout
-from rocenv.resolve.versions import allows
+from rocenv.core.model import EnvChange, Layout
+from rocenv.core.versions import allows
+from rocenv.data.load import load
 from tests.host.roots import Root
 from tests.launch.lab import Lab, component
 from tests.network import cannot_run

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from rocenv.data.apps import inherited
+from rocenv.data.load import load
 from rocenv.launch.watch import Watch
-from rocenv.matrix.apps import inherited
-from rocenv.matrix.load import load
 
 ROWS = {row.key: row for row in load().launcher}
 LAUNCHERS = {key: inherited(row, ROWS["generic"]) for key, row in ROWS.items()}

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rocenv.data.load import load
 from rocenv.host import detect
-from rocenv.matrix.load import load
 from rocenv.memory.gpus import HipFigure, Look, look
 from tests.loopback import Loopback
 from tests.memory.machines import Machine
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from rocenv.matrix.rows import Matrix
+    from rocenv.data.rows import Matrix
 
 
 @pytest.fixture(scope="session")

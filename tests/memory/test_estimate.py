@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rocenv.errors import RocenvError
+from rocenv.core.errors import RocenvError
 from rocenv.memory.anatomy import Anatomy, Layer, anatomy_of
 from rocenv.memory.estimate import (
     GRAPH_AT_LEAST_BYTES,

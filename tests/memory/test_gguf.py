@@ -17,7 +17,7 @@ from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, GGUFReader, GGUFWriter
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rocenv.errors import RocenvError
+from rocenv.core.errors import RocenvError
 from rocenv.memory.gguf import read_model
 from rocenv.memory.gguf_header import Skipped
 from rocenv.memory.quants import QUANTS

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rocenv.commands.world import World
-from rocenv.errors import RocenvError
+from rocenv.context import Context
+from rocenv.core.errors import RocenvError
 from rocenv.home import Home
 from rocenv.host import detect
+from rocenv.install.prefix import prefix_of
 from rocenv.memory.bisection import resolution_of
 from rocenv.memory.env import env_for
 from rocenv.memory.hip_figures import hip_memory
@@ -70,10 +71,10 @@ class Bench:
         """Probe in this process, for what the command has no option for."""
         for name, value in {**self.mini.env, **self.variables, **env}.items():
             monkeypatch.setenv(name, value)
-        world = World()
-        prefix = world.prefix("demo")
+        context = Context()
+        prefix = prefix_of(context.home, "demo")
         wanted = Limit.parse(limit) if limit else None
-        return probe_memory(prefix, prefix.record(), world.matrix, limit=wanted, timeout_s=timeout_s)
+        return probe_memory(prefix, prefix.record(), context.matrix, limit=wanted, timeout_s=timeout_s)
 
     def card(self, total: int, used: int = 0, connectors: dict[str, str] | None = None) -> None:
         """Say what the kernel says of the card; no connector is connected unless told."""
@@ -463,18 +464,18 @@ class TestHipMemory:
         Root(bench.machine).gpu(2, RX_7900, 110000, bus=7, memory=24 * GIB)
         for name, value in {**bench.mini.env, **bench.variables, **env}.items():
             monkeypatch.setenv(name, value)
-        world = World()
-        prefix = world.prefix("demo")
-        found = hip_memory(prefix, prefix.record(), world.matrix, detect(world.matrix))
+        context = Context()
+        prefix = prefix_of(context.home, "demo")
+        found = hip_memory(prefix, prefix.record(), context.matrix, detect(context.matrix))
         assert totals(found) == {0: 16 * GIB, 1: 24 * GIB}
         assert found.notes == ()
 
     def test_why_there_are_none(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
         for name, value in {**bench.mini.env, **bench.variables, "ROCENV_STANDIN_DEVICES": "0"}.items():
             monkeypatch.setenv(name, value)
-        world = World()
-        prefix = world.prefix("demo")
-        found = hip_memory(prefix, prefix.record(), world.matrix, detect(world.matrix))
+        context = Context()
+        prefix = prefix_of(context.home, "demo")
+        found = hip_memory(prefix, prefix.record(), context.matrix, detect(context.matrix))
         assert found.figures == {}
         assert "no GPU here" in found.notes[0]
 

@@ -17,7 +17,7 @@ from tests.memory.machines import Machine, card
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rocenv.matrix.rows import Matrix
+    from rocenv.data.rows import Matrix
     from rocenv.memory.gpus import Look
 
     Back = Callable[[], tuple[Reclaimable, ...]]

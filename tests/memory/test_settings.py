@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocenv.errors import DataError
-from rocenv.matrix.load import load
+from rocenv.core.errors import DataError
+from rocenv.data.load import load
 from rocenv.memory.settings import Advice, Card, advise
+from tests.data.data import example, loaded
 from tests.host.roots import GIB
-from tests.matrix.data import example, loaded
 
 if TYPE_CHECKING:
     from pathlib import Path

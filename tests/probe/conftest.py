@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rocenv.model import RungResult
+from rocenv.core.model import RungResult
 from rocenv.probe import ladder
 from rocenv.probe.wire import Runtime, Task
 

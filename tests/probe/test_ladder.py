@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from rocenv.model import RungResult
+from rocenv.core.model import RungResult
 from rocenv.probe import ladder
 from tests.probe.conftest import Rig, Set, files_passed
 

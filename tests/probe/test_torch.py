@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rocenv.model import RungResult
+from rocenv.core.model import RungResult
 from rocenv.probe import ladder
 
 if TYPE_CHECKING:

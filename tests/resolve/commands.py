@@ -6,7 +6,7 @@ import shlex
 from dataclasses import replace
 
 from rocenv.commands.resolve import command as resolve_command
-from rocenv.model import Request
+from rocenv.core.model import Request
 from rocenv.resolve.candidate import NO_TORCH
 
 _NAMES = ("rocm", "zluda", "torch", "python", "target", "channel", "platform", "driver")

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from hypothesis import strategies as st
 
-from rocenv.matrix.hardware import Target
-from rocenv.matrix.knowledge import DisplayDriver, DriverPair, GoodSet, Override, Verdict
-from rocenv.matrix.releases import (
+from rocenv.core.model import Layout, Machine, Request
+from rocenv.data.hardware import Target
+from rocenv.data.knowledge import DisplayDriver, DriverPair, GoodSet, Override, Verdict
+from rocenv.data.releases import (
     Asset,
     HipSdk,
     Pack,
@@ -26,8 +27,7 @@ from rocenv.matrix.releases import (
     TorchSet,
     ZludaBuild,
 )
-from rocenv.matrix.rows import Channel, Matrix
-from rocenv.model import Layout, Machine, Request
+from rocenv.data.rows import Channel, Matrix
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from rocenv.matrix.releases import HipSdk, RocmWheels
+from rocenv.data.releases import HipSdk, RocmWheels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from rocenv.matrix.knowledge import GoodSet, Override, Verdict
-    from rocenv.matrix.releases import Asset, Pack, RocmSet, Support, TorchSet, ZludaBuild
-    from rocenv.matrix.rows import Matrix
-    from rocenv.model import Machine, Request
+    from rocenv.core.model import Machine, Request
+    from rocenv.data.knowledge import GoodSet, Override, Verdict
+    from rocenv.data.releases import Asset, Pack, RocmSet, Support, TorchSet, ZludaBuild
+    from rocenv.data.rows import Matrix
     from rocenv.resolve import Candidate
 
 SURE = {"maker": 0, "tested": 0, "reported": 1, "inferred": 2}

@@ -37,15 +37,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rocenv.codec import from_plain
-from rocenv.errors import ResolutionImpossible
-from rocenv.matrix.load import load
-from rocenv.model import Machine, Request
+from rocenv.core.codec import from_plain
+from rocenv.core.errors import ResolutionImpossible
+from rocenv.core.model import Machine, Request
+from rocenv.data.load import load
 from rocenv.resolve import Candidate, resolve
 from tests.resolve.commands import asked
 
 if TYPE_CHECKING:
-    from rocenv.matrix.rows import Matrix
+    from rocenv.data.rows import Matrix
 
 if sys.version_info >= (3, 11):
     import tomllib

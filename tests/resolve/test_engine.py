@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
-from rocenv.model import Machine
+from rocenv.core.model import Machine
 from rocenv.resolve import linux, windows, zluda
 from rocenv.resolve.candidate import UNKNOWN, WISHES, Case
 from rocenv.resolve.engine import Option, Problem, Search, Slot, explanation, witnesses

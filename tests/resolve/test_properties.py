@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
-from rocenv.errors import ResolutionImpossible
-from rocenv.matrix.rows import Matrix
+from rocenv.core.errors import ResolutionImpossible
+from rocenv.data.rows import Matrix
 from rocenv.resolve import Candidate, resolve
 from tests.resolve import matrices
 from tests.resolve.commands import asked
@@ -20,7 +20,7 @@ from tests.resolve.oracle import best_sets, parts_of
 if TYPE_CHECKING:
     from typing import TypeAlias
 
-    from rocenv.model import Machine, Rejection, Request, Suggestion
+    from rocenv.core.model import Machine, Rejection, Request, Suggestion
 
 STACKS = {
     "linux": (matrices.linux_requests, matrices.linux_machines),

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from rocenv.errors import RocenvError
-from rocenv.model import Request
+from rocenv.core.errors import RocenvError
+from rocenv.core.model import Request
+from rocenv.core.versions import allows, newest_first, specifier, version_fits, wish
 from rocenv.resolve import resolve
 from rocenv.resolve.verdicts import VersionIndex
-from rocenv.resolve.versions import allows, newest_first, specifier, version_fits, wish
 from tests.resolve.oracle import wished
 from tests.resolve.test_cases import matrix
 

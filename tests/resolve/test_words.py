@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rocenv.errors import ResolutionImpossible
+from rocenv.core.errors import ResolutionImpossible
+from rocenv.core.model import Machine, Request
+from rocenv.data.rows import Matrix
 from rocenv.explain import explain
-from rocenv.matrix.rows import Matrix
-from rocenv.model import Machine, Request
 from rocenv.resolve import Candidate, describe, options, resolve
 from tests.resolve.commands import asked
 from tests.resolve.test_cases import ROOT, matrix
 
 if TYPE_CHECKING:
-    from rocenv.matrix.releases import RocmSet
+    from rocenv.data.releases import RocmSet
 
 
 def linux(rocm: str = "", target: str = "gfx1100", **wishes: str) -> Request:
@@ -178,7 +178,7 @@ def test_an_override_of_a_machine_that_needs_none_is_not_offered() -> None:
 
 HASHES = """
 import sys
-from rocenv.errors import ResolutionImpossible
+from rocenv.core.errors import ResolutionImpossible
 from rocenv.resolve import resolve
 from tests.resolve.test_cases import CASES, matrix, read
 

@@ -16,8 +16,8 @@ import pytest
 from rocenv.activate.hooks import HOOKS, Place
 from rocenv.activate.scripts import write_activation
 from rocenv.activate.shells import SHELLS
-from rocenv.matrix.load import load
-from rocenv.model import EnvChange
+from rocenv.core.model import EnvChange
+from rocenv.data.load import load
 from tests.shells.terminal import Terminal
 
 if TYPE_CHECKING:

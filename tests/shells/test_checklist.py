@@ -17,7 +17,7 @@ import pytest
 from rocenv.activate.changes import apply, expand
 from rocenv.activate.scripts import label
 from rocenv.activate.shells import SHELLS
-from rocenv.model import EnvChange
+from rocenv.core.model import EnvChange
 from tests.shells.driver import CHANGES, program
 
 if TYPE_CHECKING:

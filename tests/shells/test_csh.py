@@ -12,8 +12,8 @@ import pytest
 from rocenv.activate.changes import apply, expand
 from rocenv.activate.hooks import HOOKS, Place
 from rocenv.activate.scripts import activation_script
-from rocenv.errors import DataError
-from rocenv.model import EnvChange
+from rocenv.core.errors import DataError
+from rocenv.core.model import EnvChange
 from tests.shells.driver import CHANGES, Work
 from tests.shells.drivers import DRIVERS
 from tests.shells.terminal import Terminal

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rocenv.activate.hooks import HOOKS, Place
-from rocenv.model import EnvChange
+from rocenv.core.model import EnvChange
 from tests.programs import PYTHON
 from tests.shells.driver import CHANGES, Work, program
 from tests.shells.drivers import DRIVERS

@@ -15,7 +15,7 @@ import pytest
 from rocenv.activate.changes import apply, expand
 from rocenv.activate.scripts import write_activation
 from rocenv.activate.shells import SHELLS, msys
-from rocenv.model import EnvChange
+from rocenv.core.model import EnvChange
 from tests.shells.driver import program
 
 if TYPE_CHECKING:

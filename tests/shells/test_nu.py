@@ -9,7 +9,7 @@ import pytest
 
 from rocenv.activate.changes import apply, expand
 from rocenv.activate.hooks import Place, nu
-from rocenv.model import EnvChange
+from rocenv.core.model import EnvChange
 from tests.shells.driver import CHANGES, Work
 from tests.shells.drivers import DRIVERS
 from tests.shells.test_checklist import EVERYTHING

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rocenv.activate.hooks import HOOKS, Place
-from rocenv.model import EnvChange
+from rocenv.core.model import EnvChange
 from tests.shells.driver import CHANGES, Work
 from tests.shells.drivers.xonsh import Xonsh
 

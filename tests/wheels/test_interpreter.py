@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rocenv.errors import RocenvError
+from rocenv.core.errors import RocenvError
 from rocenv.sources.interpreter import find_python, is_from_store
 
 if TYPE_CHECKING:

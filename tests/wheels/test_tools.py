@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rocenv.errors import DataError
+from rocenv.core.errors import DataError
 from rocenv.home import Home
 from rocenv.net import Network
 from rocenv.sources import wheel_tool

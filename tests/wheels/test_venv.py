@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rocenv.errors import ArchiveError, FetchError, PrefixError, RocenvError
+from rocenv.core.errors import ArchiveError, FetchError, PrefixError, RocenvError
+from rocenv.core.model import Artifact
 from rocenv.install.path_length import refuse_long
 from rocenv.install.venv import create_venv, install_wheels, venv_files
-from rocenv.model import Artifact
 from rocenv.sources.interpreter import examine
 from rocenv.sources.wheels import resolve_wheels
 from tests.wheels.conftest import ROCM
 from tests.wheels.index import Index, Wheel, build_wheel
 
 if TYPE_CHECKING:
-    from rocenv.model import FileEntry
+    from rocenv.core.model import FileEntry
     from rocenv.sources.interpreter import Interpreter
     from rocenv.sources.uv import Uv
     from rocenv.sources.wheel_tool import WheelTool

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rocenv.errors import FetchError, ResolutionImpossible, RocenvError
+from rocenv.context import Context
+from rocenv.core.errors import FetchError, ResolutionImpossible, RocenvError
+from rocenv.core.model import Request
+from rocenv.core.progress import Progress
+from rocenv.data.releases import HipSdk, TorchSet
+from rocenv.data.rows import Matrix
 from rocenv.home import Home
-from rocenv.matrix.releases import HipSdk, TorchSet
-from rocenv.matrix.rows import Matrix
-from rocenv.model import Request
 from rocenv.net import Network
 from rocenv.resolve.candidate import Candidate
-from rocenv.sources import Work
 from rocenv.sources.wheels import component, resolve_wheels, with_companions
 from tests.wheels.conftest import ROCM
 from tests.wheels.index import Index, Wheel, build_wheel
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from rocenv.model import Artifact
+    from rocenv.core.model import Artifact
     from rocenv.sources.interpreter import Interpreter
     from rocenv.sources.pip import Pip
     from rocenv.sources.uv import Uv
@@ -108,8 +109,11 @@ def test_a_cuda_row_is_resolved_with_its_companions(
         checked="2026-11-20",
     )
     mirrors = ((row.index, (index.url("whl/cu118"),)), ("pypi:", (index.url("simple"),)))
-    work = Work(
-        matrix=Matrix(), home=Home(tmp_path), network=Network(mirrors=mirrors, pause_s=0), tell=lambda _: None
+    context = Context(
+        matrix=Matrix(),
+        home=Home(tmp_path),
+        network=Network(mirrors=mirrors, pause_s=0),
+        progress=Progress(quiet=True),
     )
     sdk = HipSdk(
         version="6.2",
@@ -126,7 +130,7 @@ def test_a_cuda_row_is_resolved_with_its_companions(
         rocm=sdk, why={"torch": "because"}, runs_as="gfx1100", torch=row, python=python.series
     )
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    part, _ = component(candidate, Request(platform="windows", zluda="*"), work)
+    part, _ = component(candidate, Request(platform="windows", zluda="*"), context)
     assert (part.kind, part.name, part.version) == ("torch", "torch", "2.7.1+cu118")
     assert part.python == python.version
     assert versions(part.artifacts) == {

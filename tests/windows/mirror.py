@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from rocenv.matrix.releases import Pack
+    from rocenv.data.releases import Pack
     from tests.loopback import Loopback
     from tests.wheels.index import Wheel
     from tests.windows.standin_compiler import Workshop

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Literal
 
-    from rocenv.matrix.releases import HipSdk
+    from rocenv.data.releases import HipSdk
 
 EXIT_IF_RUN = 77  # of the program itself: nobody is to run it
 MSI_PATH = "Packages/Apps/ROCmSDKPackages/SDKCore/ROCm_SDK_Core.msi"

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from rocenv.matrix.load import load
+from rocenv.data.load import load
 from tests.windows.standin_compiler import Binary, text
 
 if TYPE_CHECKING:
-    from rocenv.matrix.knowledge import Verdict
-    from rocenv.matrix.releases import Asset, HipSdk, ZludaBuild
-    from rocenv.matrix.rows import Matrix
+    from rocenv.data.knowledge import Verdict
+    from rocenv.data.releases import Asset, HipSdk, ZludaBuild
+    from rocenv.data.rows import Matrix
 
 INCIDENT = "sdnext-3414"
 WRAPS_NVRTC_SINCE = Version("3.8.5")  # from there on the build's nvrtc calls NVIDIA's

@@ -18,8 +18,8 @@ import pytest
 from rocenv.activate.changes import apply, expand
 from rocenv.activate.hooks import HOOKS, Place
 from rocenv.activate.scripts import activation_script, require_listable, write_activation
-from rocenv.errors import DataError, PrefixError
-from rocenv.model import EnvChange
+from rocenv.core.errors import DataError, PrefixError
+from rocenv.core.model import EnvChange
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -12,12 +12,12 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rocenv.errors import DataError
+from rocenv.core.errors import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from rocenv.model import EnvChange
+    from rocenv.core.model import EnvChange
 
 SEPARATORS = {"linux": ":", "windows": ";"}
 _PREFIX = "{prefix}"

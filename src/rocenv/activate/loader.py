@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rocenv.activate.wrapper import MARK
-from rocenv.errors import RocenvError
+from rocenv.core.errors import RocenvError
 from rocenv.system import WINDOWS
-from rocenv.system.command_lines import find_windows_program
+from rocenv.system.quoting import find_windows_program
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

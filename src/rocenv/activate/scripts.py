@@ -21,7 +21,7 @@ from rocenv.activate.changes import (
     require_valid,
 )
 from rocenv.activate.shells import SHELLS, Parts
-from rocenv.errors import PrefixError
+from rocenv.core.errors import PrefixError
 from rocenv.system.files import write_atomic
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rocenv.activate.shells import Shell
-    from rocenv.model import EnvChange
+    from rocenv.core.model import EnvChange
 
 # Written last by `create`, so it tells a whole env from a part of one.
 _MARKER = (".rocenv", "record.json")

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 from rocenv.activate.shells.posix import quote
 from rocenv.activate.wrapper import MARK
 from rocenv.activate.wrapper import NAMES as WRAPPERS
-from rocenv.errors import DataError
+from rocenv.core.errors import DataError
 from rocenv.system.files import write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from rocenv.model import Program
+    from rocenv.core.model import Program
 
 _ELF = b"\x7fELF"
 _NAME = re.compile("[A-Za-z0-9_+][A-Za-z0-9._+-]*")

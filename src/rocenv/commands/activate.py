@@ -11,10 +11,12 @@ import click
 from rocenv.activate.shells import SHELLS
 from rocenv.commands import candidates
 from rocenv.commands.calling_shell import calling_shell, hook_advice
-from rocenv.commands.world import World, note
-from rocenv.errors import PrefixError
+from rocenv.commands.output import note
+from rocenv.context import Context
+from rocenv.core.errors import PrefixError
+from rocenv.install.prefix import prefix_of
 from rocenv.system import WINDOWS
-from rocenv.system.command_lines import as_typed
+from rocenv.system.quoting import as_typed
 
 if TYPE_CHECKING:
     from rocenv.install.prefix import Prefix
@@ -33,7 +35,7 @@ def command(name: str, shell: str | None) -> int:
 
     A command cannot change the shell that calls it: the script has to be sourced there.
     """
-    prefix = World().prefix(name)
+    prefix = prefix_of(Context().home, name)
     lock = prefix.record().lock
     if shell is not None:
         serving = [each for each in SHELLS if lock.platform in SHELLS[each].platforms]

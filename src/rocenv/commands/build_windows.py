@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rocenv.commands.world import note
-from rocenv.errors import FetchError, RocenvError
+from rocenv.commands.output import note
+from rocenv.core.errors import FetchError, RocenvError
 
 if TYPE_CHECKING:
-    from rocenv.commands.world import World
-    from rocenv.matrix.rows import Matrix
-    from rocenv.model import Artifact, Component, Lock, Record
+    from rocenv.context import Context
+    from rocenv.core.model import Artifact, Component, Lock, Record
+    from rocenv.data.rows import Matrix
 
 
-def build_windows(name: str, lock: Lock, world: World) -> Record:
+def build_windows(name: str, lock: Lock, context: Context) -> Record:
     """Make the env `name` from a plan or lock for Windows, and return its record.
 
     Where AMD's installer cannot be unpacked, the user is told how to run it; somebody at a terminal can do so
@@ -35,21 +35,21 @@ def build_windows(name: str, lock: Lock, world: World) -> Record:
     closed = False
 
     def pin(plan: Lock) -> Lock:
-        found = pinned(plan, world.building(), installed_sdks(world.matrix), closed=closed)
+        found = pinned(plan, context, installed_sdks(context.matrix), closed=closed)
         for text in found.notes[len(plan.notes) :]:
             note(f"  - {text}")
         return replace(found, notes=plan.notes)  # what was done here says nothing on another machine
 
     while True:
         try:
-            return build(name, lock, world.building(), pin=pin)
+            return build(name, lock, context, pin=pin)
         except InstallerClosed as error:
-            by_hand = _by_hand(error, lock, world.matrix)
-            if closed or not _is_installed(lock, world.matrix):
+            by_hand = _by_hand(error, lock, context.matrix)
+            if closed or not _is_installed(lock, context.matrix):
                 _wait_for_it(by_hand, error)
             closed = True
         except FetchError as error:
-            raise _explained(error, lock, world) from error
+            raise _explained(error, lock, context) from error
 
 
 def _is_installed(lock: Lock, matrix: Matrix) -> bool:
@@ -87,7 +87,7 @@ def _by_hand(closed: RocenvError, lock: Lock, matrix: Matrix) -> RocenvError:
     )
 
 
-def _explained(error: FetchError, lock: Lock, world: World) -> FetchError:
+def _explained(error: FetchError, lock: Lock, context: Context) -> FetchError:
     """Return the error with what is known of the file: which others exist, or when it was another one."""
     from rocenv.install.pin import why_pinned
 
@@ -95,19 +95,21 @@ def _explained(error: FetchError, lock: Lock, world: World) -> FetchError:
         for artifact in part.artifacts:
             if artifact.name not in error.message:
                 continue
-            if error.code == "hash-mismatch" and (why := why_pinned(_as_pinned(artifact, world), world.home)):
+            if error.code == "hash-mismatch" and (
+                why := why_pinned(_as_pinned(artifact, context), context.home)
+            ):
                 return FetchError(error.message, hints=(why, *error.hints), code=error.code)
             if re.search(r"\b404\b", error.message):
-                others = f"; known of the same release: {_known(part, world.matrix)}"
+                others = f"; known of the same release: {_known(part, context.matrix)}"
                 return FetchError(f"{error.message}{others}", hints=error.hints, code=error.code)
     return error
 
 
-def _as_pinned(artifact: Artifact, world: World) -> Artifact:
+def _as_pinned(artifact: Artifact, context: Context) -> Artifact:
     """Return an artifact of a plan with the hash that its first fetch recorded."""
     from rocenv.install.pin import read_pins
 
-    pin = read_pins(world.home).get(artifact.url)
+    pin = read_pins(context.home).get(artifact.url)
     return replace(artifact, sha256=pin["sha256"]) if pin and not artifact.sha256 else artifact
 
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rocenv.commands.world import World, columns, json_option, note, print_json
+from rocenv.commands.output import columns, json_option, note, print_json
+from rocenv.context import Context
 from rocenv.system.files import remove_tree, storage_errors
 from rocenv.system.locks import locked
 
@@ -33,10 +34,10 @@ def command(context: click.Context, as_json: bool) -> None:
     """Show what is kept of what was fetched and compiled."""
     if context.invoked_subcommand is not None:
         return
+    from rocenv.core.progress import size_text
     from rocenv.install.store import tree_bytes
-    from rocenv.progress import size_text
 
-    home = World().home
+    home = Context().home
     sizes = {name: tree_bytes(folder) if folder.exists() else 0 for name, folder in parts(home).items()}
     if as_json:
         found = [{"name": name, "path": str(parts(home)[name]), "size_bytes": sizes[name]} for name in sizes]
@@ -51,10 +52,10 @@ def command(context: click.Context, as_json: bool) -> None:
 @click.argument("names", nargs=-1, type=click.Choice(["artifacts", "indices", "wheels", "kernels"]))
 def clear(names: tuple[str, ...]) -> None:
     """Free the named parts of the cache, or all of it."""
+    from rocenv.core.progress import size_text
     from rocenv.install.store import tree_bytes
-    from rocenv.progress import size_text
 
-    home = World().home
+    home = Context().home
     freed = 0
     with (
         storage_errors(home.path),

@@ -6,7 +6,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from rocenv.commands.world import World
+from rocenv.context import Context
 from rocenv.system import WINDOWS
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ _HERE = "windows" if WINDOWS else "linux"
 
 def env_names(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Return the names of the complete envs, without reading what they consist of."""
-    envs = World().home.envs
+    envs = Context().home.envs
     try:
         names = sorted(name for name in os.listdir(envs) if not name.startswith("."))
     except OSError:
@@ -30,12 +30,12 @@ def env_names(_context: click.Context, _parameter: click.Parameter, incomplete: 
 
 def targets(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the known targets, with the products that they are."""
-    return _told({name: row.products for name, row in World().matrix.targets.items()}, incomplete)
+    return _told({name: row.products for name, row in Context().matrix.targets.items()}, incomplete)
 
 
 def rocm_versions(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Return the releases that sets are made of."""
-    matrix, platform = World().matrix, _platform(context)
+    matrix, platform = Context().matrix, _platform(context)
     found = {row.version for row in matrix.rocm_wheels if platform in ("", *row.platforms)}
     found.update(row.version for row in matrix.rocm if platform != "windows")
     found.update(row.version for row in matrix.hip_sdk if platform != "linux")
@@ -44,12 +44,12 @@ def rocm_versions(context: click.Context, _parameter: click.Parameter, incomplet
 
 def zluda_versions(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Return the builds of ZLUDA."""
-    return _newest_first({row.version for row in World().matrix.zluda}, incomplete)
+    return _newest_first({row.version for row in Context().matrix.zluda}, incomplete)
 
 
 def torch_versions(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Return the releases of torch that go with some set."""
-    matrix, platform = World().matrix, _platform(context)
+    matrix, platform = Context().matrix, _platform(context)
     found = {row.version for row in matrix.torch if platform in ("", "linux" if row.rocm else "windows")}
     for row in matrix.rocm_wheels:
         found.update(row.torch if platform in ("", *row.platforms) else ())
@@ -58,7 +58,7 @@ def torch_versions(context: click.Context, _parameter: click.Parameter, incomple
 
 def pythons(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Return the Pythons that wheels of torch are made for."""
-    matrix, platform = World().matrix, _platform(context)
+    matrix, platform = Context().matrix, _platform(context)
     found = {each for row in matrix.rocm_wheels if platform in ("", *row.platforms) for each in row.python}
     for row in matrix.torch:
         found.update(row.python if platform in ("", "linux" if row.rocm else "windows") else ())
@@ -69,7 +69,7 @@ def channels(context: click.Context, _parameter: click.Parameter, incomplete: st
     """Return the channels of sets, with their titles."""
     from rocenv.resolve.windows import channel_of
 
-    matrix, platform = World().matrix, _platform(context)
+    matrix, platform = Context().matrix, _platform(context)
     found = {row.channel: "" for row in matrix.rocm_wheels if platform in ("", *row.platforms)}
     found |= {channel_of(row): "" for row in matrix.hip_sdk if platform != "linux"}
     if platform != "windows":
@@ -79,12 +79,12 @@ def channels(context: click.Context, _parameter: click.Parameter, incomplete: st
 
 def apps(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the apps that `launch` knows, with their titles."""
-    return _told({row.key: row.title for row in World().matrix.launcher}, incomplete)
+    return _told({row.key: row.title for row in Context().matrix.launcher}, incomplete)
 
 
 def memory_programs(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Return the programs whose settings for GPU memory are known."""
-    return _starting(sorted({row.program for row in World().matrix.knob}), incomplete)
+    return _starting(sorted({row.program for row in Context().matrix.knob}), incomplete)
 
 
 def sizes(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -115,7 +115,7 @@ def things(context: click.Context, _parameter: click.Parameter, incomplete: str)
 
     if context.params.get("thing"):
         return []
-    matrix = World().matrix
+    matrix = Context().matrix
     kinds = [kind for name, kind in KINDS.items() if incomplete or name != "product"]
     return _starting((name for kind in kinds for name in kind.names(matrix)), incomplete)
 
@@ -125,7 +125,7 @@ def setting_keys(_context: click.Context, _parameter: click.Parameter, incomplet
     from rocenv.commands.resolve import DEFAULTS
 
     keys = [f"defaults.{name}" for name in DEFAULTS]
-    keys += ["mirrors", *(f"mirrors.{prefix}" for prefix, _ in World().config.mirrors)]
+    keys += ["mirrors", *(f"mirrors.{prefix}" for prefix, _ in Context().config.mirrors)]
     return _starting(keys, incomplete)
 
 

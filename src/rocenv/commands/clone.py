@@ -5,8 +5,10 @@ from __future__ import annotations
 import click
 
 from rocenv.commands import candidates
-from rocenv.commands.world import World, note
-from rocenv.system.command_lines import as_typed
+from rocenv.commands.output import note
+from rocenv.context import Context
+from rocenv.install.prefix import prefix_of
+from rocenv.system.quoting import as_typed
 
 
 @click.command()
@@ -17,9 +19,9 @@ def command(old: str, new: str) -> None:
     from rocenv.install.build import build
     from rocenv.install.change import move_shims
 
-    world = World()
-    record = world.prefix(old).record()
-    build(world.prefix(new).name, record.lock, world.building())
+    context = Context()
+    record = prefix_of(context.home, old).record()
+    build(prefix_of(context.home, new).name, record.lock, context)
     if record.shims_in_torch:
-        move_shims(world.home, new, in_torch=True)
+        move_shims(context.home, new, in_torch=True)
     note(f"env `{new}` has the set of `{old}`; prove it with `rocenv verify {as_typed(new)}`")

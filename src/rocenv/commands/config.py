@@ -7,8 +7,9 @@ import json
 import click
 
 from rocenv.commands import candidates
-from rocenv.commands.world import World, json_option, note, print_json
-from rocenv.errors import RocenvError
+from rocenv.commands.output import json_option, note, print_json
+from rocenv.context import Context
+from rocenv.core.errors import RocenvError
 
 
 @click.group()
@@ -26,7 +27,7 @@ def get(key: str, as_json: bool) -> None:
     """Print the value of KEY."""
     from rocenv.config import lookup
 
-    value = lookup(World().home.config_file, key)
+    value = lookup(Context().home.config_file, key)
     if value is None:
         raise RocenvError(
             f"`{key}` is not set", hints=(f"rocenv config set {key} VALUE",), code="config-unset"
@@ -52,7 +53,7 @@ def set_(key: str, value: str) -> None:
             hints=tuple(f"rocenv config set defaults.{name} VALUE" for name in DEFAULTS),
             code="usage",
         )
-    path = World().home.config_file
+    path = Context().home.config_file
     assign(path, key, value)
     note(f"set in {path}")
 
@@ -63,11 +64,11 @@ def unset(key: str) -> None:
     """Take KEY out of the settings."""
     from rocenv.config import unset
 
-    path = World().home.config_file
+    path = Context().home.config_file
     note(f"taken out of {path}" if unset(path, key) else f"`{key}` was not set in {path}")
 
 
 @command.command()
 def path() -> None:
     """Print the path of the settings file, which need not exist."""
-    click.echo(World().home.config_file)
+    click.echo(Context().home.config_file)

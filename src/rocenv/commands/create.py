@@ -10,20 +10,22 @@ from typing import TYPE_CHECKING
 import click
 
 from rocenv.commands.build_windows import build_windows
+from rocenv.commands.output import json_option, note, print_json
 from rocenv.commands.plan_view import plan_json, plan_text
 from rocenv.commands.resolve import Asked, completed, lacking_of, plan_of, request_options, visible_gpus
 from rocenv.commands.verify import print_ladder, verdict_text
-from rocenv.commands.world import World, json_option, note, print_json
-from rocenv.errors import FetchError, RocenvError
-from rocenv.model import Machine, Request
+from rocenv.context import Context
+from rocenv.core.errors import FetchError, RocenvError
+from rocenv.core.model import Machine, Request
+from rocenv.install.prefix import prefix_of
 from rocenv.system import WINDOWS
-from rocenv.system.command_lines import as_typed
 from rocenv.system.files import storage_errors
 from rocenv.system.machine import cloud_folder
+from rocenv.system.quoting import as_typed
 
 if TYPE_CHECKING:
+    from rocenv.core.model import Lock, Record
     from rocenv.install.prefix import Prefix
-    from rocenv.model import Lock, Record
     from rocenv.verify import Verdict
 
 
@@ -62,19 +64,19 @@ def command(
 
     if lock_file and request != Request(platform=""):
         raise click.UsageError("--from names the whole set; it goes with no option that asks for another one")
-    world = World(offline=offline)
-    prefix = world.prefix(name)
+    context = Context(offline=offline)
+    prefix = prefix_of(context.home, name)
     if not dry_run:
-        world.home.require_usable()
+        context.home.require_usable()
         require_free(prefix)
         require_listable(str(prefix.path), "windows" if WINDOWS else "linux")
-        if cloud := cloud_folder(world.home.path):
-            note(f"`{world.home.path}` lies in `{cloud}`, which a cloud keeps: gigabytes go up there")
+        if cloud := cloud_folder(context.home.path):
+            note(f"`{context.home.path}` lies in `{cloud}`, which a cloud keeps: gigabytes go up there")
             note(r"better: `setx ROCENV_HOME C:\rocenv`, and a new window")
-    with storage_errors(world.home.path):
-        asked = Asked(request=request, machine=Machine()) if lock_file else completed(request, world)
-        lock = _lock(asked, lock_file, world)
-    lacking = lacking_of(lock, asked.machine, world, f"rocenv create {as_typed(name)}")
+    with storage_errors(context.home.path):
+        asked = Asked(request=request, machine=Machine()) if lock_file else completed(request, context)
+        lock = _lock(asked, lock_file, context)
+    lacking = lacking_of(lock, asked.machine, context, f"rocenv create {as_typed(name)}")
     if dry_run:
         if as_json:
             print_json(plan_json(lock, lacking))
@@ -83,15 +85,15 @@ def command(
         return 0
     note(plan_text(lock, lacking))
     if lock_file is not None:
-        _warn_of_known(lock, world)
+        _warn_of_known(lock, context)
     _require_installable(lock)
     _confirm(yes)
-    with storage_errors(world.home.path):
+    with storage_errors(context.home.path):
         if lock.platform == "windows":
-            record = build_windows(name, lock, world)
+            record = build_windows(name, lock, context)
         else:
-            record = _build(name, lock, asked, lock_file, world)
-    verdict = None if no_verify else _verify(prefix, world)
+            record = _build(name, lock, asked, lock_file, context)
+    verdict = None if no_verify else _verify(prefix, context)
     if as_json:
         from rocenv.verify import as_json as verdict_json
 
@@ -108,24 +110,24 @@ def command(
     return 1 if verdict is not None and verdict.broken else 0
 
 
-def _lock(asked: Asked, lock_file: Path | None, world: World) -> Lock:
+def _lock(asked: Asked, lock_file: Path | None, context: Context) -> Lock:
     from rocenv.host import detect
     from rocenv.lockfile import on_this_machine, read_lock, relocated
 
     if lock_file is None:
-        return plan_of(asked, world)
-    lock = relocated(read_lock(lock_file), world.planning())
-    host = detect(world.matrix)
+        return plan_of(asked, context)
+    lock = relocated(read_lock(lock_file), context)
+    host = detect(context.matrix)
     return on_this_machine(lock, visible_gpus(host, lock.target) if host.platform == lock.platform else ())
 
 
-def _warn_of_known(lock: Lock, world: World) -> None:
+def _warn_of_known(lock: Lock, context: Context) -> None:
     """Say that a set is known to fail: a lock may name one that no resolution would."""
     from rocenv.resolve.known import known_broken, remedy_command
 
-    for row in known_broken(lock, world.matrix)[:1]:
+    for row in known_broken(lock, context.matrix)[:1]:
         note(f"warning: such a set is known to fail: {row.what} [{row.source.partition(';')[0].strip()}]")
-        command = remedy_command(lock, world.matrix, Machine(platform=lock.platform))
+        command = remedy_command(lock, context.matrix, Machine(platform=lock.platform))
         if command:
             note(f"a set without that: `{command}`")
 
@@ -159,26 +161,26 @@ def _confirm(yes: bool) -> None:
         raise click.Abort
 
 
-def _build(name: str, lock: Lock, asked: Asked, lock_file: Path | None, world: World) -> Record:
+def _build(name: str, lock: Lock, asked: Asked, lock_file: Path | None, context: Context) -> Record:
     from rocenv.install.build import build
 
     try:
-        return build(name, lock, world.building())
+        return build(name, lock, context)
     except FetchError as error:
         if error.code not in ("gone", "hash-mismatch"):
             raise
         if lock_file is not None:
-            raise _left_the_mirror(name, lock, error, world) from error
+            raise _left_the_mirror(name, lock, error, context) from error
         # The mirror has moved on since its index was read: read it again, once.
-        fresh = plan_of(asked, world, max_age_s=0)
+        fresh = plan_of(asked, context.refreshing())
         if fresh.components == lock.components:
             raise
         note("the mirror has moved on; the new plan is:")
         note(plan_text(fresh))
-        return build(name, fresh, world.building())
+        return build(name, fresh, context)
 
 
-def _left_the_mirror(name: str, lock: Lock, error: FetchError, world: World) -> FetchError:
+def _left_the_mirror(name: str, lock: Lock, error: FetchError, context: Context) -> FetchError:
     """Return an error that says what a lock names and is no longer to be had, and the nearest set that is."""
     from rocenv.plan import make_plan
     from rocenv.resolve.candidate import options
@@ -188,11 +190,11 @@ def _left_the_mirror(name: str, lock: Lock, error: FetchError, world: World) -> 
     if rocm is not None:
         series = ".".join(rocm.version.split(".")[:2])
         torch = "*" if lock.request.torch else ""
-        only_named = {each.name for each in world.matrix.channels.values() if each.only_named}
+        only_named = {each.name for each in context.matrix.channels.values() if each.only_named}
         channel = rocm.channel if rocm.channel in only_named else ""
         wish = replace(lock.request, rocm=series, target=lock.target, torch=torch, channel=channel)
         try:
-            nearest = make_plan(wish, world.planning(max_age_s=0))
+            nearest = make_plan(wish, context.refreshing())
         except RocenvError:
             hints.append(f"no other set of ROCm {series} is to be had for {lock.target} now")
         else:
@@ -206,14 +208,14 @@ def _left_the_mirror(name: str, lock: Lock, error: FetchError, world: World) -> 
     )
 
 
-def _verify(prefix: Prefix, world: World) -> Verdict:
+def _verify(prefix: Prefix, context: Context) -> Verdict:
     from rocenv.verify import verify
 
     note("")
     verdict = verify(
         prefix,
-        world.matrix,
-        world.progress,
+        context.matrix,
+        context.progress,
         report=lambda result: print_ladder(result, err=True),
     )
     note(verdict_text(verdict))

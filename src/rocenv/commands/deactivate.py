@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from rocenv.commands.calling_shell import hook_advice
-from rocenv.commands.world import World, note
+from rocenv.commands.output import note
+from rocenv.context import Context
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,7 +21,7 @@ _FOLDERS = ("VIRTUAL_ENV", "ROCM_PATH", "HIP_PATH")
 @click.command()
 def command() -> int:
     """Leave the active env; where the shell cannot do that by itself, say how."""
-    name = _active(World().home.envs)
+    name = _active(Context().home.envs)
     if not name:
         note("no env is active in this shell")
         return 0

@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rocenv.commands.output import colour, json_option, note, print_json
 from rocenv.commands.told import LANGUAGE_OPTION, label, paragraphs, sentences, spoken, step_lines
-from rocenv.commands.world import World, colour, harmless, json_option, note, print_json
+from rocenv.context import Context
+from rocenv.core.progress import sanitized
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rocenv.core.language import Language
     from rocenv.diagnose import Diagnosis, Evidence, Finding
     from rocenv.diagnose.facts import Facts
     from rocenv.diagnose.reading import LeftOut
     from rocenv.diagnose.report import Told
-    from rocenv.language import Language
 
 _SHOWN_FACTS = (
     *("gpu", "gfx", "platform", "os", "app", "rocm", "zluda", "torch"),
@@ -42,11 +44,11 @@ def command(log: str, lang: str | None, as_json: bool) -> int:
 
     if not log:
         raise click.UsageError("FILE is empty: name a log, a folder of logs, or `-`")
-    world = World()
+    context = Context()
     language = spoken(lang)
-    diagnosis = _diagnose(log, world, language)
-    machine = _machine(diagnosis, world)
-    findings = [(each, told(each, world.matrix, language, machine)) for each in diagnosis.findings]
+    diagnosis = _diagnose(log, context, language)
+    machine = _machine(diagnosis, context)
+    findings = [(each, told(each, context.matrix, language, machine)) for each in diagnosis.findings]
     if as_json:
         print_json({"findings": [_json(*each, language) for each in findings]})
         return 0 if findings else 1
@@ -57,7 +59,7 @@ def command(log: str, lang: str | None, as_json: bool) -> int:
     return 0 if findings else 1
 
 
-def _diagnose(log: str, world: World, language: Language) -> Diagnosis:
+def _diagnose(log: str, context: Context, language: Language) -> Diagnosis:
     from rocenv.diagnose import diagnose
     from rocenv.diagnose.reading import read_stream
 
@@ -68,23 +70,23 @@ def _diagnose(log: str, world: World, language: Language) -> Diagnosis:
         if sys.stdin.isatty():
             note(label("typed", language))
         blocks = read_stream(sys.stdin.buffer, left_out=left_out.append)
-        diagnosis = diagnose(blocks, world.matrix)
+        diagnosis = diagnose(blocks, context.matrix)
     else:
-        diagnosis = _diagnose_path(Path(log), world, left_out)
+        diagnosis = _diagnose_path(Path(log), context, left_out)
     for line in _remarks(left_out, language):
         note(line)
     return diagnosis
 
 
-def _diagnose_path(path: Path, world: World, left_out: list[LeftOut]) -> Diagnosis:
+def _diagnose_path(path: Path, context: Context, left_out: list[LeftOut]) -> Diagnosis:
     from rocenv.diagnose import diagnose
     from rocenv.diagnose.reading import read_path
 
     size_bytes = path.stat().st_size if path.is_file() else 0
     if path.is_file() and size_bytes < _LONG_BYTES:
-        return diagnose(read_path(path, left_out=left_out.append), world.matrix)
-    with world.progress.stage("Reading the log", size_bytes) as stage:
-        return diagnose(read_path(path, stage.advance, left_out.append), world.matrix)
+        return diagnose(read_path(path, left_out=left_out.append), context.matrix)
+    with context.progress.stage("Reading the log", size_bytes) as stage:
+        return diagnose(read_path(path, stage.advance, left_out.append), context.matrix)
 
 
 def _remarks(left_out: list[LeftOut], language: Language) -> Iterator[str]:
@@ -93,16 +95,16 @@ def _remarks(left_out: list[LeftOut], language: Language) -> Iterator[str]:
         yield label(why, language).format(count=len(paths), path=f"`{paths[0]}`")
 
 
-def _machine(diagnosis: Diagnosis, world: World) -> Facts:
+def _machine(diagnosis: Diagnosis, context: Context) -> Facts:
     """Return what this machine adds to a log; nothing is looked at where there is nothing to tell."""
     if not diagnosis.findings:
         return {}
+    from rocenv.core.errors import RocenvError
     from rocenv.diagnose.report import facts_of
-    from rocenv.errors import RocenvError
     from rocenv.host import detect
 
     try:
-        return facts_of(detect(world.matrix), diagnosis.facts)
+        return facts_of(detect(context.matrix), diagnosis.facts)
     except RocenvError:  # ROCENV_TARGET names what is none: no matter here
         return {}
 
@@ -139,7 +141,7 @@ def _lines(number: int, finding: Finding, texts: Told, machine: Facts, language:
     yield f"{number}. {colour(texts.title, 'yellow')}  [{finding.code}]"
     yield f"   {sure.format(percent=round(finding.confidence * 100))}"
     for each in finding.evidence:
-        where = f"{harmless(each.file)}:{each.line}" if each.file else str(each.line)
+        where = f"{sanitized(each.file)}:{each.line}" if each.file else str(each.line)
         times = f"  ({label('times', language).format(count=each.count)})" if each.count > 1 else ""
         yield f"   {label('line', language).format(where=where)}: {each.text}{times}"
     yield from paragraphs(label("why", language), (texts.cause,))

@@ -10,18 +10,21 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rocenv.commands import candidates
+from rocenv.commands.output import colour, columns, json_option, note, print_json
 from rocenv.commands.told import LANGUAGE_OPTION, label, paragraphs, spoken, step_lines
-from rocenv.commands.world import World, colour, columns, harmless, json_option, note, print_json
-from rocenv.language import LANGUAGES
+from rocenv.context import Context
+from rocenv.core.language import LANGUAGES
+from rocenv.core.progress import sanitized
+from rocenv.install.prefix import prefix_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
+    from rocenv.core.language import Language
     from rocenv.doctor.checks import Check
     from rocenv.doctor.run import Finding
     from rocenv.doctor.scene import Scene
-    from rocenv.language import Language
 
 _COLOURS = {"error": "red", "warning": "yellow", "info": "blue"}
 _SAID: Mapping[str, tuple[str, str]] = {
@@ -87,20 +90,20 @@ def command(
     given = {"--list": as_list, "--fix": fix, "--collect": collect, "--from": pack}
     _require_one([option for option, value in given.items() if value], name, language)
     _require_sense(name, language, fix=fix, yes=yes)
-    world = World()
+    context = Context()
     if as_list:
-        _print_checks(world, name, language, as_json=as_json)
+        _print_checks(context, name, language, as_json=as_json)
         return 0
     if pack is not None or collect is not None:
-        findings, count = _packed(world, pack, collect, names, language)
+        findings, count = _packed(context, pack, collect, names, language)
     else:
-        scene = _scene(world, name)
-        findings, count = _looked(world, scene, names, language)
+        scene = _scene(context, name)
+        findings, count = _looked(context, scene, names, language)
         if fix:
             if not as_json:
                 _print(findings, count, language)
-            if _fixed(findings, scene, world, language, yes=yes):
-                findings, count = _after(world, name, names, language)
+            if _fixed(findings, scene, context, language, yes=yes):
+                findings, count = _after(context, name, names, language)
     if as_json:
         print_json({"findings": [finding_json(each) for each in findings], "checks_run": count})
     elif not fix:
@@ -131,10 +134,10 @@ def _require_one(options: Sequence[str], name: str | None, language: Language) -
         raise click.UsageError(_said("alone", language).format(one=options[0], other=options[1]))
 
 
-def _scene(world: World, name: str | None) -> Scene:
+def _scene(context: Context, name: str | None) -> Scene:
     from rocenv.doctor.scene import scene_of
 
-    return scene_of(world.home, world.matrix, name=name or "")
+    return scene_of(context.home, context.matrix, name=name or "")
 
 
 def _require_sense(name: str | None, language: Language, *, fix: bool, yes: bool) -> None:
@@ -145,60 +148,62 @@ def _require_sense(name: str | None, language: Language, *, fix: bool, yes: bool
 
 
 def _looked(
-    world: World, scene: Scene, names: tuple[str, ...], language: Language
+    context: Context, scene: Scene, names: tuple[str, ...], language: Language
 ) -> tuple[list[Finding], int]:
     from rocenv.doctor.run import applying, look
 
     def begin(check: Check) -> AbstractContextManager[object]:
         title = _said("running", language).format(name=check.name)
-        return world.progress.stage(title) if check.slow else nullcontext()
+        return context.progress.stage(title) if check.slow else nullcontext()
 
     checks = applying(scene, names)
     return look(scene, checks, language, begin), len(checks)
 
 
 def _after(
-    world: World, name: str | None, names: tuple[str, ...], language: Language
+    context: Context, name: str | None, names: tuple[str, ...], language: Language
 ) -> tuple[list[Finding], int]:
     """Look again after fixes, which may have removed the env that was named."""
-    if name and world.prefix(name).state == "absent":
+    if name and prefix_of(context.home, name).state == "absent":
         return [], 0
-    return _looked(world, _scene(world, name), names, language)
+    return _looked(context, _scene(context, name), names, language)
 
 
 def _packed(
-    world: World, pack: Path | None, file: Path | None, names: tuple[str, ...], language: Language
+    context: Context, pack: Path | None, file: Path | None, names: tuple[str, ...], language: Language
 ) -> tuple[list[Finding], int]:
     """Examine a pack, or pack what is examined."""
     from rocenv.doctor.pack import about, collect, examine
 
     if pack is not None:
-        examined = examine(pack, world.matrix, language, names)
+        examined = examine(pack, context.matrix, language, names)
     else:
         assert file is not None
-        examined = collect(file, world.home, world.matrix, language, names)
+        examined = collect(file, context.home, context.matrix, language, names)
         for line in about(file, language):
             note(line)
     return list(examined.findings), examined.checks
 
 
-def _fixed(findings: Sequence[Finding], scene: Scene, world: World, language: Language, *, yes: bool) -> bool:
+def _fixed(
+    findings: Sequence[Finding], scene: Scene, context: Context, language: Language, *, yes: bool
+) -> bool:
     """Do what findings allow; tell whether anything was done."""
     from rocenv.doctor.fixes import Asking, apply
 
-    asks = (lambda text: click.confirm(harmless(text), err=True)) if sys.stdin.isatty() else None
+    asks = (lambda text: click.confirm(sanitized(text), err=True)) if sys.stdin.isatty() else None
     asking = Asking(
         ask=(lambda text: True) if yes else asks,
         tell=note,
         language=language,
     )
-    return apply(findings, scene, world.building(), asking).done > 0
+    return apply(findings, scene, context, asking).done > 0
 
 
-def _print_checks(world: World, name: str | None, language: Language, *, as_json: bool) -> None:
+def _print_checks(context: Context, name: str | None, language: Language, *, as_json: bool) -> None:
     from rocenv.doctor.run import about, applying
 
-    scene = _scene(world, name)
+    scene = _scene(context, name)
     rows = [(each.name, about(each, scene, language), each.slow) for each in applying(scene)]
     if as_json:
         print_json({"checks": [{"name": check, "about": text, "slow": slow} for check, text, slow in rows]})

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rocenv.commands import candidates
+from rocenv.commands.output import colour, json_option, print_json
 from rocenv.commands.told import LANGUAGE_OPTION, spoken
-from rocenv.commands.world import World, colour, json_option, print_json
-from rocenv.matrix.known import STATUS_RANK
-from rocenv.wrap import wrapped
+from rocenv.context import Context
+from rocenv.core.wrap import wrapped
+from rocenv.data.known import STATUS_RANK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -41,7 +42,7 @@ def command(thing: tuple[str, ...], lang: str | None, as_json: bool) -> None:
     """
     from rocenv.explain import cause, explain
 
-    matrix = World().matrix
+    matrix = Context().matrix
     explanation = explain(" ".join(thing), matrix)
     if explanation.kind == "cause":
         explanation = cause.explain_in(spoken(lang), explanation.thing, matrix)

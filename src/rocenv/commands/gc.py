@@ -6,8 +6,9 @@ import sys
 
 import click
 
-from rocenv.commands.world import World, columns, json_option, note, print_json
-from rocenv.errors import RocenvError
+from rocenv.commands.output import columns, json_option, note, print_json
+from rocenv.context import Context
+from rocenv.core.errors import RocenvError
 from rocenv.system.files import storage_errors
 from rocenv.system.locks import locked
 
@@ -18,12 +19,12 @@ from rocenv.system.locks import locked
 @json_option
 def command(yes: bool, dry_run: bool, as_json: bool) -> None:
     """Show the unpacked packages that no env needs, and free them. Fetched files: see `rocenv cache`."""
+    from rocenv.core.progress import size_text
     from rocenv.install.prefix import all_prefixes
     from rocenv.install.store import sweep
     from rocenv.lockfile import artifacts_of
-    from rocenv.progress import size_text
 
-    home = World().home
+    home = Context().home
     with (
         storage_errors(home.path),
         locked(home.in_use, waiting="waiting for another rocenv that works with the store"),
@@ -57,7 +58,7 @@ def command(yes: bool, dry_run: bool, as_json: bool) -> None:
 
 
 def _agreed(total_bytes: int) -> bool:
-    from rocenv.progress import size_text
+    from rocenv.core.progress import size_text
 
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False

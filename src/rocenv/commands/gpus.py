@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rocenv.commands.world import World, columns, json_option, note, print_json
+from rocenv.commands.output import columns, json_option, note, print_json
+from rocenv.context import Context
 
 if TYPE_CHECKING:
     from rocenv.host import Driver, Gpu, Host
@@ -22,7 +23,7 @@ def command(as_json: bool) -> None:
     """Show the GPUs of this machine, their targets, which one is used, and why."""
     from rocenv.host import detect
 
-    host = detect(World().matrix)
+    host = detect(Context().matrix)
     if as_json:
         print_json(host_json(host))
         return

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rocenv.commands import candidates
-from rocenv.commands.world import World, note, print_json, short_enough
+from rocenv.commands.output import note, print_json, short_enough
+from rocenv.context import Context
 from rocenv.kernels.places import PLACES
 
 if TYPE_CHECKING:
+    from rocenv.data.recipes import KernelRecipe, KernelSource
     from rocenv.kernels.build import Done, Wish
     from rocenv.kernels.placed import Placed
-    from rocenv.matrix.recipes import KernelRecipe, KernelSource
 
 
 @click.group()
@@ -27,14 +28,14 @@ class _Apps(click.Group):
     """A command for each app that has kernels to compile: they are rows of the data."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        matrix = World().matrix
+        matrix = Context().matrix
         made = {row.app for row in matrix.kernel_recipe}
         return sorted(row.app for row in matrix.kernel_source if row.app in made)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        world = World()
-        row = next((row for row in world.matrix.kernel_source if row.app == cmd_name), None)
-        return _command_of(row, world) if row is not None and cmd_name in self.list_commands(ctx) else None
+        context = Context()
+        row = next((row for row in context.matrix.kernel_source if row.app == cmd_name), None)
+        return _command_of(row, context) if row is not None and cmd_name in self.list_commands(ctx) else None
 
 
 @command.command(cls=_Apps, name="build", short_help="Compile an app's kernels.")
@@ -42,10 +43,10 @@ def build_group() -> None:
     """Compile the GPU kernels of an app, and put them where the app finds them."""
 
 
-def _command_of(row: KernelSource, world: World) -> click.Command:
+def _command_of(row: KernelSource, context: Context) -> click.Command:
     from rocenv.kernels.recipe import kinds
 
-    found = kinds(row.app, world.matrix)
+    found = kinds(row.app, context.matrix)
     names = list(found)
     options = [
         click.Option(
@@ -75,7 +76,7 @@ def _command_of(row: KernelSource, world: World) -> click.Command:
         if len(asked) > 1:
             raise click.UsageError(f"one kind of kernel at a time, not {' and '.join(asked)}")
         kind = asked[0] if asked else ""
-        return _run(world, row, kind, names[0], includes.get(kind), **given)
+        return _run(context, row, kind, names[0], includes.get(kind), **given)
 
     return click.Command(
         row.app,
@@ -135,7 +136,7 @@ _COMMON = (
 
 
 def _run(
-    world: World,
+    context: Context,
     row: KernelSource,
     kind: str,
     usual: str,
@@ -162,7 +163,7 @@ def _run(
 
         require_target(target)
     if offline:
-        world = World(offline=True)
+        context = Context(offline=True)
     wish = Wish(
         row=row,
         path=path,
@@ -175,9 +176,9 @@ def _run(
         output=output,
     )
     if undo:
-        return _undo(wish, world, kind, as_json=as_json)
-    world.home.require_usable()
-    done = build(wish, world.planning(), world.building(), os.environ, note)
+        return _undo(wish, context, kind, as_json=as_json)
+    context.home.require_usable()
+    done = build(wish, context, os.environ, note)
     if as_json:
         print_json(_as_json(done, wish))
     else:
@@ -185,10 +186,10 @@ def _run(
     return 0
 
 
-def _undo(wish: Wish, world: World, kind: str, *, as_json: bool) -> int:
+def _undo(wish: Wish, context: Context, kind: str, *, as_json: bool) -> int:
     from rocenv.kernels.undo import undo
 
-    done = undo(wish, world.planning(), kind, note)
+    done = undo(wish, context, kind, note)
     if as_json:
         print_json(
             {"undone": [{"file": each.file, "place": each.place, "what": what} for each, what in done]}
@@ -197,7 +198,7 @@ def _undo(wish: Wish, world: World, kind: str, *, as_json: bool) -> int:
 
 
 def _tell(done: Done, wish: Wish) -> None:
-    from rocenv.progress import size_text
+    from rocenv.core.progress import size_text
 
     entry = done.made.entry
     how = f"in {entry.seconds:.0f} s" if done.made.fresh else "before, and kept since"
@@ -214,7 +215,7 @@ def _tell(done: Done, wish: Wish) -> None:
 
 
 def _placed_lines(placed: Placed, why: str) -> list[str]:
-    from rocenv.system.command_lines import as_typed
+    from rocenv.system.quoting import as_typed
 
     lines = [f"put into {placed.file}"]
     if placed.place == "cache":

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 import click
 
 from rocenv.commands import candidates
-from rocenv.commands.world import World, colour, note
-from rocenv.errors import PrefixError, RocenvError
+from rocenv.commands.output import colour, note
+from rocenv.context import Context
+from rocenv.core.errors import PrefixError, RocenvError
+from rocenv.install.prefix import prefix_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,8 +91,8 @@ def command(name: str, app: str, shortcut_folder: Path | None, argv: tuple[str, 
 
     In the folder of a known app no CMD is needed, or only arguments. The exit code is the app's own.
     """
-    world = World()
-    start = _start(world, name, app, argv)
+    context = Context()
+    start = _start(context, name, app, argv)
     if start.wrapper:
         os.chdir(start.folder)  # as that script does
     if shortcut_folder is not None:
@@ -101,20 +103,20 @@ def command(name: str, app: str, shortcut_folder: Path | None, argv: tuple[str, 
     from rocenv.launch.fitted import fit_start
     from rocenv.launch.view import View
 
-    view = View(start=with_kernels(world, start), host=detect(world.matrix), matrix=world.matrix)
-    with world.progress.wait(f"Looking what {start.title} can do here"):
+    view = View(start=with_kernels(context, start), host=detect(context.matrix), matrix=context.matrix)
+    with context.progress.wait(f"Looking what {start.title} can do here"):
         view = fit_start(view)
     return _run(view, _look(view))
 
 
-def _start(world: World, name: str, app: str, words: tuple[str, ...]) -> Start:
+def _start(context: Context, name: str, app: str, words: tuple[str, ...]) -> Start:
     from rocenv.launch.start import choose, plan_start
     from rocenv.launch.streams import is_piped, terminal_columns
 
-    prefix = world.prefix(name)
+    prefix = prefix_of(context.home, name)
     record = prefix.record()
     chosen = choose(
-        tuple(world.matrix.launcher),
+        tuple(context.matrix.launcher),
         app,
         words,
         Path.cwd(),
@@ -173,8 +175,8 @@ def _run(view: View, concerns: tuple[Concern, ...]) -> int:
 
 def _write_shortcut(start: Start, folder: Path, words: tuple[str, ...]) -> None:
     from rocenv.launch.shortcut import MARK, shortcut_text
-    from rocenv.system.command_lines import as_typed
     from rocenv.system.files import storage_errors, write_atomic
+    from rocenv.system.quoting import as_typed
 
     name = start.prefix.name
     if start.record.lock.platform != "windows":

@@ -7,22 +7,22 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rocenv.errors import RocenvError
-from rocenv.system.command_lines import as_typed
+from rocenv.core.errors import RocenvError
+from rocenv.system.quoting import as_typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from rocenv.commands.world import World
+    from rocenv.context import Context
     from rocenv.kernels.placed import Placed, Starting
     from rocenv.launch.start import Start
 
 
-def with_kernels(world: World, start: Start) -> Start:
+def with_kernels(context: Context, start: Start) -> Start:
     """Return a start in which the app finds the kernels that were made for it, if there are any."""
     app = start.launcher.key
-    if not start.is_app or not any(row.app == app for row in world.matrix.kernel_source):
+    if not start.is_app or not any(row.app == app for row in context.matrix.kernel_source):
         return start
     from rocenv.kernels.placed import starting
     from rocenv.kernels.places.app_cache import cache_home
@@ -37,11 +37,11 @@ def with_kernels(world: World, start: Start) -> Start:
     # Kernels may have been made for what an env's starter starts.
     either = dict.fromkeys((program, program_behind(start) or program))
     tried = [
-        starting(world.home, app, each, env=name, own_cache=own_cache, targets=targets) for each in either
+        starting(context.home, app, each, env=name, own_cache=own_cache, targets=targets) for each in either
     ]
     found = next((each for each in tried if each.kernels or each.outdated or each.gone), tried[0])
     notes = tuple(_notes(start, found))
-    has_own = _came_with_it(world, app, program, start.record.lock.code_target)
+    has_own = _came_with_it(context, app, program, start.record.lock.code_target)
     start = replace(start, has_kernels=bool(found.kernels) or has_own)
     if found.program is not None:
         rest = start.words[len(words) :]
@@ -49,13 +49,13 @@ def with_kernels(world: World, start: Start) -> Start:
     return replace(start, changes=(*start.changes, *found.changes), notes=(*start.notes, *notes))
 
 
-def _came_with_it(world: World, app: str, program: Path, target: str) -> bool | None:
+def _came_with_it(context: Context, app: str, program: Path, target: str) -> bool | None:
     """Tell whether kernels for a target came with an app; None where it is not known where they would be."""
     from rocenv.kernels.installation import find
 
-    row = next(row for row in world.matrix.kernel_source if row.app == app)
+    row = next(row for row in context.matrix.kernel_source if row.app == app)
     try:
-        folder = find(str(program), row, world.home).precompiled
+        folder = find(str(program), row, context.home).precompiled
         names = os.listdir(folder) if folder.is_dir() else []
     except (RocenvError, OSError):
         return None

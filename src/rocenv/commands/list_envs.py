@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rocenv.commands.world import World, columns, json_option, note, print_json
-from rocenv.errors import RocenvError
+from rocenv.commands.output import columns, json_option, note, print_json
+from rocenv.context import Context
+from rocenv.core.errors import RocenvError
 
 if TYPE_CHECKING:
     from rocenv.install.prefix import Prefix
@@ -39,8 +40,8 @@ def command(as_json: bool) -> None:
     """List the envs, what they are made of, and how far each was proved."""
     from rocenv.install.prefix import all_prefixes
 
-    world = World()
-    found = [summary(prefix) for prefix in all_prefixes(world.home)]
+    context = Context()
+    found = [summary(prefix) for prefix in all_prefixes(context.home)]
     if as_json:
         print_json({"envs": found})
         return

@@ -7,10 +7,12 @@ from pathlib import Path
 import click
 
 from rocenv.commands import candidates
-from rocenv.commands.world import World, note
-from rocenv.errors import RocenvError
-from rocenv.system.command_lines import as_typed
+from rocenv.commands.output import note
+from rocenv.context import Context
+from rocenv.core.errors import RocenvError
+from rocenv.install.prefix import prefix_of
 from rocenv.system.files import write_atomic
+from rocenv.system.quoting import as_typed
 
 
 @click.command()
@@ -21,7 +23,7 @@ def command(name: str, output: Path | None) -> None:
     """Print the lock of the env NAME: every file with its address, sha256 and size."""
     from rocenv.lockfile import lock_text
 
-    text = lock_text(World().prefix(name).record().lock)
+    text = lock_text(prefix_of(Context().home, name).record().lock)
     if output is None:
         click.echo(text, nl=False)
         return

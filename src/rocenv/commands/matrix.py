@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rocenv.commands import candidates
-from rocenv.commands.world import World, columns, json_option, note, print_json, short_enough
-from rocenv.errors import RocenvError
+from rocenv.commands.output import columns, json_option, note, print_json, short_enough
+from rocenv.context import Context
+from rocenv.core.errors import RocenvError
 
 if TYPE_CHECKING:
+    from rocenv.data.releases import Platform
+    from rocenv.data.rows import Matrix
     from rocenv.explain.selection import Filters
-    from rocenv.matrix.releases import Platform
-    from rocenv.matrix.rows import Matrix
 
 _WIDTH = 100  # where stdout is no terminal
 
@@ -61,10 +62,10 @@ def command(rocm: str, target: str, zluda: str, torch: str, platform: str | None
     Without options: what each release does for each target, on one page. SPEC is a version (6.1) or a range
     ('>=6.1,<6.3').
     """
-    from rocenv.codec import to_plain
+    from rocenv.core.codec import to_plain
     from rocenv.explain.selection import Filters, select
 
-    matrix = World().matrix
+    matrix = Context().matrix
     target = target.partition(":")[0]
     filters = Filters(rocm=rocm, target=target, zluda=zluda, torch=torch, platform=platform or "")
     found = select(matrix, filters)

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from rocenv.commands import candidates
-from rocenv.commands.world import json_option, short_enough
+from rocenv.commands.output import json_option, short_enough
 
 
 def _size(_context: click.Context, _parameter: click.Parameter, value: str | None) -> int | None:

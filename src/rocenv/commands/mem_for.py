@@ -10,21 +10,24 @@ import click
 
 from rocenv.commands.calling_shell import calling_shell
 from rocenv.commands.mem_hip import env_or_active, gpu_of
+from rocenv.commands.output import note, print_json
 from rocenv.commands.shell_words import setting, unsetting
-from rocenv.commands.world import World, harmless, note, print_json
-from rocenv.errors import RocenvError
+from rocenv.context import Context
+from rocenv.core.errors import RocenvError
+from rocenv.core.progress import sanitized
+from rocenv.core.wrap import reading_width, wrapped
+from rocenv.install.prefix import prefix_of
 from rocenv.memory.amounts import amount
 from rocenv.memory.settings import Advice, Card, Setting, advise
 from rocenv.system import WINDOWS
-from rocenv.wrap import reading_width, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from rocenv.core.model import Record
+    from rocenv.data.knobs import Knob
+    from rocenv.data.rows import Matrix
     from rocenv.host import Gpu, Host
-    from rocenv.matrix.knobs import Knob
-    from rocenv.matrix.rows import Matrix
-    from rocenv.model import Record
 
 _LEAD = {"taken": "", "instead": "or instead, not with it: ", "kept-out": "not added: "}
 
@@ -40,12 +43,12 @@ def show_knobs(program: str, name: str = "", *, memory_bytes: int | None = None,
     """
     from rocenv.host import detect
 
-    world = World()
-    matrix = world.matrix
+    context = Context()
+    matrix = context.matrix
     program = _known(program, matrix)
     host = detect(matrix)
-    name = env_or_active(world, host, name)
-    record = world.prefix(name).record() if name else None
+    name = env_or_active(context, host, name)
+    record = prefix_of(context.home, name).record() if name else None
     gpu = gpu_of(host, record) if memory_bytes is None else None
     card, why = _card(host, gpu, record)
     if memory_bytes is not None:
@@ -55,7 +58,7 @@ def show_knobs(program: str, name: str = "", *, memory_bytes: int | None = None,
         print_json(_json(program, gpu, card, advice, why))
         return 0
     for text in _lines(program, gpu, card, advice, name):
-        click.echo(harmless(text))
+        click.echo(sanitized(text))
     for text in (*advice.conflicts, *([why] if why else [])):
         note(text)
     return 0

@@ -6,13 +6,13 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rocenv.commands.world import World
+    from rocenv.context import Context
+    from rocenv.core.model import Record
     from rocenv.host import Gpu, Host
     from rocenv.memory.hip_figures import HipWord
-    from rocenv.model import Record
 
 
-def env_or_active(world: World, host: Host, name: str) -> str:
+def env_or_active(context: Context, host: Host, name: str) -> str:
     """Return `name`, else that of the env that is active; "" = none is, or another machine is looked at."""
     from rocenv.install.prefix import all_prefixes
     from rocenv.memory.env import active_env
@@ -20,7 +20,7 @@ def env_or_active(world: World, host: Host, name: str) -> str:
 
     if name or not host.gpus or examined_elsewhere():
         return name
-    found = active_env([each for each in all_prefixes(world.home) if each.state == "complete"], os.environ)
+    found = active_env([each for each in all_prefixes(context.home) if each.state == "complete"], os.environ)
     return found.name if found else ""
 
 
@@ -30,11 +30,12 @@ def gpu_of(host: Host, record: Record | None) -> Gpu | None:
     return next(iter(own), host.gpu)
 
 
-def hip_word(world: World, host: Host, name: str) -> tuple[HipWord, Record]:
+def hip_word(context: Context, host: Host, name: str) -> tuple[HipWord, Record]:
     """Return what the HIP runtime of env `name` says, and the env's record; raise where there is none."""
+    from rocenv.install.prefix import prefix_of
     from rocenv.memory.hip_figures import hip_memory
 
-    prefix = world.prefix(name)
+    prefix = prefix_of(context.home, name)
     record = prefix.record()
-    with world.progress.wait(f"Asking HIP of {name}"):
-        return hip_memory(prefix, record, world.matrix, host), record
+    with context.progress.wait(f"Asking HIP of {name}"):
+        return hip_memory(prefix, record, context.matrix, host), record

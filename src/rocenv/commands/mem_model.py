@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from rocenv.commands.mem_hip import env_or_active, gpu_of, hip_word
-from rocenv.commands.world import World, colour, columns, harmless, note, print_json
+from rocenv.commands.output import colour, columns, note, print_json
+from rocenv.context import Context
+from rocenv.core.progress import sanitized
 from rocenv.host.gpu import printable
 from rocenv.memory.amounts import amount
 
@@ -36,7 +38,7 @@ def show_model(path: Path, name: str = "", *, context: int | None, as_json: bool
     from rocenv.memory.gguf import read_model
     from rocenv.memory.model_told import document, remarks, told
 
-    world = World()
+    world = Context()
     model = read_model(path)
     gpu, notes = _gpu_used(world, name)
     of_apps = tuple(note for row in world.matrix.launcher for note in row.memory_notes)
@@ -44,25 +46,25 @@ def show_model(path: Path, name: str = "", *, context: int | None, as_json: bool
     if as_json:
         print_json(document(this))
         return 0
-    click.echo(harmless("\n".join(_head(this))))
+    click.echo(sanitized("\n".join(_head(this))))
     if this.estimate.costs:
         click.echo(columns(list(_table(this))))
     for line in _answer(this):
-        click.echo(harmless(line))
+        click.echo(sanitized(line))
     for line in remarks(this):
         note(line)
     return 0
 
 
-def _gpu_used(world: World, name: str) -> tuple[GpuMemory | None, tuple[str, ...]]:
+def _gpu_used(context: Context, name: str) -> tuple[GpuMemory | None, tuple[str, ...]]:
     """Return the memory of the GPU that programs are given here, None where there is none; and notes."""
     from rocenv.host import detect
     from rocenv.memory.gpus import memory_of
     from rocenv.memory.hip_figures import HipWord
 
-    host = detect(world.matrix)
-    name = env_or_active(world, host, name)
-    said, record = hip_word(world, host, name) if name else (HipWord(), None)
+    host = detect(context.matrix)
+    name = env_or_active(context, host, name)
+    said, record = hip_word(context, host, name) if name else (HipWord(), None)
     gpu = gpu_of(host, record)
     if gpu is None:
         return None, (*said.notes, f"there is no GPU here that could be used: {host.why}")

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rocenv.commands.world import World, colour, columns, harmless, note, print_json
+from rocenv.commands.output import colour, columns, note, print_json
+from rocenv.context import Context
+from rocenv.core.progress import sanitized
 from rocenv.host.gpu import printable
 from rocenv.memory.amounts import amount
 from rocenv.memory.env import env_for
@@ -19,10 +21,10 @@ from rocenv.probe.wire import STANDIN
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rocenv.core.progress import Wait
     from rocenv.memory.limits import Bound
     from rocenv.memory.probe_result import ProbeResult
     from rocenv.probe.memory_wire import Opened
-    from rocenv.progress import Wait
 
 _ALIKE = 0.03  # of what was had: a difference that needs no explanation
 
@@ -30,15 +32,15 @@ _ALIKE = 0.03  # of what was had: a difference that needs no explanation
 def show_probe(name: str, limit: str, *, as_json: bool) -> int:
     """Find out how much memory can be had with the HIP runtime of env `name`, and show it."""
     wanted = _parsed(limit)
-    world = World()
-    prefix = env_for(world.home, os.environ, name)
+    context = Context()
+    prefix = env_for(context.home, os.environ, name)
     record = prefix.record()
-    with world.progress.wait("Trying the memory of the GPU") as stage:
+    with context.progress.wait("Trying the memory of the GPU") as stage:
         title = stage.title
         found = probe_memory(
             prefix,
             record,
-            world.matrix,
+            context.matrix,
             limit=wanted,
             tell=lambda what: _move(stage, what),
             begin=lambda opened, bound, too_much: note(_beginning(opened, bound, too_much)),
@@ -90,11 +92,11 @@ def _print(found: ProbeResult) -> None:
         ("in pieces", _pieces(found)),
         ("too much", _refusal(found)),
     ]
-    click.echo(harmless(columns(rows)))
+    click.echo(sanitized(columns(rows)))
     for text in _explanations(found):
-        click.echo(harmless(text))
+        click.echo(sanitized(text))
     for trouble in found.troubles:
-        click.echo(f"{colour('broken', 'red')}: {harmless(trouble)}")
+        click.echo(f"{colour('broken', 'red')}: {sanitized(trouble)}")
     if found.troubles:
         click.echo(_BROKEN)
     for text in found.memory.notes:

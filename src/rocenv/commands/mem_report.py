@@ -15,7 +15,9 @@ import click
 
 from rocenv.commands.calling_shell import calling_shell
 from rocenv.commands.mem_hip import env_or_active, hip_word
-from rocenv.commands.world import World, harmless, note, print_json
+from rocenv.commands.output import note, print_json
+from rocenv.context import Context
+from rocenv.core.progress import sanitized
 from rocenv.memory.amounts import amount, ranges
 from rocenv.memory.gpus import look
 from rocenv.memory.graph import can_draw, line
@@ -40,7 +42,7 @@ _BESIDE = len("GPU 100 || 100% in use")  # of the graph
 class Report:
     """What is looked at, and what was found the last times."""
 
-    world: World
+    context: Context
     host: Host
     hip: Mapping[int, HipFigure]
     notes: tuple[str, ...] = ()  # about HIP
@@ -53,7 +55,7 @@ class Report:
             past = self.shares.setdefault(each.gpu.index, deque(maxlen=_HISTORY))
             known = each.used_bytes is not None and each.total_bytes
             past.append((each.used_bytes or 0) / (each.total_bytes or 1) if known else None)
-        rows = self.world.matrix.reclaim
+        rows = self.context.matrix.reclaim
         return found, reclaimable(found.gpus, rows, windows=self.host.platform == "windows")
 
 
@@ -67,11 +69,11 @@ def show_memory(name: str = "", *, watch: bool, as_json: bool) -> int:
     """
     from rocenv.host import detect
 
-    world = World()
-    host = detect(world.matrix)
-    name = "" if watch else env_or_active(world, host, name)
-    said = hip_word(world, host, name)[0] if name else HipWord()
-    report = Report(world=world, host=host, hip=said.figures, notes=said.notes)
+    context = Context()
+    host = detect(context.matrix)
+    name = "" if watch else env_or_active(context, host, name)
+    said = hip_word(context, host, name)[0] if name else HipWord()
+    report = Report(context=context, host=host, hip=said.figures, notes=said.notes)
     if watch and host.gpus:
         _watch(report, as_json=as_json)
         return 0
@@ -83,7 +85,7 @@ def show_memory(name: str = "", *, watch: bool, as_json: bool) -> int:
             print_json(_document(report, found, back))
         return 0
     for text in _lines(report, found, back):
-        click.echo(harmless(text))
+        click.echo(sanitized(text))
     for text in (*_remarks(found), *report.notes):
         note(text)
     return 0
@@ -144,7 +146,7 @@ def _watch(report: Report, *, as_json: bool) -> None:
         for found, _ in _looks(report):
             now = datetime.now().strftime("%H:%M:%S")
             for each in found.gpus:
-                click.echo(harmless(f"{now}  GPU {each.gpu.index}: {figures(each, blocks=False)}"))
+                click.echo(sanitized(f"{now}  GPU {each.gpu.index}: {figures(each, blocks=False)}"))
             sys.stdout.flush()
 
 
@@ -179,7 +181,7 @@ def _live(report: Report) -> None:
         for found, back in _looks(report):
             lines = [*_graphs(report, found, live.console.width), *_lines(report, found, back)]
             lines += ["", *(f"note: {text}" for text in _remarks(found)), "Ctrl-C ends it"]
-            live.update(Text(harmless("\n".join(lines)), no_wrap=True, overflow="ellipsis"), refresh=True)
+            live.update(Text(sanitized("\n".join(lines)), no_wrap=True, overflow="ellipsis"), refresh=True)
 
 
 def _graphs(report: Report, found: Look, columns: int) -> list[str]:

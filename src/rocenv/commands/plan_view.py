@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from rocenv.commands.world import harmless
-from rocenv.wrap import reading_width, wrapped
+from rocenv.core.progress import sanitized
+from rocenv.core.wrap import reading_width, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rocenv.model import Component, Lock
+    from rocenv.core.model import Component, Lock
 
 _BLANK = "\0"  # in a command, where a line must not end
 
@@ -19,7 +19,7 @@ _BLANK = "\0"  # in a command, where a line must not end
 def plan_json(lock: Lock, lacking: Sequence[str] = ()) -> dict[str, Any]:
     """Return a plan as `resolve --json` prints it; `lacking` is what the user has to bring."""
     from rocenv.activate.changes import apply
-    from rocenv.codec import to_plain
+    from rocenv.core.codec import to_plain
 
     return {
         "request": to_plain(lock.request),
@@ -65,7 +65,7 @@ def plan_text(lock: Lock, lacking: Sequence[str] = ()) -> str:
         lines += _part_text(part)
     for text in lock.notes:
         lines += _note(text, "  - ")
-    return harmless("\n".join(lines))
+    return sanitized("\n".join(lines))
 
 
 def _note(text: str, first: str) -> list[str]:
@@ -75,7 +75,7 @@ def _note(text: str, first: str) -> list[str]:
 
 
 def _part_text(part: Component) -> list[str]:
-    from rocenv.progress import size_text
+    from rocenv.core.progress import size_text
 
     name = part.kind if part.name in (part.kind, part.channel) else part.name
     lines = [f"  {name} {part.version} from {part.channel}: {part.why}"]

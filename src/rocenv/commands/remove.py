@@ -7,7 +7,9 @@ import sys
 import click
 
 from rocenv.commands import candidates
-from rocenv.commands.world import World, note
+from rocenv.commands.output import note
+from rocenv.context import Context
+from rocenv.install.prefix import prefix_of
 
 
 @click.command()
@@ -17,10 +19,10 @@ def command(name: str, yes: bool) -> None:
     """Remove the env NAME and everything in its folder. What other envs share stays."""
     from rocenv.install.change import remove
 
-    world = World()
-    prefix = world.prefix(name)
+    context = Context()
+    prefix = prefix_of(context.home, name)
     asks = not yes and prefix.state == "complete" and sys.stdin.isatty() and sys.stderr.isatty()
     if asks and not click.confirm(f"Remove `{prefix.path}` and all that is in it?", err=True):
         raise click.Abort
-    remove(world.home, name)
+    remove(context.home, name)
     note(f"removed env `{name}`; `rocenv gc` frees what no other env needs")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from rocenv.commands import candidates
-from rocenv.commands.world import World, note
+from rocenv.commands.output import note
+from rocenv.context import Context
 
 
 @click.command()
@@ -15,5 +16,5 @@ def command(old: str, new: str) -> None:
     """Give the env OLD the name NEW. A shell in which it is active has to activate it again."""
     from rocenv.install.change import rename
 
-    rename(World().home, old, new)
+    rename(Context().home, old, new)
     note(f"env `{old}` is now `{new}`")

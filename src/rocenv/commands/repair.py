@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from rocenv.commands import candidates
-from rocenv.commands.world import World, json_option, note, print_json
+from rocenv.commands.output import json_option, note, print_json
+from rocenv.context import Context
 
 
 @click.command()
@@ -15,8 +16,8 @@ def command(name: str, as_json: bool) -> None:
     """Put every file of the env NAME back as its record has it. Files that were added stay."""
     from rocenv.install.change import repair
 
-    world = World()
-    found = repair(world.home, name, world.building())
+    context = Context()
+    found = repair(context.home, name, context)
     if as_json:
         print_json({"env": name, "repaired": [{"path": each.path, "what": each.what} for each in found]})
     for each in found:

@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rocenv.commands import candidates
+from rocenv.commands.output import json_option, note, print_json, short_enough
 from rocenv.commands.plan_view import plan_json, plan_text
-from rocenv.commands.world import World, json_option, note, print_json, short_enough
-from rocenv.errors import DataError, RocenvError
-from rocenv.model import VISIBLE, EnvChange, Machine, Request
+from rocenv.context import Context
+from rocenv.core.errors import DataError, RocenvError
+from rocenv.core.model import VISIBLE, EnvChange, Machine, Request
 from rocenv.system.files import storage_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rocenv.core.model import Lock
     from rocenv.host import Host
-    from rocenv.model import Lock
 
 DEFAULTS = ("rocm", "zluda", "torch", "python", "target", "channel")
 _NAMES = ("rocm", "zluda", "torch", "no_torch", "python", "target", "channel", "platform", "driver", "app")
@@ -124,7 +125,7 @@ class Asked:
     said: tuple[str, ...] = ()  # of what an app needs
 
 
-def completed(request: Request, world: World) -> Asked:
+def completed(request: Request, context: Context) -> Asked:
     """Return the request with what was not asked for: the user's `[defaults]`, the app's needs, this machine.
 
     Raises:
@@ -135,10 +136,10 @@ def completed(request: Request, world: World) -> Asked:
     from rocenv.resolve.candidate import NO_TORCH
     from rocenv.resolve.of_app import narrowed
 
-    request = _with_defaults(request, world)
-    host = detect(world.matrix)
+    request = _with_defaults(request, context)
+    host = detect(context.matrix)
     request = replace(request, platform=request.platform or host.platform)
-    request, said = narrowed(request, world.matrix)
+    request, said = narrowed(request, context.matrix)
     if request.torch == NO_TORCH:
         request = replace(request, torch="")
     elif request.zluda and not request.torch:
@@ -156,15 +157,16 @@ def completed(request: Request, world: World) -> Asked:
     return replace(_on(host, request), said=said)
 
 
-def _with_defaults(request: Request, world: World) -> Request:
-    for name, value in world.config.defaults.items():
+def _with_defaults(request: Request, context: Context) -> Request:
+    for name, value in context.config.defaults.items():
         if name not in DEFAULTS:
             raise DataError(
-                f"unknown key `defaults.{name}` in `{world.home.config_file}`, known: {', '.join(DEFAULTS)}",
+                f"unknown key `defaults.{name}` in `{context.home.config_file}`; "
+                f"known keys: {', '.join(DEFAULTS)}",
                 hints=(f"rocenv config unset defaults.{name}",),
             )
         if not getattr(request, name):
-            note(f"{name} {value}: the default in `{world.home.config_file}`")
+            note(f"{name} {value}: the default in `{context.home.config_file}`")
             request = replace(request, **{name: str(value)})
     return request
 
@@ -188,15 +190,14 @@ def _on(host: Host, request: Request) -> Asked:
     return Asked(request=request, machine=machine, changes=visible_gpus(host, request.target))
 
 
-def plan_of(asked: Asked, world: World, *, max_age_s: float | None = None, unlisted: bool = False) -> Lock:
+def plan_of(asked: Asked, context: Context, *, unlisted: bool = False) -> Lock:
     """Return the plan for what is asked; see `make_plan`."""
     from rocenv.plan import make_plan
 
-    work = world.planning(max_age_s=max_age_s)
-    return make_plan(asked.request, work, asked.machine, asked.changes, said=asked.said, unlisted=unlisted)
+    return make_plan(asked.request, context, asked.machine, asked.changes, said=asked.said, unlisted=unlisted)
 
 
-def lacking_of(lock: Lock, machine: Machine, world: World, again: str) -> tuple[str, ...]:
+def lacking_of(lock: Lock, machine: Machine, context: Context, again: str) -> tuple[str, ...]:
     """Return what a user has to bring for the app of a set, and how else it is to be had; see `lacking`."""
     from rocenv.resolve.of_app import Made, lacking
 
@@ -205,7 +206,7 @@ def lacking_of(lock: Lock, machine: Machine, world: World, again: str) -> tuple[
         return ()
     version, request = rocm.version, lock.request
     made = Made(request=request, channel=rocm.channel, rocm=version, machine=machine, again=again)
-    return tuple(lacking(made, world.matrix))
+    return tuple(lacking(made, context.matrix))
 
 
 def visible_gpus(host: Host, target: str) -> tuple[EnvChange, ...]:
@@ -254,11 +255,11 @@ def _target_of(host: Host) -> str:
 @json_option
 def command(request: Request, offline: bool, as_json: bool) -> None:
     """Show the set that `create` would take for the same options, and why."""
-    world = World(offline=offline)
-    with storage_errors(world.home.path):
-        asked = completed(request, world)
-        lock = plan_of(asked, world, unlisted=True)
-    lacking = lacking_of(lock, asked.machine, world, "rocenv resolve")
+    context = Context(offline=offline)
+    with storage_errors(context.home.path):
+        asked = completed(request, context)
+        lock = plan_of(asked, context, unlisted=True)
+    lacking = lacking_of(lock, asked.machine, context, "rocenv resolve")
     if as_json:
         print_json(plan_json(lock, lacking))
     else:

@@ -10,8 +10,8 @@ import click
 from rocenv.activate.changes import apply, expand
 from rocenv.activate.loader import CommandNotExecutable, find_program, loader_argv
 from rocenv.commands import candidates
-from rocenv.commands.world import World
-from rocenv.install.prefix import library_folders
+from rocenv.context import Context
+from rocenv.install.prefix import library_folders, prefix_of
 from rocenv.system.processes import replace_process
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def command(name: str, argv: tuple[str, ...]) -> None:
         argv = argv[1:]
     if not argv:
         raise click.UsageError("there is no command to run: `rocenv run NAME -- CMD…`")
-    prefix = World().prefix(name)
+    prefix = prefix_of(Context().home, name)
     record = prefix.record()
     environ = apply(expand(record.lock.environment, str(prefix.path)), os.environ, record.lock.platform)
     if record.loader:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import click
 
 from rocenv.commands import candidates
-from rocenv.commands.world import World, columns, json_option, note, print_json
+from rocenv.commands.output import columns, json_option, note, print_json
+from rocenv.context import Context
+from rocenv.install.prefix import prefix_of
 
 
 @click.command()
@@ -26,12 +28,12 @@ def command(name: str, in_torch: bool, undo: bool, as_json: bool) -> None:
 
     if in_torch and undo:
         raise click.UsageError("--in-torch and --undo are each other's opposite")
-    world = World()
-    prefix = world.prefix(name)
+    context = Context()
+    prefix = prefix_of(context.home, name)
     if in_torch or undo:
         from rocenv.install.change import move_shims
 
-        changed = move_shims(world.home, name, in_torch=in_torch)
+        changed = move_shims(context.home, name, in_torch=in_torch)
         place = (
             "stand in the place of torch's own files"
             if in_torch

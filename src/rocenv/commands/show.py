@@ -8,13 +8,16 @@ import click
 
 from rocenv.commands import candidates
 from rocenv.commands.list_envs import summary
+from rocenv.commands.output import columns, json_option, print_json
 from rocenv.commands.shim import kept_text
-from rocenv.commands.world import World, columns, harmless, json_option, print_json
+from rocenv.context import Context
+from rocenv.core.progress import sanitized
+from rocenv.install.prefix import prefix_of
 from rocenv.preload import shims_of
-from rocenv.system.command_lines import as_typed
+from rocenv.system.quoting import as_typed
 
 if TYPE_CHECKING:
-    from rocenv.model import Component
+    from rocenv.core.model import Component
 
 
 def _parts(part: Component) -> str:
@@ -23,9 +26,9 @@ def _parts(part: Component) -> str:
     return f"{len(part.artifacts)} package{'s' * (len(part.artifacts) != 1)}"
 
 
-def _app(key: str, world: World) -> str:
+def _app(key: str, context: Context) -> str:
     """Return an app as people call it; a lock may name one that is not known here."""
-    title = next((row.title for row in world.matrix.launcher if row.key == key), "")
+    title = next((row.title for row in context.matrix.launcher if row.key == key), "")
     return f"{title} ({key})" if title and title != key else key
 
 
@@ -34,10 +37,10 @@ def _app(key: str, world: World) -> str:
 @json_option
 def command(name: str, as_json: bool) -> None:
     """Show what the env NAME consists of, why each part was taken, and how far it was proved."""
-    from rocenv.progress import size_text
+    from rocenv.core.progress import size_text
 
-    world = World()
-    prefix = world.prefix(name)
+    context = Context()
+    prefix = prefix_of(context.home, name)
     record = prefix.record()
     files = prefix.files(record)
     told: dict[str, Any] = summary(prefix) | {
@@ -64,7 +67,7 @@ def command(name: str, as_json: bool) -> None:
         ("target", record.lock.target or "any that its compiler knows"),
     ]
     if record.lock.request.app:
-        rows.append(("app", _app(record.lock.request.app, world)))
+        rows.append(("app", _app(record.lock.request.app, context)))
     for part in record.lock.components:
         rows.append((part.kind, f"{part.version} from {part.channel}, {_parts(part)}: {part.why}"))
     rows += [
@@ -81,4 +84,4 @@ def command(name: str, as_json: bool) -> None:
         for each in shims
     ]
     rows += [("note", text) for text in record.lock.notes]
-    click.echo(harmless(columns(rows)))
+    click.echo(sanitized(columns(rows)))

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rocenv.language import LANGUAGES, chosen
-from rocenv.wrap import columns_of, wrapped
+from rocenv.core.language import LANGUAGES, chosen
+from rocenv.core.wrap import columns_of, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from rocenv.core.language import Language
     from rocenv.diagnose.telling import Step
-    from rocenv.language import Language
 
 _WIDTH = 100
 _INDENT = 3

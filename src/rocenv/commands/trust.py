@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rocenv.commands.world import World, columns, json_option, note, print_json
-from rocenv.errors import RocenvError
-from rocenv.system.command_lines import as_typed
+from rocenv.commands.output import columns, json_option, note, print_json
+from rocenv.context import Context
+from rocenv.core.errors import RocenvError
+from rocenv.system.quoting import as_typed
 
 if TYPE_CHECKING:
     from rocenv.home import Home
@@ -27,7 +28,7 @@ def command(folder: str | None, mode: str | None, as_json: bool) -> int:
     The file holds the name of an env. A shell with the hook (`rocenv hook`) activates that env on entering
     the folder, and leaves it with the folder. A file that was changed has to be trusted again.
     """
-    home = World().home
+    home = Context().home
     if folder == "":
         raise click.UsageError("FOLDER is empty; leave it out to mean this folder")
     if mode == "list":

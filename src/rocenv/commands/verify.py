@@ -10,17 +10,20 @@ from typing import TYPE_CHECKING
 import click
 
 from rocenv.commands import candidates
+from rocenv.commands.output import colour, json_option, note, print_json
 from rocenv.commands.resolve import require_target
-from rocenv.commands.world import World, colour, harmless, json_option, note, print_json
+from rocenv.context import Context
+from rocenv.core.progress import sanitized
+from rocenv.install.prefix import prefix_of
 from rocenv.probe.ladder import RUNGS
 from rocenv.probe.wire import CALLING
-from rocenv.system.command_lines import as_typed
+from rocenv.system.quoting import as_typed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rocenv.core.model import RungResult
     from rocenv.install.prefix import Prefix
-    from rocenv.model import RungResult
     from rocenv.verify import Verdict
 
 _COLOURS = {"passed": "green", "failed": "red", "crashed": "red", "timeout": "red", "skipped": "yellow"}
@@ -31,12 +34,12 @@ def print_ladder(result: RungResult, *, err: bool = False) -> None:
     status = "no GPU" if result.no_device else result.status
     shown = colour(f"{status:8}", _COLOURS[result.status], err=err)
     detail = textwrap.shorten(result.detail, 400, placeholder=" …")
-    click.echo(f"  {result.rung:8} {shown} {result.elapsed_s:7.2f} s  {harmless(detail)}", err=err)
+    click.echo(f"  {result.rung:8} {shown} {result.elapsed_s:7.2f} s  {sanitized(detail)}", err=err)
     if result.status in ("failed", "crashed", "timeout"):
         # The call that did not return stands in the detail.
         said = [line for line in result.stderr_tail.splitlines() if not line.startswith(CALLING)]
         for line in said:
-            click.echo(f"    | {harmless(line)}", err=err)
+            click.echo(f"    | {sanitized(line)}", err=err)
         for code in result.findings:
             click.echo(f"    known: `rocenv explain {code}`", err=err)
 
@@ -84,16 +87,16 @@ def _meaning(verdict: Verdict, app: str) -> str:
 
 
 def _asking(
-    world: World, prefix: Prefix, app: str, target: str, timeout_s: int, save_dir: Path | None
+    context: Context, prefix: Prefix, app: str, target: str, timeout_s: int, save_dir: Path | None
 ) -> Callable[[tuple[RungResult, ...]], RungResult]:
     """Return what asks an app once the ladder was walked; raise RocenvError where there is none to ask."""
     from rocenv.host import detect
     from rocenv.launch.app_rung import app_rung
 
-    host = detect(world.matrix)
+    host = detect(context.matrix)
     rung = app_rung(
         prefix,
-        world.matrix,
+        context.matrix,
         host,
         app,
         environ=os.environ,
@@ -103,7 +106,7 @@ def _asking(
     )
 
     def ask(ladder: tuple[RungResult, ...]) -> RungResult:
-        with world.progress.wait(f"Asking {app}"):
+        with context.progress.wait(f"Asking {app}"):
             return rung.result(ladder)
 
     return ask
@@ -154,18 +157,18 @@ def command(
 
     if target:
         require_target(target)
-    world = World()
-    prefix = world.prefix(name)
+    context = Context()
+    prefix = prefix_of(context.home, name)
     verdict = verify(
         prefix,
-        world.matrix,
-        world.progress,
+        context.matrix,
+        context.progress,
         upto=upto,
         target=target,
         save_dir=save_artifacts,
         timeout_s=timeout_s or 0,
         report=(lambda result: None) if as_json else print_ladder,
-        last=_asking(world, prefix, app, target, timeout_s or 0, save_artifacts) if app else None,
+        last=_asking(context, prefix, app, target, timeout_s or 0, save_artifacts) if app else None,
     )
     if as_json:
         print_json(verdict_json(verdict))

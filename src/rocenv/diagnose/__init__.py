@@ -24,10 +24,10 @@ from rocenv.diagnose.signs import candidate
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from rocenv.data.rows import Matrix
+    from rocenv.data.rules import Rule
     from rocenv.diagnose.reading import Block
     from rocenv.diagnose.signs import Candidate, Shown
-    from rocenv.matrix.rows import Matrix
-    from rocenv.matrix.rules import Rule
 
 _SHOWN = 4  # lines that a finding is shown with
 _WIDTH = 300  # characters of one

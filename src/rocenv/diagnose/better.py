@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rocenv.errors import RocenvError
-from rocenv.model import Machine, Request
+from rocenv.core.errors import RocenvError
+from rocenv.core.model import Machine, Request
 from rocenv.resolve import resolve
 from rocenv.resolve.known import as_options
 
 if TYPE_CHECKING:
+    from rocenv.data.rows import Matrix
     from rocenv.diagnose.facts import Facts
-    from rocenv.matrix.rows import Matrix
 
 _NAME = "demo"  # of an env that has none yet
 

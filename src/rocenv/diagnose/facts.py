@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
+from rocenv.data.checks_of_rules import OPERATORS
 from rocenv.diagnose.decode import decoded
-from rocenv.matrix.checks_of_rules import OPERATORS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from rocenv.data.rows import Matrix
+    from rocenv.data.rules import Clue
     from rocenv.diagnose.sieve import Sightings
-    from rocenv.matrix.rows import Matrix
-    from rocenv.matrix.rules import Clue
 
 Facts = dict[str, tuple[str, ...]]
 _THERE = "yes"

@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from rocenv.data.rules import Sign
 from rocenv.diagnose.telling import Step, plain_word
-from rocenv.matrix.rules import Sign
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from rocenv.core.language import Language
+    from rocenv.data.apps import Fallback, Launcher
+    from rocenv.data.rows import Matrix
     from rocenv.diagnose.facts import Facts
-    from rocenv.language import Language
-    from rocenv.matrix.apps import Fallback, Launcher
-    from rocenv.matrix.rows import Matrix
 
 # Less than a cause needs to speak for its consequences, or to be told beside another: what a rule says of a
 # line and of what stands around it counts for more.

@@ -17,7 +17,7 @@ import zlib
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Literal
 
-from rocenv.errors import RocenvError
+from rocenv.core.errors import RocenvError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

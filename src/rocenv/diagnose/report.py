@@ -12,11 +12,11 @@ from rocenv.diagnose.telling import MOST_STEPS, Step, filled, steps
 from rocenv.host.gpu import printable
 
 if TYPE_CHECKING:
+    from rocenv.core.language import Language
+    from rocenv.data.rows import Matrix
     from rocenv.diagnose import Finding
     from rocenv.diagnose.facts import Facts
     from rocenv.host import Host
-    from rocenv.language import Language
-    from rocenv.matrix.rows import Matrix
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

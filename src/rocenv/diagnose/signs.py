@@ -11,8 +11,8 @@ from rocenv.diagnose.facts import Facts, compiled, hold, joined
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from rocenv.data.rules import Rule, Sign
     from rocenv.diagnose.sieve import Sighting, Sightings
-    from rocenv.matrix.rules import Rule, Sign
 
 _MORE = 0.3  # how much of what is left to be sure a sign in a further line takes
 _STRONG = 0.6  # weight of a sign that would do alone

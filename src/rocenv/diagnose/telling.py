@@ -11,8 +11,8 @@ from rocenv.diagnose.facts import hold
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from rocenv.language import Language
-    from rocenv.matrix.rules import Remedy, Text
+    from rocenv.core.language import Language
+    from rocenv.data.rules import Remedy, Text
 
 _PLACE = re.compile(r"\{(\w+)(?:\|([^{}]*))?\}")
 # What may stand in a command: it comes from anybody's log.

@@ -6,15 +6,15 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
-from rocenv.errors import RocenvError
+from rocenv.core.errors import RocenvError
 from rocenv.preload import preload, shims_of, zluda_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
+    from rocenv.core.model import FileEntry, Lock
     from rocenv.doctor.scene import Env
-    from rocenv.model import FileEntry, Lock
 
 
 def files_of(env: Env) -> dict[str, FileEntry]:

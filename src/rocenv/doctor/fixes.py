@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rocenv.core.errors import PrefixError, RocenvError
 from rocenv.doctor.databases import damaged_databases, set_aside
 from rocenv.doctor.words import said
-from rocenv.errors import PrefixError, RocenvError
 from rocenv.install.prefix import all_prefixes, prefix_of
 from rocenv.system.files import storage_errors
 from rocenv.system.locks import locked
@@ -19,11 +19,11 @@ from rocenv.system.locks import locked
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from rocenv.context import Context
+    from rocenv.core.language import Language
     from rocenv.doctor.run import Finding
     from rocenv.doctor.scene import Scene
     from rocenv.install.prefix import Prefix
-    from rocenv.install.provide import Workshop
-    from rocenv.language import Language
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Fix:
     """One kind of fix; `words` have a sentence for it under its name."""
 
     items: Callable[[Scene], Iterable[str]]  # what it would be done to
-    apply: Callable[[str, Scene, Workshop], None]  # does it to one of them
+    apply: Callable[[str, Scene, Context], None]  # does it to one of them
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ class Asking:
     language: Language
 
 
-def apply(findings: Iterable[Finding], scene: Scene, workshop: Workshop, asking: Asking) -> Outcome:
+def apply(findings: Iterable[Finding], scene: Scene, context: Context, asking: Asking) -> Outcome:
     """Do what the findings allow, each after a yes, and tell what was done and what was not.
 
     Raises:
@@ -71,12 +71,12 @@ def apply(findings: Iterable[Finding], scene: Scene, workshop: Workshop, asking:
         asking.tell(said("no-terminal", asking.language))
         outcome.left = len(known)
     else:
-        _apply_each(known, scene, workshop, asking, outcome)
+        _apply_each(known, scene, context, asking, outcome)
     return outcome
 
 
 def _apply_each(
-    findings: list[Finding], scene: Scene, workshop: Workshop, asking: Asking, outcome: Outcome
+    findings: list[Finding], scene: Scene, context: Context, asking: Asking, outcome: Outcome
 ) -> None:
     assert asking.ask is not None
     answered: set[tuple[str, str]] = set()
@@ -89,13 +89,13 @@ def _apply_each(
             answered.add((finding.fix, item))
             what = said(finding.fix, asking.language).format(item=item)
             if asking.ask(said("ask", asking.language).format(title=finding.title, what=what)):
-                _apply_one(finding.fix, item, what, (scene, workshop, asking, outcome))
+                _apply_one(finding.fix, item, what, (scene, context, asking, outcome))
             else:
                 outcome.left += 1
                 asking.tell(said("left", asking.language).format(what=what))
 
 
-def _apply_one(name: str, item: str, what: str, within: tuple[Scene, Workshop, Asking, Outcome]) -> None:
+def _apply_one(name: str, item: str, what: str, within: tuple[Scene, Context, Asking, Outcome]) -> None:
     scene, workshop, asking, outcome = within
     try:
         FIXES[name].apply(item, scene, workshop)
@@ -133,17 +133,17 @@ def _moved(prefix: Prefix) -> bool:
     return False
 
 
-def _repair(name: str, scene: Scene, workshop: Workshop) -> None:
+def _repair(name: str, scene: Scene, context: Context) -> None:
     from rocenv.install.change import repair
 
-    repair(scene.home, name, workshop)
+    repair(scene.home, name, context)
 
 
 def _incomplete(scene: Scene) -> list[str]:
     return list(dict.fromkeys(each.name for each in _prefixes(scene) if each.state == "incomplete"))
 
 
-def _remove_incomplete(name: str, scene: Scene, _workshop: Workshop) -> None:
+def _remove_incomplete(name: str, scene: Scene, context: Context) -> None:
     """Remove what an interrupted `create` left; a `create` that goes on now is waited for, and kept."""
     with storage_errors(scene.home.path), locked(scene.home.lock("env", name)):
         if prefix_of(scene.home, name).state == "complete":
@@ -157,7 +157,7 @@ def _databases(scene: Scene) -> list[str]:
     return [str(path) for path in damaged_databases(scene.environ)]
 
 
-def _set_aside(path: str, scene: Scene, _workshop: Workshop) -> None:
+def _set_aside(path: str, scene: Scene, context: Context) -> None:
     if path in _databases(scene):  # still
         set_aside(Path(path))
 

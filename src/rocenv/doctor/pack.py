@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING, Any
 
+from rocenv.core.errors import RocenvError
+from rocenv.core.progress import size_text
 from rocenv.doctor import pack_file
 from rocenv.doctor.pack_file import Noted, error_number
 from rocenv.doctor.packing import hiding, packed, shown
@@ -20,24 +22,22 @@ from rocenv.doctor.run import SEVERITIES, applying, look, told
 from rocenv.doctor.scene import scene_of
 from rocenv.doctor.seen import Seen, all_of
 from rocenv.doctor.words import said
-from rocenv.errors import RocenvError
 from rocenv.home import Home
 from rocenv.host.gpu import printable
-from rocenv.progress import size_text
 from rocenv.system import WINDOWS
 from rocenv.system.answers import Answers
-from rocenv.system.command_lines import as_typed
 from rocenv.system.machine import answering, environment, recording
+from rocenv.system.quoting import as_typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from rocenv.core.language import Language
+    from rocenv.data.rows import Matrix
     from rocenv.doctor.checks import Check
     from rocenv.doctor.run import Finding
     from rocenv.doctor.scene import Scene
     from rocenv.doctor.seen import Found
-    from rocenv.language import Language
-    from rocenv.matrix.rows import Matrix
 
 _ROWS = ("/windows/registry.json", "/windows/folders.json", "/windows/system32.json")
 _MOST_SEEN = 10  # of one check

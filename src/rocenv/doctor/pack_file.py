@@ -16,8 +16,8 @@ import zlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from rocenv.codec import from_plain, to_plain
-from rocenv.errors import RocenvError
+from rocenv.core.codec import from_plain, to_plain
+from rocenv.core.errors import RocenvError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

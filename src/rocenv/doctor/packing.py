@@ -19,7 +19,7 @@ from rocenv.doctor.reduced import GPU_FILE, Reduced, log_words, private_words
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from rocenv.matrix.rows import Matrix
+    from rocenv.data.rows import Matrix
     from rocenv.system.answers import Answers
 
 # Variables that are there for a check that goes through all; one that it asks for by name always is.

@@ -7,22 +7,22 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rocenv.core.errors import DataError, RocenvError
 from rocenv.diagnose.telling import Step, filled, steps, unfilled
 from rocenv.doctor.checks import CHECKS
 from rocenv.doctor.seen import Seen, all_of
 from rocenv.doctor.typed import is_own_command, typing
-from rocenv.errors import DataError, RocenvError
 from rocenv.host.gpu import printable
-from rocenv.system.command_lines import as_typed
+from rocenv.system.quoting import as_typed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
+    from rocenv.core.language import Language
+    from rocenv.data.rules import Advice
     from rocenv.doctor.checks import Check
     from rocenv.doctor.scene import Scene
-    from rocenv.language import Language
-    from rocenv.matrix.rules import Advice
 
 CRASHED = "check_failed"  # the row that tells of a check that crashed
 SEVERITIES = ("error", "warning", "info")

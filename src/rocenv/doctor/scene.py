@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rocenv.errors import DataError, RocenvError
+from rocenv.core.errors import DataError, RocenvError
 from rocenv.host import detect
 from rocenv.install.prefix import Prefix, all_prefixes, prefix_of
 from rocenv.system.machine import environment, examined_elsewhere, missing_sysroot
@@ -13,10 +13,10 @@ from rocenv.system.machine import environment, examined_elsewhere, missing_sysro
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from rocenv.core.model import Record
+    from rocenv.data.rows import Matrix
     from rocenv.home import Home
     from rocenv.host import Host
-    from rocenv.matrix.rows import Matrix
-    from rocenv.model import Record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

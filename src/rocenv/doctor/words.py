@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rocenv.language import Language
+    from rocenv.core.language import Language
 
 _TEXTS: Mapping[str, Mapping[Language, str]] = {
     "readme": {

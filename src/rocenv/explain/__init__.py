@@ -10,7 +10,7 @@ import difflib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from rocenv.errors import RocenvError
+from rocenv.core.errors import RocenvError
 from rocenv.explain import cause, code, pack, product, release, target, topic, torch, variable, zluda
 from rocenv.explain.answer import Explanation, Step
 from rocenv.explain.names import plain
@@ -19,7 +19,7 @@ from rocenv.explain.words import either
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rocenv.matrix.rows import Matrix
+    from rocenv.data.rows import Matrix
 
 _NEAR = 3
 _SHOWN = 80  # characters of what was asked, where nobody knows it

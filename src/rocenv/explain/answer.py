@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rocenv.matrix.known import STATUS_RANK
+from rocenv.data.known import STATUS_RANK
 
 if TYPE_CHECKING:
-    from rocenv.matrix.known import Known, Status
+    from rocenv.data.known import Known, Status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

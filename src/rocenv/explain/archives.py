@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rocenv.core.versions import allows, series
 from rocenv.explain.words import oldest_first
-from rocenv.resolve.versions import allows, series
 
 if TYPE_CHECKING:
-    from rocenv.matrix.knowledge import Verdict
-    from rocenv.matrix.releases import Asset, HipSdk, ZludaBuild
-    from rocenv.matrix.rows import Matrix
+    from rocenv.data.knowledge import Verdict
+    from rocenv.data.releases import Asset, HipSdk, ZludaBuild
+    from rocenv.data.rows import Matrix
 
 
 def builds_for(matrix: Matrix, sdk: HipSdk) -> list[str]:

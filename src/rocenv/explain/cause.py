@@ -11,10 +11,10 @@ from rocenv.explain.answer import Explanation, Line, Step, sections
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from rocenv.language import Language
-    from rocenv.matrix.known import Known
-    from rocenv.matrix.rows import Matrix
-    from rocenv.matrix.rules import Advice, Remedy, Rule, Text
+    from rocenv.core.language import Language
+    from rocenv.data.known import Known
+    from rocenv.data.rows import Matrix
+    from rocenv.data.rules import Advice, Remedy, Rule, Text
 
 _SHOWN = 8  # literals of a cause that are shown
 

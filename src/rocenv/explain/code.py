@@ -13,9 +13,9 @@ from rocenv.explain.words import OUTCOMES, targets_first
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rocenv.matrix.knowledge import Verdict
-    from rocenv.matrix.reference import Incident
-    from rocenv.matrix.rows import Matrix
+    from rocenv.data.knowledge import Verdict
+    from rocenv.data.reference import Incident
+    from rocenv.data.rows import Matrix
 
 
 def names(matrix: Matrix) -> list[str]:

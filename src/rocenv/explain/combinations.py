@@ -10,7 +10,7 @@ from rocenv.explain.words import OUTCOME_RANK, OUTCOMES, listed, range_in_words
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rocenv.matrix.knowledge import Verdict
+    from rocenv.data.knowledge import Verdict
 
 
 def combination_lines(rows: Iterable[Verdict], *, most: int, about: str, more: str) -> list[Line]:

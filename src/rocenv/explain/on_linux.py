@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rocenv.core.model import OVERRIDE
+from rocenv.core.versions import allows, series, version_of
+from rocenv.data.releases import RocmSet
 from rocenv.explain.answer import Line
 from rocenv.explain.sets import linux_sets
 from rocenv.explain.support import levels, series_known, support_lines, wheels_left
 from rocenv.explain.words import VERDICTS, listed, oldest_first, range_in_words, spans
-from rocenv.matrix.releases import RocmSet
-from rocenv.model import OVERRIDE
-from rocenv.resolve.versions import allows, series, version_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from rocenv.data.knowledge import Override
+    from rocenv.data.known import Known
+    from rocenv.data.releases import TorchSet
+    from rocenv.data.rows import Matrix
     from rocenv.explain.sets import Found
-    from rocenv.matrix.knowledge import Override
-    from rocenv.matrix.known import Known
-    from rocenv.matrix.releases import TorchSet
-    from rocenv.matrix.rows import Matrix
     from rocenv.resolve import Candidate
 
 _VERDICT_RANK = {"ok": 0, "caution": 1, "block": 2, "reject": 3}

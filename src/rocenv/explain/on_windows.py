@@ -6,20 +6,20 @@ from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from rocenv.core.versions import newest_first, series
+from rocenv.data.releases import HipSdk, RocmWheels
 from rocenv.explain.answer import Line
 from rocenv.explain.sets import alone, driver_limit, zluda_sets
 from rocenv.explain.support import levels
 from rocenv.explain.words import SHORT_LEVELS, either, listed, oldest_first, range_in_words, spans
-from rocenv.matrix.releases import HipSdk, RocmWheels
-from rocenv.resolve.versions import newest_first, series
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from rocenv.data.known import Known
+    from rocenv.data.releases import Pack, ZludaBuild
+    from rocenv.data.rows import Matrix
     from rocenv.explain.sets import Found
-    from rocenv.matrix.known import Known
-    from rocenv.matrix.releases import Pack, ZludaBuild
-    from rocenv.matrix.rows import Matrix
     from rocenv.resolve import Candidate
 
 

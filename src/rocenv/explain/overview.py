@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rocenv.core.versions import series
 from rocenv.explain.on_windows import packs_for
 from rocenv.explain.support import series_known
 from rocenv.explain.words import targets_first
-from rocenv.resolve.versions import series
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rocenv.matrix.releases import Platform
-    from rocenv.matrix.rows import Matrix
+    from rocenv.data.releases import Platform
+    from rocenv.data.rows import Matrix
 
 _LETTERS = {"official": "O", "deprecated": "D", "libraries": "L", "runtime": "R", "unsupported": "x"}
 _PACK = "P"

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rocenv.core.versions import series
 from rocenv.explain.answer import Explanation, Line, sections
 from rocenv.explain.on_windows import packs_for
 from rocenv.explain.sets import step, zluda_sets
 from rocenv.explain.support import levels
 from rocenv.explain.words import SHORT_LEVELS, count, listed, oldest_first, targets_first
-from rocenv.resolve.versions import series
 
 if TYPE_CHECKING:
-    from rocenv.matrix.releases import Pack
-    from rocenv.matrix.rows import Matrix
+    from rocenv.data.releases import Pack
+    from rocenv.data.rows import Matrix
 
 _SUFFIX = "-pack"
 _FACTS = 6

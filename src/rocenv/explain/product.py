@@ -9,8 +9,8 @@ from rocenv.explain import target
 from rocenv.explain.words import targets_first
 
 if TYPE_CHECKING:
+    from rocenv.data.rows import Matrix
     from rocenv.explain.answer import Explanation
-    from rocenv.matrix.rows import Matrix
 
 _SHORTEST = 3  # letters of a word that can be looked for in names
 _MAKER = ("amd", "radeon")  # words of a name that tell nothing

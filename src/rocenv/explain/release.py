@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from rocenv.core.model import Request
+from rocenv.core.versions import allows, series
 from rocenv.explain.answer import Explanation, sections
 from rocenv.explain.combinations import combination_lines
 from rocenv.explain.names import asked_version
@@ -16,14 +18,12 @@ from rocenv.explain.release_on import (
 )
 from rocenv.explain.sets import find_sets, step
 from rocenv.explain.words import listed, oldest_first
-from rocenv.model import Request
-from rocenv.resolve.versions import allows, series
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rocenv.data.rows import Matrix
     from rocenv.explain.answer import Step
-    from rocenv.matrix.rows import Matrix
 
 _TROUBLES = 4
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from rocenv.core.versions import series, version_of
 from rocenv.explain.answer import Line
 from rocenv.explain.archives import builds_for
 from rocenv.explain.sets import linux_sets, zluda_sets
 from rocenv.explain.words import listed, oldest_first, spans, targets_first
 from rocenv.resolve.drivers import tested_drivers
-from rocenv.resolve.versions import series, version_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rocenv.data.releases import HipSdk, Platform
+    from rocenv.data.rows import Matrix
     from rocenv.explain.sets import Found
-    from rocenv.matrix.releases import HipSdk, Platform
-    from rocenv.matrix.rows import Matrix
 
 _SUPPORT = {
     "official": "AMD supports",

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from rocenv.core.versions import allows, newest_first, series, specifier, version_fits
 from rocenv.explain.words import OUTCOME_RANK, target_key
-from rocenv.resolve.versions import allows, newest_first, series, specifier, version_fits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from rocenv.matrix.known import Known
-    from rocenv.matrix.rows import Matrix
+    from rocenv.data.known import Known
+    from rocenv.data.rows import Matrix
 
 # The tables that say what goes with what, in the order of reading.
 TABLES = (

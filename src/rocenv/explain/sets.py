@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from rocenv.errors import ResolutionImpossible
+from rocenv.core.errors import ResolutionImpossible
+from rocenv.core.model import Request
+from rocenv.core.versions import allows
+from rocenv.data.releases import RocmWheels
 from rocenv.explain.answer import Step
 from rocenv.explain.words import either, range_in_words
-from rocenv.matrix.releases import RocmWheels
-from rocenv.model import Request
 from rocenv.resolve import options, resolve
-from rocenv.resolve.versions import allows
 
 if TYPE_CHECKING:
-    from rocenv.matrix.rows import Matrix
+    from rocenv.data.rows import Matrix
     from rocenv.resolve import Candidate
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from rocenv.core.versions import version_of
+from rocenv.data.releases import RocmWheels
 from rocenv.explain.answer import Line
 from rocenv.explain.words import LEVELS, oldest_first, spans
-from rocenv.matrix.releases import RocmWheels
-from rocenv.resolve.versions import version_of
 
 if TYPE_CHECKING:
+    from rocenv.data.releases import Platform, Support
+    from rocenv.data.rows import Matrix
     from rocenv.explain.sets import Found
-    from rocenv.matrix.releases import Platform, Support
-    from rocenv.matrix.rows import Matrix
 
 
 def series_known(matrix: Matrix, platform: Platform, channel: str | None = None) -> list[str]:

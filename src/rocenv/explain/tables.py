@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from rocenv.core.wrap import wrapped
 from rocenv.explain.combinations import combination_text
 from rocenv.explain.words import OUTCOMES, VERDICTS, listed, oldest_first, range_in_words, targets_first
-from rocenv.wrap import wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from rocenv.matrix.known import Known
+    from rocenv.data.known import Known
 
     Cell = Callable[[Any], str]
 

@@ -13,8 +13,8 @@ from rocenv.explain.sets import linux_sets, step, wheel_sets, zluda_sets
 from rocenv.explain.words import listed, targets_first
 
 if TYPE_CHECKING:
-    from rocenv.matrix.hardware import Target
-    from rocenv.matrix.rows import Matrix
+    from rocenv.data.hardware import Target
+    from rocenv.data.rows import Matrix
 
 _TROUBLES = 2  # told on the page; the rest is a command away
 _PRODUCTS = 4

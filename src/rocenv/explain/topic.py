@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rocenv.core.versions import newest_first, series
 from rocenv.explain import release, torch
 from rocenv.explain.answer import Explanation, Line, sections
 from rocenv.explain.words import listed, range_in_words, targets_first
-from rocenv.resolve.versions import newest_first, series
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from rocenv.matrix.rows import Matrix
+    from rocenv.data.rows import Matrix
 
 _FACTS = 12
 _BUILDS = 12

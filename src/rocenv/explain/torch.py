@@ -5,20 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from rocenv.core.model import Request
+from rocenv.core.versions import allows, series, version_of
 from rocenv.explain.answer import Explanation, Line, sections
 from rocenv.explain.combinations import combination_lines
 from rocenv.explain.names import asked_version
 from rocenv.explain.sets import find_sets, step
 from rocenv.explain.words import listed, oldest_first, range_in_words, targets_first
-from rocenv.model import Request
-from rocenv.resolve.versions import allows, series, version_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rocenv.data.releases import TorchSet
+    from rocenv.data.rows import Matrix
     from rocenv.explain.sets import Found
-    from rocenv.matrix.releases import TorchSet
-    from rocenv.matrix.rows import Matrix
 
 _TROUBLES = 4
 

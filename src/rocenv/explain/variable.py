@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from rocenv.core.model import OVERRIDE
 from rocenv.explain.answer import Explanation, Line, sections
 from rocenv.explain.words import VERDICTS, range_in_words, target_key
-from rocenv.model import OVERRIDE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rocenv.matrix.reference import Variable
-    from rocenv.matrix.rows import EnvRow, Matrix
+    from rocenv.data.reference import Variable
+    from rocenv.data.rows import EnvRow, Matrix
 
 _NAME = re.compile(r"[A-Z][A-Z0-9_]{2,}")
 _SERIES = "{series}"  # in a name: HIP_PATH_57 is one of HIP_PATH_{series}

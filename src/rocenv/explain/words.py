@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from packaging.specifiers import SpecifierSet
 
-from rocenv.resolve.versions import version_of
+from rocenv.core.versions import version_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rocenv.core.model import Request
+from rocenv.core.versions import allows, newest_first, version_of
 from rocenv.explain.answer import Explanation, Line, sections
 from rocenv.explain.archives import against, sdks_for
 from rocenv.explain.combinations import combination_lines
 from rocenv.explain.names import asked_version
 from rocenv.explain.sets import alone, find_sets, step, zluda_sets
 from rocenv.explain.words import listed, oldest_first, range_in_words, spans, targets_first
-from rocenv.model import Request
-from rocenv.resolve.versions import allows, newest_first, version_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rocenv.matrix.releases import ZludaBuild
-    from rocenv.matrix.rows import Matrix
+    from rocenv.data.releases import ZludaBuild
+    from rocenv.data.rows import Matrix
 
 _TROUBLES = 5
 _COMMIT = 7  # digits of a commit that name a build

@@ -10,17 +10,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
-from rocenv.errors import RocenvError
+from rocenv.core.errors import RocenvError
+from rocenv.core.model import OVERRIDE
 from rocenv.host.driver import Driver, linux_driver
 from rocenv.host.gpu import Found, Gpu, is_target, printable, split_target
 from rocenv.host.linux import linux_gpus
 from rocenv.host.override import override_notes
 from rocenv.host.ranking import choose, supported_today
-from rocenv.model import OVERRIDE
 from rocenv.system.machine import environment, examined_windows, missing_sysroot
 
 if TYPE_CHECKING:
-    from rocenv.matrix.rows import Matrix
+    from rocenv.data.rows import Matrix
 
 __all__ = ["Driver", "Gpu", "Host", "detect"]
 

@@ -17,7 +17,7 @@ from rocenv.system.machine import unreadable
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rocenv.matrix.rows import Matrix
+    from rocenv.data.rows import Matrix
 
 
 def linux_gpus(matrix: Matrix) -> Found:

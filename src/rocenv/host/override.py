@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from rocenv.model import OVERRIDE
+from rocenv.core.model import OVERRIDE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from rocenv.data.knowledge import Override
     from rocenv.host.gpu import Gpu
     from rocenv.host.ranking import Support
-    from rocenv.matrix.knowledge import Override
 
 
 def override_notes(

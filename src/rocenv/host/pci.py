@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from rocenv.system.machine import list_folder, read_attribute
 
 if TYPE_CHECKING:
-    from rocenv.matrix.hardware import PciId
-    from rocenv.matrix.rows import Matrix
+    from rocenv.data.hardware import PciId
+    from rocenv.data.rows import Matrix
 
 AMD = 0x1002
 MAKERS = {0x10DE: "NVIDIA", 0x8086: "Intel"}  # others whose cards people compute on

@@ -23,8 +23,8 @@ from rocenv.host.gpu import target_age
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from rocenv.data.rows import Matrix
     from rocenv.host.gpu import Gpu
-    from rocenv.matrix.rows import Matrix
 
 Support = Literal[0, 1, 2]  # no libraries, libraries, official
 

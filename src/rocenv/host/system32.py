@@ -13,7 +13,7 @@ import re
 import sys
 from functools import cache
 
-from rocenv.errors import RocenvError
+from rocenv.core.errors import RocenvError
 from rocenv.host.registry import copied
 from rocenv.system import pe
 from rocenv.system.machine import examined_elsewhere, keep_row

@@ -16,7 +16,7 @@ from rocenv.host.gpu import Found, Gpu, split_target
 from rocenv.host.pci import AMD, MAKERS, Ids
 
 if TYPE_CHECKING:
-    from rocenv.matrix.rows import Matrix
+    from rocenv.data.rows import Matrix
 
 _GIB = 1 << 30
 # What Windows writes into the 32 bits of AdapterRAM for 4 GiB and anything larger.

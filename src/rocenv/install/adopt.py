@@ -8,10 +8,10 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rocenv.errors import ArchiveError, PrefixError
+from rocenv.core.errors import ArchiveError, PrefixError
+from rocenv.core.model import Artifact, FileEntry
 from rocenv.install import store
 from rocenv.install.tree import Tree, file_chunks, is_link
-from rocenv.model import Artifact, FileEntry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -10,7 +10,7 @@ import zipfile
 import zlib
 from typing import TYPE_CHECKING
 
-from rocenv.errors import ArchiveError
+from rocenv.core.errors import ArchiveError
 from rocenv.install.tree import Tree, require_plausible
 from rocenv.install.unpack import shown
 from rocenv.install.xz import CHUNK_BYTES
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from rocenv.model import FileEntry
+    from rocenv.core.model import FileEntry
 
 # What a file may be instead, by its first bytes.
 _OTHERS = (

@@ -8,25 +8,25 @@ from typing import TYPE_CHECKING
 
 from rocenv import __version__
 from rocenv.activate.scripts import require_listable
-from rocenv.errors import PrefixError
+from rocenv.core.errors import PrefixError
+from rocenv.core.model import Record
 from rocenv.install.path_length import require_short_home
 from rocenv.install.place import own_loader, place_all, write_own_files
 from rocenv.install.prefix import Prefix, files_sha256
 from rocenv.install.provide import provide, require_room
-from rocenv.model import Record
-from rocenv.system.command_lines import as_typed
 from rocenv.system.files import storage_errors
 from rocenv.system.locks import locked
+from rocenv.system.quoting import as_typed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rocenv.install.provide import Workshop
-    from rocenv.model import Lock
+    from rocenv.context import Context
+    from rocenv.core.model import Lock
 
 
 def build(
-    name: str, lock: Lock, work: Workshop, *, pin: Callable[[Lock], Lock] = lambda lock: lock
+    name: str, lock: Lock, context: Context, *, pin: Callable[[Lock], Lock] = lambda lock: lock
 ) -> Record:
     """Make the env `name` from a lock, and return its record.
 
@@ -39,7 +39,7 @@ def build(
         FetchError: A file cannot be had, or is not the one that was promised.
         ArchiveError: A package is damaged or unsafe.
     """
-    home = work.home
+    home = context.home
     prefix = Prefix(home.envs / name)
     require_listable(str(prefix.path), lock.platform)
     home.require_usable()
@@ -53,11 +53,11 @@ def build(
         require_short_home(home.path)
         lock = pin(lock)
         require_room(lock, home)
-        fetched = provide(lock, work)
+        fetched = provide(lock, context)
         if prefix.state == "incomplete":
             prefix.wipe()
         prefix.own.mkdir(parents=True)
-        files = place_all(prefix, lock, fetched, work)
+        files = place_all(prefix, lock, fetched, context)
         loader = own_loader(lock, files)
         files |= write_own_files(prefix, lock, loader, files)
         record = Record(

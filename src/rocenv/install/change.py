@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from rocenv.errors import PrefixError
+from rocenv.core.errors import PrefixError
 from rocenv.install import store
 from rocenv.install.adopt import adopt_again
 from rocenv.install.build import require_free
@@ -23,19 +23,19 @@ from rocenv.install.shims import apply_shims, base_files, undo_shims
 from rocenv.install.tools import python_tools
 from rocenv.preload import ORIGINALS, preload, shims_of
 from rocenv.system import WINDOWS
-from rocenv.system.command_lines import as_typed
 from rocenv.system.files import remove_path, remove_tree, storage_errors
 from rocenv.system.locks import locked
 from rocenv.system.moving import in_use, move_unused, require_unused, set_aside
+from rocenv.system.quoting import as_typed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
+    from rocenv.context import Context
+    from rocenv.core.model import Component, FileEntry, Lock, Record
     from rocenv.home import Home
     from rocenv.install.prefix import Prefix
-    from rocenv.install.provide import Workshop
-    from rocenv.model import Component, FileEntry, Lock, Record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +146,7 @@ def rename(home: Home, old: str, new: str) -> None:
         _write_record(prefix_of(home, new), record, files)
 
 
-def repair(home: Home, name: str, work: Workshop) -> tuple[Difference, ...]:
+def repair(home: Home, name: str, context: Context) -> tuple[Difference, ...]:
     """Put every file of the record back as it was, and return what differed. Files beside it stay.
 
     A file that shares its data with the store or another env is never written to: it is taken away, and a
@@ -163,7 +163,7 @@ def repair(home: Home, name: str, work: Workshop) -> tuple[Difference, ...]:
         files = prefix.files(record)
         found = differences(prefix, files)
         if found:
-            files = _restore(prefix, record, frozenset(each.path for each in found), work)
+            files = _restore(prefix, record, frozenset(each.path for each in found), context)
         _write_record(prefix, record, files)
         left = differences(prefix, prefix.files(prefix.record())) if found else ()
         if left:
@@ -175,25 +175,25 @@ def repair(home: Home, name: str, work: Workshop) -> tuple[Difference, ...]:
     return found
 
 
-def _restore(prefix: Prefix, record: Record, paths: frozenset[str], work: Workshop) -> dict[str, FileEntry]:
+def _restore(prefix: Prefix, record: Record, paths: frozenset[str], context: Context) -> dict[str, FileEntry]:
     """Put files back: those of the store, then the venv's, then the shims on top of both; return all files.
 
     The venv's launchers and lists are what the tool writes that is here now, which may be another one.
     """
-    _drop_damaged(record, paths, work)
-    wheels = provide(_needed(record.lock, paths), work)
+    _drop_damaged(record, paths, context)
+    wheels = provide(_needed(record.lock, paths), context)
     for path in paths:
         _clear(prefix.path, path)
     folders: set[Path] = set()
-    for path, origin in tree_files(record.lock, work.home).items():
+    for path, origin in tree_files(record.lock, context.home).items():
         if path in paths:
-            place_file(origin.path(work.home), prefix.path / path, origin.entry, folders)
+            place_file(origin.path(context.home), prefix.path / path, origin.entry, folders)
     files = base_files(record.lock, prefix.files(record))
     for component in record.lock.components:
         if component.kind == "torch" and any(path.startswith(("venv/", ORIGINALS)) for path in paths):
             # Where shims lie in the place of torch's own files, those are not what the wheel says they are.
             undo_shims(prefix, record.lock)
-            files = _with_venv(files, _reinstall(prefix, component, wheels, work))
+            files = _with_venv(files, _reinstall(prefix, component, wheels, context))
     return files | apply_shims(prefix, record.lock, files, in_torch=record.shims_in_torch)
 
 
@@ -221,21 +221,21 @@ def _clear(root: Path, path: str) -> None:
     remove_path(root / path)
 
 
-def _drop_damaged(record: Record, paths: frozenset[str], work: Workshop) -> None:
+def _drop_damaged(record: Record, paths: frozenset[str], context: Context) -> None:
     """Take artifacts out of the store whose own copy of a file is not what it was, so that they come anew.
 
     A file of an env and of the store are one: root, or a tool that changes modes, reaches both at once.
     """
     held = tuple(
-        replace(part, artifacts=tuple(each for each in part.artifacts if store.holds(work.home, each)))
+        replace(part, artifacts=tuple(each for each in part.artifacts if store.holds(context.home, each)))
         for part in record.lock.components
     )
-    for path, origin in tree_files(replace(record.lock, components=held), work.home).items():
-        if path not in paths or _is_as(origin.path(work.home), origin.entry):
+    for path, origin in tree_files(replace(record.lock, components=held), context.home).items():
+        if path not in paths or _is_as(origin.path(context.home), origin.entry):
             continue
         if origin.artifact.kind != "folder":
-            store.discard(work.home, origin.artifact)
-        elif store.holds(work.home, origin.artifact) and not adopt_again(work.home, origin.artifact):
+            store.discard(context.home, origin.artifact)
+        elif store.holds(context.home, origin.artifact) and not adopt_again(context.home, origin.artifact):
             raise gone_folder(origin.artifact)
 
 
@@ -248,12 +248,12 @@ def _is_as(path: Path, entry: FileEntry) -> bool:
 
 
 def _reinstall(
-    prefix: Prefix, component: Component, wheels: Mapping[str, Path], work: Workshop
+    prefix: Prefix, component: Component, wheels: Mapping[str, Path], context: Context
 ) -> dict[str, FileEntry]:
     """Put the venv's wheels back; return what lies in it then of what the wheels and the tool wrote."""
     from rocenv.install.venv import create_venv, install_wheels
 
-    tool, python = python_tools(component, work)
+    tool, python = python_tools(component, context)
     if not (prefix.venv / "pyvenv.cfg").exists():
         remove_tree(prefix.venv)
         create_venv(prefix.venv, python, tool)

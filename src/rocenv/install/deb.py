@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from typing import TYPE_CHECKING, Any
 
-from rocenv.errors import ArchiveError
+from rocenv.core.errors import ArchiveError
 from rocenv.install.xz import CHUNK_BYTES, Bounded, xz_chunks
 
 if TYPE_CHECKING:

@@ -9,18 +9,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rocenv.install import store
-from rocenv.install.fetch import fetch_all
+from rocenv.net.download import fetch_all
 from rocenv.sources.apt.setup import settings
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
     from pathlib import Path
 
-    from rocenv.install.provide import Workshop
-    from rocenv.model import Artifact
+    from rocenv.context import Context
+    from rocenv.core.model import Artifact
 
 
-def gather(artifacts: list[Artifact], work: Workshop) -> dict[str, Path]:
+def gather(artifacts: list[Artifact], context: Context) -> dict[str, Path]:
     """Fetch the artifacts, unpack packages into the store as they arrive, and return the wheels by hash.
 
     Raises:
@@ -44,19 +44,21 @@ def gather(artifacts: list[Artifact], work: Workshop) -> dict[str, Path]:
     with (
         ThreadPoolExecutor(min(cores, store.BLOCKS_AHEAD), thread_name_prefix="decode") as decoders,
         ThreadPoolExecutor(min(cores, 2), thread_name_prefix="unpack") as unpackers,
-        work.progress.stage("Unpacking", unpacked_bytes) as stage,
+        context.progress.stage("Unpacking", unpacked_bytes) as stage,
     ):
         waiting: list[Future[None]] = []
         # As the index came: apt's settings alone may know the way out.
-        network = replace(work.network, proxy=work.network.proxy or _apt_proxy(artifacts))
-        fetched = fetch_all(artifacts, work.home.artifacts, network, work.progress)
+        network = replace(context.network, proxy=context.network.proxy or _apt_proxy(artifacts))
+        fetched = fetch_all(artifacts, context.home.artifacts, network, context.progress)
         try:
             for artifact, path in fetched:
                 for future in waiting:
                     if future.done():
                         future.result()  # nothing more is fetched once one cannot be unpacked
                 if store.unpacks(artifact):
-                    waiting.append(unpackers.submit(store.add, work.home, artifact, path, decoders, advance))
+                    waiting.append(
+                        unpackers.submit(store.add, context.home, artifact, path, decoders, advance)
+                    )
                 else:
                     wheels[artifact.sha256] = path
             for future in as_completed(waiting):

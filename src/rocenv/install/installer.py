@@ -12,7 +12,7 @@ import struct
 import zlib
 from typing import TYPE_CHECKING
 
-from rocenv.errors import ArchiveError, RocenvError
+from rocenv.core.errors import ArchiveError, RocenvError
 from rocenv.install.archive import what_it_is
 from rocenv.install.packages_msi import WAYS, Refused
 from rocenv.install.sevenzip import unpack_7z
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from rocenv.model import FileEntry
+    from rocenv.core.model import FileEntry
 
 # Source: what public build scripts take from the installers of 5.7 to 7.1; the one for Visual Studio is not
 # called ROCm_*.

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rocenv.errors import ArchiveError
+from rocenv.core.errors import ArchiveError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from rocenv.core.model import Component, Lock
     from rocenv.home import Home
     from rocenv.install.origins import Origin
-    from rocenv.model import Component, Lock
 
 
 def require_fitting_packs(lock: Lock, origins: Mapping[str, Origin], home: Home) -> tuple[str, ...]:

@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from rocenv.errors import ArchiveError, PrefixError
+from rocenv.core.errors import ArchiveError, PrefixError
 from rocenv.install import store
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
     from pathlib import Path
 
+    from rocenv.core.model import Artifact, Component, FileEntry, Lock
     from rocenv.home import Home
-    from rocenv.model import Artifact, Component, FileEntry, Lock
 
 _ROCM = "rocm"  # where parts lie that do not say it
 

@@ -11,7 +11,7 @@ import sys
 import zipfile
 from typing import TYPE_CHECKING
 
-from rocenv.errors import PrefixError
+from rocenv.core.errors import PrefixError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

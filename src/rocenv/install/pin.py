@@ -15,30 +15,30 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from rocenv.errors import ArchiveError, FetchError, PrefixError, RocenvError
+from rocenv.core.errors import ArchiveError, FetchError, PrefixError, RocenvError
 from rocenv.install import store
 from rocenv.install.adopt import adopt
-from rocenv.install.fetch import fetch_all
 from rocenv.install.provide import require_room
+from rocenv.net.download import fetch_all
+from rocenv.net.errors import shown
 from rocenv.system.files import write_atomic
 from rocenv.system.locks import locked
-from rocenv.trouble import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    from rocenv.context import Context
+    from rocenv.core.model import Artifact, Component, Lock
     from rocenv.home import Home
     from rocenv.host.hip_sdk import InstalledSdk
-    from rocenv.install.provide import Workshop
-    from rocenv.model import Artifact, Component, Lock
 
 
 _THIS_MACHINE = ("127.0.0.1", "::1", "localhost")
 
 
 def pinned(
-    lock: Lock, work: Workshop, installed: Sequence[InstalledSdk] = (), *, closed: bool = False
+    lock: Lock, context: Context, installed: Sequence[InstalledSdk] = (), *, closed: bool = False
 ) -> Lock:
     """Return a lock whose every artifact can be told by its hash; what was done for it is added to its notes.
 
@@ -47,7 +47,7 @@ def pinned(
 
     Args:
         lock: A plan, or a lock of another machine.
-        work: Fetches.
+        context: Fetches.
         installed: HIP SDKs of this machine. One stands for an installer that no lock has named by its hash.
         closed: The installer cannot be unpacked, so an installed SDK stands for it in any case.
 
@@ -61,26 +61,28 @@ def pinned(
     parts = []
     for part in lock.components:
         if part.kind == "rocm" and part.artifacts and part.artifacts[0].kind in ("installer", "folder"):
-            part = _with_sdk(part, work, installed, notes, closed=closed)
-        parts.append(replace(part, artifacts=tuple(_sized(each, work) for each in part.artifacts)))
+            part = _with_sdk(part, context, installed, notes, closed=closed)
+        parts.append(replace(part, artifacts=tuple(_sized(each, context) for each in part.artifacts)))
     sized = replace(lock, components=tuple(parts))
-    require_room(sized, work.home)
+    require_room(sized, context.home)
     parts = [
-        replace(part, artifacts=tuple(_hashed(each, work, notes) for each in part.artifacts))
+        replace(part, artifacts=tuple(_hashed(each, context, notes) for each in part.artifacts))
         for part in sized.components
     ]
     return replace(lock, components=tuple(parts), notes=(*lock.notes, *notes))
 
 
 def _with_sdk(
-    part: Component, work: Workshop, installed: Sequence[InstalledSdk], notes: list[str], *, closed: bool
+    part: Component, context: Context, installed: Sequence[InstalledSdk], notes: list[str], *, closed: bool
 ) -> Component:
     """Return the SDK's part with an installed one in the place of the installer, where one fits."""
     artifact = part.artifacts[0]
-    if store.holds(work.home, artifact) or (artifact.kind == "installer" and artifact.sha256 and not closed):
+    if store.holds(context.home, artifact) or (
+        artifact.kind == "installer" and artifact.sha256 and not closed
+    ):
         return part
     for each in installed:
-        taken = _taken_over(each, part, work, notes)
+        taken = _taken_over(each, part, context, notes)
         if taken is None:
             continue
         if artifact.sha256 and taken.sha256 != artifact.sha256:
@@ -100,7 +102,7 @@ def _with_sdk(
     return part
 
 
-def _taken_over(each: InstalledSdk, part: Component, work: Workshop, notes: list[str]) -> Artifact | None:
+def _taken_over(each: InstalledSdk, part: Component, context: Context, notes: list[str]) -> Artifact | None:
     """Return an installed SDK as an artifact of the store, None where it is another one or cannot be read."""
     if each.row is not None and each.row.version != part.version:
         return None
@@ -108,8 +110,10 @@ def _taken_over(each: InstalledSdk, part: Component, work: Workshop, notes: list
         notes.append(f"the HIP SDK at `{each.folder}` is not used: {each.why_not}")
         return None
     try:
-        with work.progress.stage("Copying the HIP SDK", 0) as stage:
-            taken = adopt(work.home, each.folder, name="HIP-SDK", version=part.version, advance=stage.advance)
+        with context.progress.stage("Copying the HIP SDK", 0) as stage:
+            taken = adopt(
+                context.home, each.folder, name="HIP-SDK", version=part.version, advance=stage.advance
+            )
     except PrefixError as error:
         if error.code != "adopt-failed":
             raise
@@ -122,21 +126,21 @@ def _taken_over(each: InstalledSdk, part: Component, work: Workshop, notes: list
     return taken
 
 
-def _sized(artifact: Artifact, work: Workshop) -> Artifact:
+def _sized(artifact: Artifact, context: Context) -> Artifact:
     """Return an artifact with its size, and with its hash where a first fetch has recorded one."""
-    if artifact.sha256 and (artifact.size_bytes or store.holds(work.home, artifact)):
+    if artifact.sha256 and (artifact.size_bytes or store.holds(context.home, artifact)):
         return artifact
-    pin = read_pins(work.home).get(artifact.url)
+    pin = read_pins(context.home).get(artifact.url)
     if pin and artifact.sha256 in ("", pin["sha256"]):
         return replace(artifact, sha256=pin["sha256"], size_bytes=pin["size_bytes"])
     if not artifact.sha256:
-        _require_trusted_way(artifact, work)
-    return replace(artifact, size_bytes=work.network.size_of(artifact.url))
+        _require_trusted_way(artifact, context)
+    return replace(artifact, size_bytes=context.network.size_of(artifact.url))
 
 
-def _require_trusted_way(artifact: Artifact, work: Workshop) -> None:
+def _require_trusted_way(artifact: Artifact, context: Context) -> None:
     """Raise FetchError where a file without a known hash would come unencrypted: anybody could change it."""
-    for url in work.network.require_candidates(artifact.url):
+    for url in context.network.require_candidates(artifact.url):
         parts = urlsplit(url)
         if parts.scheme != "https" and parts.hostname not in _THIS_MACHINE:
             raise FetchError(
@@ -147,23 +151,23 @@ def _require_trusted_way(artifact: Artifact, work: Workshop) -> None:
             )
 
 
-def _hashed(artifact: Artifact, work: Workshop, notes: list[str]) -> Artifact:
+def _hashed(artifact: Artifact, context: Context, notes: list[str]) -> Artifact:
     """Return an artifact with a hash: fetched, unpacked and recorded where none is known."""
     if artifact.sha256:
         return artifact
-    [(_, path)] = fetch_all([artifact], work.home.artifacts, work.network, work.progress)
+    [(_, path)] = fetch_all([artifact], context.home.artifacts, context.network, context.progress)
     found = replace(artifact, sha256=path.name)
     try:
         with (
             ThreadPoolExecutor(store.BLOCKS_AHEAD) as pool,
-            work.progress.stage("Unpacking", 0) as stage,
+            context.progress.stage("Unpacking", 0) as stage,
         ):
-            store.add(work.home, found, path, pool, stage.advance)
+            store.add(context.home, found, path, pool, stage.advance)
     except ArchiveError:
         path.unlink(missing_ok=True)
         raise
-    _record(found, work.home)
-    mirrored = " (by way of your mirrors)" if len(work.network.candidates(artifact.url)) > 1 else ""
+    _record(found, context.home)
+    mirrored = " (by way of your mirrors)" if len(context.network.candidates(artifact.url)) > 1 else ""
     notes.append(
         f"nobody publishes a hash of {artifact.name}; that of this first fetch{mirrored} is recorded, and "
         f"every later one has to match: sha256 {found.sha256}"

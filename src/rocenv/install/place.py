@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from rocenv.activate.scripts import write_activation
 from rocenv.activate.wrapper import write_wrappers
-from rocenv.errors import PrefixError
+from rocenv.core.errors import PrefixError
+from rocenv.core.model import FileEntry
 from rocenv.install.library_pack import require_fitting_packs
 from rocenv.install.origins import tree_files
 from rocenv.install.path_length import require_short_names
@@ -20,7 +21,6 @@ from rocenv.install.shims import apply_shims
 from rocenv.install.startup import write_startup
 from rocenv.install.tools import python_tools
 from rocenv.lockfile import lock_text
-from rocenv.model import FileEntry
 from rocenv.system import WINDOWS
 from rocenv.system.files import clone_file, write_atomic
 
@@ -28,31 +28,33 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from pathlib import Path
 
+    from rocenv.context import Context
+    from rocenv.core.model import Component, Lock
     from rocenv.install.prefix import Prefix
-    from rocenv.install.provide import Workshop
-    from rocenv.model import Component, Lock
 
 
-def place_all(prefix: Prefix, lock: Lock, wheels: Mapping[str, Path], work: Workshop) -> dict[str, FileEntry]:
+def place_all(
+    prefix: Prefix, lock: Lock, wheels: Mapping[str, Path], context: Context
+) -> dict[str, FileEntry]:
     """Put every component of a lock into a prefix that holds nothing yet; return its files."""
-    origins = tree_files(lock, work.home)
-    for text in require_fitting_packs(lock, origins, work.home):
-        work.progress.note(text)
+    origins = tree_files(lock, context.home)
+    for text in require_fitting_packs(lock, origins, context.home):
+        context.progress.note(text)
     require_short_names(prefix.path, origins)
     folders: set[Path] = set()
     ways = [
-        place_file(origin.path(work.home), prefix.path / path, origin.entry, folders)
+        place_file(origin.path(context.home), prefix.path / path, origin.entry, folders)
         for path, origin in origins.items()
     ]
     if copies := ways.count("copy"):
-        work.progress.note(
+        context.progress.note(
             f"{copies} files were copied, since `{prefix.path.parent}` takes no hard links (a folder that a "
             "cloud synchronises, or another kind of disk): each env there takes its full size"
         )
     files = {path: origin.entry for path, origin in origins.items()}
     for component in lock.components:
         if component.kind == "torch":
-            files |= _install_venv(prefix, component, wheels, work)
+            files |= _install_venv(prefix, component, wheels, context)
     return files | apply_shims(prefix, lock, files)
 
 
@@ -71,11 +73,11 @@ def place_file(source: Path, destination: Path, entry: FileEntry, folders: set[P
 
 
 def _install_venv(
-    prefix: Prefix, component: Component, wheels: Mapping[str, Path], work: Workshop
+    prefix: Prefix, component: Component, wheels: Mapping[str, Path], context: Context
 ) -> dict[str, FileEntry]:
     from rocenv.install.venv import create_venv, install_wheels
 
-    tool, python = python_tools(component, work)
+    tool, python = python_tools(component, context)
     create_venv(prefix.venv, python, tool)
     entries = install_wheels(prefix.venv, component.artifacts, files=wheels, python=python, tool=tool)
     return {f"venv/{name}": entry for name, entry in entries.items()}

@@ -13,21 +13,21 @@ import unicodedata
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rocenv.codec import from_plain, load_json, to_plain
-from rocenv.errors import DataError, PrefixError
-from rocenv.model import FileEntry, Record
+from rocenv.core.codec import from_plain, load_json, to_plain
+from rocenv.core.errors import DataError, PrefixError
+from rocenv.core.model import FileEntry, Record
 from rocenv.system import WINDOWS
-from rocenv.system.command_lines import as_typed
 from rocenv.system.files import remove_path, remove_tree, write_atomic
 from rocenv.system.moving import set_aside
 from rocenv.system.names import is_device
+from rocenv.system.quoting import as_typed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from rocenv.core.model import Lock
     from rocenv.home import Home
-    from rocenv.model import Lock
 
 _COPY = "copy" if WINDOWS else "cp"
 RECORD_SCHEMA = 1

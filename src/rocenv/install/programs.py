@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from rocenv.activate.starters import write_starters
-from rocenv.errors import PrefixError
+from rocenv.core.errors import PrefixError
 from rocenv.install.prefix import library_folders
 from rocenv.system.files import remove_path
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
     from pathlib import Path
 
+    from rocenv.core.model import Layout, Lock
     from rocenv.install.prefix import Prefix
-    from rocenv.model import Layout, Lock
 
 _TREE = "rocm/"
 

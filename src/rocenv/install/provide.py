@@ -2,35 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rocenv.errors import PrefixError
+from rocenv.core.errors import PrefixError
+from rocenv.core.progress import size_text
 from rocenv.install import store
 from rocenv.lockfile import artifacts_of
-from rocenv.progress import size_text
 from rocenv.system.machine import free_bytes
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from rocenv.context import Context
+    from rocenv.core.model import Artifact, Lock
     from rocenv.home import Home
-    from rocenv.model import Artifact, Lock
-    from rocenv.net import Network
-    from rocenv.progress import Progress
 
 # Room for records, indices and the file system's own needs, beside the files themselves.
 _MARGIN_BYTES = 64 << 20
 _TRIES = 3  # with a cache that holds damaged files; more than a few mean a failing disk
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Workshop:
-    """What building works with."""
-
-    home: Home
-    network: Network
-    progress: Progress
 
 
 def require_room(lock: Lock, home: Home) -> None:
@@ -71,18 +60,18 @@ def gone_folder(artifact: Artifact) -> PrefixError:
     )
 
 
-def provide(lock: Lock, work: Workshop) -> dict[str, Path]:
+def provide(lock: Lock, context: Context) -> dict[str, Path]:
     """Have every package of a lock in the store and every wheel in the cache; return the wheels by hash.
 
     Unpacking begins as soon as the first package is there, while the others are still being fetched. One that
     was damaged in the cache is fetched anew.
     """
     for attempt in range(_TRIES):
-        missing = [part for part in artifacts_of(lock) if not store.holds(work.home, part)]
+        missing = [part for part in artifacts_of(lock) if not store.holds(context.home, part)]
         for part in [part for part in missing if part.kind == "folder"]:
             from rocenv.install.adopt import adopt_again  # late: as good as never needed
 
-            if not adopt_again(work.home, part):
+            if not adopt_again(context.home, part):
                 raise gone_folder(part)
             missing.remove(part)
         if not missing:
@@ -90,9 +79,9 @@ def provide(lock: Lock, work: Workshop) -> dict[str, Path]:
         from rocenv.install.gather import gather
 
         try:
-            return gather(missing, work)
+            return gather(missing, context)
         except store.DamagedPackage as error:
             if attempt + 1 == _TRIES:
                 raise
-            work.progress.note(f"{error.message}; fetching it anew")
+            context.progress.note(f"{error.message}; fetching it anew")
     return {}

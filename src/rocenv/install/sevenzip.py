@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rocenv.errors import ArchiveError, RocenvError
+from rocenv.core.errors import ArchiveError, RocenvError
 from rocenv.install.tree import require_plausible, windows_path
 from rocenv.install.unpack import shown
 from rocenv.install.unpackers import Member, unpack_by_program

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from rocenv.errors import PrefixError
+from rocenv.core.errors import PrefixError
+from rocenv.core.model import KEPT_ORIGINAL
 from rocenv.install.tree import sha256_of
-from rocenv.model import KEPT_ORIGINAL
 from rocenv.preload import shims_of
 from rocenv.system.files import clone_file, remove_path
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from rocenv.core.model import FileEntry, Lock
     from rocenv.install.prefix import Prefix
-    from rocenv.model import FileEntry, Lock
 
 
 def apply_shims(

@@ -6,7 +6,7 @@ import json
 from importlib.resources import files as package_files
 from typing import TYPE_CHECKING
 
-from rocenv.codec import to_plain
+from rocenv.core.codec import to_plain
 from rocenv.preload import SITE_PACKAGES, folders_of, preload, zluda_of
 from rocenv.system.files import write_atomic
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from pathlib import Path
 
+    from rocenv.core.model import Lock
     from rocenv.install.prefix import Prefix
-    from rocenv.model import Lock
 
 MODULE = "rocenv_zluda"
 

@@ -11,9 +11,9 @@ import hashlib
 import json
 from typing import TYPE_CHECKING
 
-from rocenv.codec import from_plain, load_json, to_plain
-from rocenv.errors import ArchiveError, DataError, FetchError
-from rocenv.model import FileEntry
+from rocenv.core.codec import from_plain, load_json, to_plain
+from rocenv.core.errors import ArchiveError, DataError, FetchError
+from rocenv.core.model import FileEntry
 from rocenv.system.files import remove_tree, storage_errors
 from rocenv.system.locks import locked
 from rocenv.system.moving import move
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
     from pathlib import Path
 
+    from rocenv.core.model import Artifact, ArtifactKind
     from rocenv.home import Home
-    from rocenv.model import Artifact, ArtifactKind
 
     Advance = Callable[[int], None]
     Files = dict[str, FileEntry]

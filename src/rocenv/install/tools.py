@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rocenv.install.provide import Workshop
-    from rocenv.model import Component
+    from rocenv.context import Context
+    from rocenv.core.model import Component
     from rocenv.sources.interpreter import Interpreter
     from rocenv.sources.wheel_tool import WheelTool
 
 
-def python_tools(component: Component, work: Workshop) -> tuple[WheelTool, Interpreter]:
+def python_tools(component: Component, context: Context) -> tuple[WheelTool, Interpreter]:
     """Return the tool for wheels that runs here, and the Python that a component's wheels were chosen for."""
     from rocenv.sources.interpreter import find_python
     from rocenv.sources.wheel_tool import choose_tool
 
-    tool = choose_tool(work.home, offline=work.network.is_offline, tell=work.progress.note)
+    tool = choose_tool(context.home, offline=context.network.is_offline, tell=context.progress.note)
     return tool, find_python(component.python.rpartition(".")[0], tool)

@@ -14,10 +14,10 @@ import stat
 import zlib
 from typing import TYPE_CHECKING
 
-from rocenv.errors import ArchiveError, PrefixError
+from rocenv.core.errors import ArchiveError, PrefixError
+from rocenv.core.model import FileEntry
 from rocenv.install.unpack import NAME_ERRORS, member_path, shown
 from rocenv.install.xz import CHUNK_BYTES
-from rocenv.model import FileEntry
 from rocenv.system import WINDOWS
 from rocenv.system.files import remove_tree, write_uncached
 from rocenv.system.names import is_device

@@ -10,9 +10,9 @@ import posixpath
 import tarfile
 from typing import TYPE_CHECKING
 
-from rocenv.errors import ArchiveError
+from rocenv.core.errors import ArchiveError
+from rocenv.core.model import FileEntry
 from rocenv.install.xz import CHUNK_BYTES
-from rocenv.model import FileEntry
 from rocenv.system.files import write_uncached
 
 if TYPE_CHECKING:

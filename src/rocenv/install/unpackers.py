@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rocenv.errors import ArchiveError
+from rocenv.core.errors import ArchiveError
 from rocenv.install.tree import file_chunks
 from rocenv.install.unpack import shown
 from rocenv.system import WINDOWS

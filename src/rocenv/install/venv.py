@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
 
-from rocenv.errors import FetchError, RocenvError
+from rocenv.core.errors import FetchError, RocenvError
+from rocenv.core.model import FileEntry
 from rocenv.install.path_length import require_short_paths
-from rocenv.model import FileEntry
 from rocenv.sources.wheel_names import wheel_file_name
 from rocenv.sources.wheel_tool import site_packages
 from rocenv.system import WINDOWS
@@ -34,7 +34,7 @@ from rocenv.system.files import break_link, clone_file, remove_tree, storage_err
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping, Sequence
 
-    from rocenv.model import Artifact
+    from rocenv.core.model import Artifact
     from rocenv.sources.interpreter import Interpreter
     from rocenv.sources.wheel_tool import WheelTool
 

@@ -15,7 +15,7 @@ import zlib
 from collections import deque
 from typing import TYPE_CHECKING, Protocol
 
-from rocenv.errors import ArchiveError
+from rocenv.core.errors import ArchiveError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

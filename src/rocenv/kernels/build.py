@@ -11,7 +11,7 @@ from packaging.specifiers import SpecifierSet
 
 from rocenv.activate.changes import apply, expand
 from rocenv.compilers import Toolchain, newest_for, provide, toolchain_of
-from rocenv.errors import RocenvError
+from rocenv.core.errors import RocenvError
 from rocenv.install.prefix import all_prefixes, prefix_of
 from rocenv.kernels import places
 from rocenv.kernels.cache import Made, made
@@ -31,14 +31,13 @@ from rocenv.system.locks import locked
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from rocenv.context import Context
+    from rocenv.data.recipes import KernelSource
+    from rocenv.data.rows import Matrix
     from rocenv.home import Home
     from rocenv.install.prefix import Prefix
-    from rocenv.install.provide import Workshop
     from rocenv.kernels.installation import Installation
     from rocenv.kernels.placed import Placed, PlaceName
-    from rocenv.matrix.recipes import KernelSource
-    from rocenv.matrix.rows import Matrix
-    from rocenv.sources import Work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,15 +66,12 @@ class Done:
     why: str  # that place
 
 
-def build(
-    wish: Wish, work: Work, shop: Workshop, environ: Mapping[str, str], tell: Callable[[str], None]
-) -> Done:
+def build(wish: Wish, context: Context, environ: Mapping[str, str], tell: Callable[[str], None]) -> Done:
     """Compile a kernel of an app, and put it where the app finds it.
 
     Args:
         wish: What is asked for.
-        work: What planning works with.
-        shop: What building works with.
+        context: The home, the network and the matrix.
         environ: The user's.
         tell: Takes a line for the user.
 
@@ -92,10 +88,10 @@ def build(
             ),
             code="kernels-no-compiler",
         )
-    matrix, home = work.matrix, work.home
+    matrix, home = context.matrix, context.home
     if wish.output is not None:
         _require_folder(wish.output)
-    env = _env_of(wish.env, environ, work)
+    env = _env_of(wish.env, environ, context)
     installation = find(wish.path or _own_program(env, wish.row), wish.row, home)
     env = env or installation.prefix
     target = target_for(wish.target, tuple(filter(None, (env, installation.prefix))), matrix, tell)
@@ -126,10 +122,10 @@ def build(
     tell(f"{wish.row.app} {version} in `{installation.root}`: {job.title}, from `{job.file}`")
     for said in _refusals(job, matrix):
         tell(said)
-    toolchain = _toolchain(wish, env, work, shop, tell)
+    toolchain = _toolchain(wish, env, context, tell)
     compiler = compiler_version(toolchain)
     tell(f"compiler: {compiler}, of the env `{toolchain.env}`")
-    kernel = made(job, toolchain, compiler, home, shop.progress, matrix.code_objects, tell)
+    kernel = made(job, toolchain, compiler, home, context.progress, matrix.code_objects, tell)
     if wish.output is not None:
         with storage_errors(wish.output):
             write_atomic(wish.output, kernel.content)
@@ -165,13 +161,13 @@ def _fitting(installation: Installation, version: str, *, is_said: bool) -> Inst
     return found or installation
 
 
-def _env_of(name: str, environ: Mapping[str, str], work: Work) -> Prefix | None:
+def _env_of(name: str, environ: Mapping[str, str], context: Context) -> Prefix | None:
     """Return the env that was named, else the one that is active, if any."""
     if name:
-        prefix = prefix_of(work.home, name)
+        prefix = prefix_of(context.home, name)
         prefix.require_complete()
         return prefix
-    return active_env([each for each in all_prefixes(work.home) if each.state == "complete"], environ)
+    return active_env([each for each in all_prefixes(context.home) if each.state == "complete"], environ)
 
 
 def _refusals(job: Job, matrix: Matrix) -> Iterator[str]:
@@ -200,9 +196,7 @@ def _environ(env: Prefix | None, environ: Mapping[str, str]) -> Mapping[str, str
     return apply(expand(lock.environment, str(env.path)), environ, lock.platform)
 
 
-def _toolchain(
-    wish: Wish, env: Prefix | None, work: Work, shop: Workshop, tell: Callable[[str], None]
-) -> Toolchain:
+def _toolchain(wish: Wish, env: Prefix | None, context: Context, tell: Callable[[str], None]) -> Toolchain:
     """Return the env's compiler, else the newest that can be had; which, is told."""
     if env is not None:
         own = toolchain_of(env, wish.target)
@@ -211,16 +205,16 @@ def _toolchain(
         why = f"the env `{env.name}` has no compiler of its own for {wish.target}"
         if wish.env:
             tell(f"{why}; taking the newest that can be had")
-    row = newest_for(wish.target, work.matrix)
+    row = newest_for(wish.target, context.matrix)
     if row is None:
-        known = sorted({target for each in work.matrix.compiler for target in each.targets})
+        known = sorted({target for each in context.matrix.compiler for target in each.targets})
         raise RocenvError(
             f"no compiler can be had for {wish.target}"
             + (f"; there is one for {', '.join(known)}" if known else ""),
             hints=("name an env that has one: `--env NAME`",),
             code="kernels-no-compiler",
         )
-    return provide(row, work, shop, tell)
+    return provide(row, context, tell)
 
 
 def _place(wish: Wish, job: Job, home: Home) -> tuple[PlaceName, str]:

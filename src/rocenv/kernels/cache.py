@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rocenv.codec import from_plain, to_plain
-from rocenv.errors import DataError
+from rocenv.core.codec import from_plain, to_plain
+from rocenv.core.errors import DataError
 from rocenv.kernels.check import Checked, check
 from rocenv.kernels.compile import compile_kernel
 from rocenv.kernels.source import content_hash
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rocenv.compilers import Toolchain
+    from rocenv.core.progress import Progress
+    from rocenv.data.recipes import CodeObjects
     from rocenv.home import Home
     from rocenv.kernels.recipe import Job
-    from rocenv.matrix.recipes import CodeObjects
-    from rocenv.progress import Progress
 
 _FORM = 1  # of the entries
 _KERNEL, _NOTE = "kernel", "entry.json"

@@ -7,12 +7,12 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rocenv.errors import RocenvError
+from rocenv.core.errors import RocenvError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rocenv.matrix.recipes import CodeObjects
+    from rocenv.data.recipes import CodeObjects
 
 # Source: https://clang.llvm.org/docs/ClangOffloadBundler.html, "Bundled Binary File Layout"
 _MAGIC = b"__CLANG_OFFLOAD_BUNDLE__"

@@ -8,18 +8,18 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING
 
-from rocenv.errors import RocenvError
+from rocenv.core.errors import RocenvError
 from rocenv.system.bounded import ended, run_bounded
-from rocenv.system.command_lines import as_typed
 from rocenv.system.processes import describe_exit, group_options, handled, kill_group
+from rocenv.system.quoting import as_typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from rocenv.compilers import Toolchain
+    from rocenv.core.progress import Progress
     from rocenv.kernels.recipe import Job
-    from rocenv.progress import Progress
 
 _LOOK_EVERY_S = 0.2
 _LONGEST_S = 3600.0

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 from packaging.version import InvalidVersion, Version
 
-from rocenv.errors import RocenvError
+from rocenv.core.errors import RocenvError
 from rocenv.install.prefix import Prefix
 from rocenv.kernels.placed import all_placed, overlay_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rocenv.data.recipes import KernelSource
     from rocenv.home import Home
-    from rocenv.matrix.recipes import KernelSource
 
 _LEVELS_OF_A_PROGRAM = 2  # from it to the folder of its installation: `usr/bin/app`
 _LEVELS_OF_A_PART = 8  # from the folder of the source

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from rocenv.codec import from_plain, to_plain
-from rocenv.errors import DataError, RocenvError
+from rocenv.core.codec import from_plain, to_plain
+from rocenv.core.errors import DataError, RocenvError
+from rocenv.core.model import EnvChange
 from rocenv.kernels.source import content_hash
-from rocenv.model import EnvChange
 from rocenv.system.files import write_atomic
 
 if TYPE_CHECKING:

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-from rocenv.errors import RocenvError
+from rocenv.core.errors import RocenvError
 from rocenv.kernels.source import content_hash, name_hash
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rocenv.data.recipes import KernelRecipe, KernelSource
+    from rocenv.data.rows import Matrix
     from rocenv.kernels.installation import Installation
     from rocenv.kernels.program import Program
-    from rocenv.matrix.recipes import KernelRecipe, KernelSource
-    from rocenv.matrix.rows import Matrix
 
 _BITS = "64"
 

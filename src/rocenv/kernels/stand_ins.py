@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rocenv.compilers import Toolchain
-    from rocenv.matrix.recipes import StandIn
+    from rocenv.data.recipes import StandIn
 
 _FINDER = """\
 #!/bin/sh

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rocenv.errors import RocenvError
+from rocenv.core.errors import RocenvError
+from rocenv.core.model import OVERRIDE
 from rocenv.host import detect
-from rocenv.model import OVERRIDE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from rocenv.data.rows import Matrix
     from rocenv.install.prefix import Prefix
-    from rocenv.matrix.rows import Matrix
 
 
 def target_for(named: str, envs: Sequence[Prefix], matrix: Matrix, tell: Callable[[str], None]) -> str:

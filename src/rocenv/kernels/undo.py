@@ -7,33 +7,33 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rocenv.errors import RocenvError
+from rocenv.core.errors import RocenvError
 from rocenv.kernels import placed as notes
 from rocenv.kernels import places
 from rocenv.kernels.installation import path_of
-from rocenv.system.command_lines import as_typed
 from rocenv.system.files import storage_errors
 from rocenv.system.locks import locked
+from rocenv.system.quoting import as_typed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rocenv.context import Context
+    from rocenv.data.rows import Matrix
     from rocenv.home import Home
     from rocenv.kernels.build import Wish
     from rocenv.kernels.placed import Placed
-    from rocenv.matrix.rows import Matrix
-    from rocenv.sources import Work
 
 _HASH = "[0-9A-F]{32}"
 _SHOWN = 5
 
 
-def undo(wish: Wish, work: Work, kind: str, tell: Callable[[str], None]) -> list[tuple[Placed, str]]:
+def undo(wish: Wish, context: Context, kind: str, tell: Callable[[str], None]) -> list[tuple[Placed, str]]:
     """Take away what was placed for an app, and put originals back.
 
     Args:
         wish: Whose; its `path`, `target`, `place` and `env`, where they are set, say which.
-        work: What planning works with.
+        context: The home, the network and the matrix.
         kind: Of the kernels; "" = all.
         tell: Takes a line for the user.
 
@@ -43,16 +43,16 @@ def undo(wish: Wish, work: Work, kind: str, tell: Callable[[str], None]) -> list
     Raises:
         RocenvError: Nothing was placed that fits, or one of them cannot be taken away; the others are.
     """
-    home, app = work.home, wish.row.app
+    home, app = context.home, wish.row.app
     done = []
     failed: RocenvError | None = None
     with storage_errors(home.path), locked(home.lock("kernels", app)):
         for path in notes.note_files(home, app):
             found = notes.read(path, app)
-            if found is None or not _is_sound(found, home, work.matrix):
+            if found is None or not _is_sound(found, home, context.matrix):
                 tell(f"`{path}` is not as rocenv wrote it: what it names is left as it is")
         for each in _wished(wish, kind, home):
-            if not _is_sound(each, home, work.matrix):
+            if not _is_sound(each, home, context.matrix):
                 continue
             try:
                 said = places.undo(each, home)
@@ -65,7 +65,7 @@ def undo(wish: Wish, work: Work, kind: str, tell: Callable[[str], None]) -> list
     if failed is not None:
         raise failed
     if not done:
-        raise _none_such(app, home, work.matrix)
+        raise _none_such(app, home, context.matrix)
     return done
 
 

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from rocenv.activate.loader import find_program, loader_argv
-from rocenv.errors import DataError, RocenvError
+from rocenv.core.errors import DataError, RocenvError
 from rocenv.install.prefix import library_folders
 from rocenv.system.bounded import Answer, ended, run_bounded
 

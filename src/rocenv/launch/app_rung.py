@@ -9,29 +9,29 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rocenv.errors import RocenvError
+from rocenv.core.errors import RocenvError
+from rocenv.core.model import Machine, RungResult
 from rocenv.launch.devices import list_devices
 from rocenv.launch.flags import options_of
 from rocenv.launch.of_devices import described, only
 from rocenv.launch.programs import env_for, env_with, has_gpu, program_of
 from rocenv.launch.start import GENERIC, choose, plan_start
-from rocenv.model import Machine, RungResult
-from rocenv.system.command_lines import as_typed
 from rocenv.system.exit_codes import is_crash
 from rocenv.system.files import write_atomic
+from rocenv.system.quoting import as_typed
 from rocenv.verify import APP
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from rocenv.core.model import Record, RungStatus
+    from rocenv.data.apps import Launcher
+    from rocenv.data.rows import Matrix
     from rocenv.host import Host
     from rocenv.install.prefix import Prefix
     from rocenv.launch.ask import Answer
     from rocenv.launch.devices import Devices
     from rocenv.launch.start import Start
-    from rocenv.matrix.apps import Launcher
-    from rocenv.matrix.rows import Matrix
-    from rocenv.model import Record, RungStatus
 
 _BEFORE = ("files", "load", "device")  # where one of them is broken, the app cannot work either
 _TAIL = 4096  # characters

@@ -15,15 +15,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rocenv.activate.loader import find_program
-from rocenv.errors import RocenvError
+from rocenv.core.errors import RocenvError
 from rocenv.launch.ask import ask, ended, program_words
 from rocenv.launch.elf import is_executable
 from rocenv.launch.recognition import is_program
 from rocenv.system.files import write_atomic
 
 if TYPE_CHECKING:
+    from rocenv.data.app_releases import AppProgram
     from rocenv.launch.start import Start
-    from rocenv.matrix.app_releases import AppProgram
 
 _FILE = "app-versions.json"
 _KEPT = 32  # programs

@@ -16,8 +16,8 @@ from rocenv.system.bounded import Answer, ended, run_bounded
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rocenv.data.apps import Launcher
     from rocenv.launch.start import Start
-    from rocenv.matrix.apps import Launcher
 
 __all__ = ["Answer", "ask", "ended", "is_helper", "is_program", "is_script", "program_file", "program_words"]
 

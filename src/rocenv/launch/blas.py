@@ -8,24 +8,24 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Literal
 
-from rocenv.errors import RocenvError
+from rocenv.core.errors import RocenvError
+from rocenv.core.model import Machine, Request
+from rocenv.data.releases import RocmSet
 from rocenv.launch.causes import fallbacks
 from rocenv.launch.programs import build_text, builds_for
-from rocenv.matrix.releases import RocmSet
-from rocenv.model import Machine, Request
 from rocenv.resolve import resolve
 from rocenv.resolve.known import as_options
 from rocenv.resolve.of_app import narrowed
-from rocenv.system.command_lines import as_typed
+from rocenv.system.quoting import as_typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from rocenv.core.model import Record
+    from rocenv.data.apps import Blas
     from rocenv.install.prefix import Prefix
     from rocenv.launch.view import View
-    from rocenv.matrix.apps import Blas
-    from rocenv.model import Record
 
 State = Literal["works", "fails", "unknown"]
 _WRONG = ("failed", "crashed", "timeout")

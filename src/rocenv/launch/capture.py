@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING
 
 from rocenv.launch.streams import open_streams
 from rocenv.system import WINDOWS
-from rocenv.system.command_lines import command_line
 from rocenv.system.exit_codes import through_shell
 from rocenv.system.processes import handled
+from rocenv.system.quoting import command_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

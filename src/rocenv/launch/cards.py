@@ -6,13 +6,13 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rocenv.model import VISIBLE
+from rocenv.core.model import VISIBLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from rocenv.data.rows import Matrix
     from rocenv.host import Host
-    from rocenv.matrix.rows import Matrix
 
 BELOW = "ROCR_VISIBLE_DEVICES"  # numbers GPUs anew, below HIP
 _BETWEEN = " / "  # names of an id that several products share

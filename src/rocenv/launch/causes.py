@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rocenv.errors import RocenvError
+from rocenv.core.errors import RocenvError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
+    from rocenv.data.apps import Failure
+    from rocenv.data.rows import Matrix
     from rocenv.launch.view import View
-    from rocenv.matrix.apps import Failure
-    from rocenv.matrix.rows import Matrix
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,11 +12,11 @@ from rocenv.launch.cards import Card, cards_of, owners
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from rocenv.core.model import Lock
+    from rocenv.data.apps import DeviceList
+    from rocenv.data.rows import Matrix
     from rocenv.host import Host
     from rocenv.launch.start import Start
-    from rocenv.matrix.apps import DeviceList
-    from rocenv.matrix.rows import Matrix
-    from rocenv.model import Lock
 
 TIMEOUT_S = 90.0  # a driver that has slept may take long to wake
 _MIB = 1 << 20

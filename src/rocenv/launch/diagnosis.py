@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING
 from rocenv.launch.causes import codes_of, fallbacks, why
 from rocenv.launch.stack import last_stack
 from rocenv.resolve.known import known_broken
-from rocenv.system.command_lines import as_typed
 from rocenv.system.exit_codes import describe_exit, is_crash, meaning_of_exit
+from rocenv.system.quoting import as_typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from rocenv.data.apps import Failure
+    from rocenv.data.knowledge import Verdict
     from rocenv.host.faults import Fault
     from rocenv.launch.capture import Ended
     from rocenv.launch.causes import Cause
     from rocenv.launch.trace import Trace
     from rocenv.launch.view import View
     from rocenv.launch.watch import Watch
-    from rocenv.matrix.apps import Failure
-    from rocenv.matrix.knowledge import Verdict
 
 _SHOWN = 3  # lines of output
 UNPROVED = "nothing shows that it used the GPU"

@@ -14,15 +14,15 @@ from rocenv.launch.flags import SEVERAL, Situation, choose_flags, options_of, ta
 from rocenv.launch.layers import Packed, packed_in, room_for
 from rocenv.launch.of_devices import about_named, needs_gpu, none_of_env
 from rocenv.launch.options import Given, Options
-from rocenv.system.command_lines import as_typed
+from rocenv.system.quoting import as_typed
 
 if TYPE_CHECKING:
+    from rocenv.data.apps import Launcher
     from rocenv.launch.devices import Device, Devices
     from rocenv.launch.flags import Choice
     from rocenv.launch.layers import Room
     from rocenv.launch.start import Start
     from rocenv.launch.view import Concern, View
-    from rocenv.matrix.apps import Launcher
 
 _ALL = "999"  # layers: more than any model has
 _BETWEEN = re.compile("[,/]")  # devices that are named in one argument

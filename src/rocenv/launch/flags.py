@@ -10,16 +10,16 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from rocenv.data.apps import CONDITIONS
 from rocenv.launch.ask import ask, ended, program_words
 from rocenv.launch.options import Given, Options, read_help
-from rocenv.matrix.apps import CONDITIONS
-from rocenv.system.command_lines import as_typed
+from rocenv.system.quoting import as_typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from rocenv.data.apps import Flag, Launcher
     from rocenv.launch.start import Start
-    from rocenv.matrix.apps import Flag, Launcher
 
 HELP_S = 60.0  # a program of gigabytes may have to unpack itself first
 SEVERAL = "\0"  # between the items of a list, in what stands for a place

@@ -9,21 +9,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rocenv.errors import RocenvError
+from rocenv.core.errors import RocenvError
+from rocenv.core.model import VISIBLE
 from rocenv.launch.cards import BELOW
 from rocenv.memory.amounts import amount
 from rocenv.memory.quants import CACHE_TYPES
-from rocenv.model import VISIBLE
-from rocenv.system.command_lines import as_typed
+from rocenv.system.quoting import as_typed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from rocenv.data.apps import Carried
     from rocenv.launch.devices import Device
     from rocenv.launch.options import Given
     from rocenv.launch.view import View
-    from rocenv.matrix.apps import Carried
     from rocenv.memory.gpus import GpuMemory
 
 _MIB = 1 << 20

@@ -14,7 +14,7 @@ from rocenv.launch.programs import env_for
 from rocenv.launch.recognition import LOOKED_AT, is_there, name_of, program_at
 from rocenv.launch.settings import read_settings
 from rocenv.launch.view import Concern
-from rocenv.system.command_lines import as_typed
+from rocenv.system.quoting import as_typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rocenv.launch.blas import rungs_found
 from rocenv.launch.programs import build_text, builds_for, env_with, has_gpu, has_program
 from rocenv.launch.view import Concern
-from rocenv.system.command_lines import as_typed
+from rocenv.system.quoting import as_typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -7,19 +7,19 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rocenv.core.model import VISIBLE
 from rocenv.install.tree import sha256_of
 from rocenv.launch.view import Concern
-from rocenv.model import VISIBLE
 from rocenv.preload import preload, shims_of, zluda_of
 from rocenv.resolve.known import known_broken
 from rocenv.system import WINDOWS
-from rocenv.system.command_lines import as_typed
+from rocenv.system.quoting import as_typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rocenv.core.model import FileEntry
     from rocenv.launch.view import View
-    from rocenv.model import FileEntry
 
 _WRONG = ("failed", "crashed", "timeout")
 

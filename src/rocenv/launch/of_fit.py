@@ -11,16 +11,16 @@ from rocenv.launch.blas import remedies, ways_round
 from rocenv.launch.layers import model_path
 from rocenv.launch.recognition import GENERIC, name_of, program_at
 from rocenv.launch.view import Concern
-from rocenv.system.command_lines import as_typed
+from rocenv.system.quoting import as_typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rocenv.data.apps import Flag
     from rocenv.launch.flags import Added, Choice
     from rocenv.launch.layers import Packed, Room
     from rocenv.launch.options import Given, Options
     from rocenv.launch.view import View
-    from rocenv.matrix.apps import Flag
 
 _VARIABLE = re.compile(r"\$([A-Z_]+)")
 

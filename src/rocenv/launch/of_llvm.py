@@ -16,15 +16,15 @@ from rocenv.launch.app_version import program_behind
 from rocenv.launch.ask import program_words
 from rocenv.launch.elf import USUAL, is_elf, loaded
 from rocenv.launch.view import Concern
-from rocenv.system.command_lines import as_typed
+from rocenv.system.quoting import as_typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from rocenv.data.app_releases import AppProgram
     from rocenv.launch.elf import Loaded
     from rocenv.launch.start import Start
     from rocenv.launch.view import View
-    from rocenv.matrix.app_releases import AppProgram
 
 _LLVM = re.compile(r"libLLVM[-.].*")
 CODE = "comgr-version-clash"

@@ -6,25 +6,25 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from rocenv.errors import RocenvError
+from rocenv.core.errors import RocenvError
+from rocenv.core.model import Request
+from rocenv.core.versions import allows
+from rocenv.core.versions import version_of as parsed
 from rocenv.install.prefix import library_folders
 from rocenv.launch.app_version import program_path, version_of
 from rocenv.launch.runtime_files import found, is_own
 from rocenv.launch.view import Concern
-from rocenv.model import Request
 from rocenv.resolve import resolve
 from rocenv.resolve.of_app import narrowed
 from rocenv.resolve.releases_of_app import known_releases, spans
-from rocenv.resolve.versions import allows
-from rocenv.resolve.versions import version_of as parsed
-from rocenv.system.command_lines import as_typed
+from rocenv.system.quoting import as_typed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from rocenv.core.model import Component
+    from rocenv.data.app_releases import AppRelease
     from rocenv.launch.view import View
-    from rocenv.matrix.app_releases import AppRelease
-    from rocenv.model import Component
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,25 +5,25 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from rocenv.errors import RocenvError
+from rocenv.core.errors import RocenvError
+from rocenv.core.model import Request
 from rocenv.launch.ask import is_program
-from rocenv.model import Request
 from rocenv.resolve import resolve
 from rocenv.resolve.known import as_options
 from rocenv.resolve.of_app import narrowed, packages_of
 from rocenv.system import WINDOWS
-from rocenv.system.command_lines import as_typed
+from rocenv.system.quoting import as_typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from rocenv.core.model import Lock, Machine, Record
+    from rocenv.data.app_builds import AppBuild
+    from rocenv.data.apps import Launcher
+    from rocenv.data.rows import Matrix
     from rocenv.host import Host
     from rocenv.install.prefix import Prefix
     from rocenv.launch.view import View
-    from rocenv.matrix.app_builds import AppBuild
-    from rocenv.matrix.apps import Launcher
-    from rocenv.matrix.rows import Matrix
-    from rocenv.model import Lock, Machine, Record
 
 
 def has_program(app: str, lock: Lock, matrix: Matrix) -> bool:

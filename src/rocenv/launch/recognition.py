@@ -8,14 +8,14 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rocenv.errors import RocenvError
-from rocenv.matrix.apps import inherited
+from rocenv.core.errors import RocenvError
+from rocenv.data.apps import inherited
 from rocenv.system import WINDOWS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from rocenv.matrix.apps import Launcher, Starter
+    from rocenv.data.apps import Launcher, Starter
 
 GENERIC = "generic"
 LOOKED_AT = 4  # words of a command that may name a file of the app

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from rocenv.data.apps import Launcher
     from rocenv.host.faults import Fault
     from rocenv.launch.log import Log
     from rocenv.launch.view import Concern, View
-    from rocenv.matrix.apps import Launcher
 
 _CLOCKS_DIFFER_S = 5.0
 _RECENT_S = 30.0  # a crash of that age is taken for the app's, by its program's name

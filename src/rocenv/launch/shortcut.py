@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from rocenv.errors import RocenvError
+from rocenv.core.errors import RocenvError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

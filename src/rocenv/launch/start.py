@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from rocenv.activate.changes import apply, expand
 from rocenv.activate.loader import find_program, loader_argv
-from rocenv.errors import RocenvError
+from rocenv.core.errors import RocenvError
 from rocenv.install.prefix import library_folders
 from rocenv.launch.log import without_secrets
 from rocenv.launch.options import Given, Options
@@ -24,15 +24,15 @@ from rocenv.launch.recognition import (
     without_readers,
 )
 from rocenv.system import WINDOWS
-from rocenv.system.command_lines import as_typed
+from rocenv.system.quoting import as_typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from rocenv.core.model import EnvChange, Record
+    from rocenv.data.apps import Launcher
     from rocenv.install.prefix import Prefix
-    from rocenv.matrix.apps import Launcher
-    from rocenv.model import EnvChange, Record
 
 __all__ = ["GENERIC", "Start", "choose", "plan_start"]
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from rocenv.core.model import Machine
 from rocenv.launch.recognition import GENERIC
-from rocenv.model import Machine
 from rocenv.resolve.known import remedy_command
-from rocenv.system.command_lines import as_typed
+from rocenv.system.quoting import as_typed
 
 if TYPE_CHECKING:
+    from rocenv.data.rows import Matrix
     from rocenv.host import Host
     from rocenv.launch.devices import Devices
     from rocenv.launch.start import Start
-    from rocenv.matrix.rows import Matrix
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

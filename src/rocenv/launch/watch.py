@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rocenv.matrix.apps import Failure, Launcher
+    from rocenv.data.apps import Failure, Launcher
 
 _CONTROL = re.compile(rb"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _TAIL_BYTES = 16 << 10

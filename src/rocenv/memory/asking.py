@@ -9,20 +9,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rocenv.codec import from_plain
-from rocenv.errors import DataError, RocenvError
+from rocenv.core.codec import from_plain
+from rocenv.core.errors import DataError, RocenvError
 from rocenv.probe.dialogue import Dialogue, NoAnswer
 from rocenv.probe.memory_wire import Opened, Seen
 from rocenv.proof import probe_of
-from rocenv.system.command_lines import as_typed
 from rocenv.system.processes import handled
+from rocenv.system.quoting import as_typed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from rocenv.core.model import Record
+    from rocenv.data.rows import Matrix
     from rocenv.install.prefix import Prefix
-    from rocenv.matrix.rows import Matrix
-    from rocenv.model import Record
     from rocenv.probe.ladder import Probe
 
 _T = TypeVar("_T")

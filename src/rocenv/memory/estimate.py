@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from rocenv.errors import RocenvError
+from rocenv.core.errors import RocenvError
 from rocenv.memory.amounts import MIB
 from rocenv.memory.anatomy import Anatomy, anatomy_of
 from rocenv.memory.quants import CACHE_TYPES, cache_bytes

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rocenv.errors import RocenvError
+from rocenv.core.errors import RocenvError
 from rocenv.memory.gguf_header import DamagedHeader, UnknownVersion, read_header
 from rocenv.memory.gguf_place import opened
 

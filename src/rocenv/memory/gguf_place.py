@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 
-from rocenv.errors import RocenvError
+from rocenv.core.errors import RocenvError
 from rocenv.memory.gguf_header import MAGIC
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rocenv.errors import RocenvError
+from rocenv.core.errors import RocenvError
 from rocenv.host.gpu import printable
 from rocenv.memory.amounts import amount, ranges
 from rocenv.memory.asking import talking
@@ -14,10 +14,10 @@ from rocenv.memory.gpus import HipFigure
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from rocenv.core.model import Record
+    from rocenv.data.rows import Matrix
     from rocenv.host import Gpu, Host
     from rocenv.install.prefix import Prefix
-    from rocenv.matrix.rows import Matrix
-    from rocenv.model import Record
     from rocenv.probe.memory_wire import Seen
 
 LIST_TIMEOUT_S = 20.0

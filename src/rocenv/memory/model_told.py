@@ -14,7 +14,7 @@ from rocenv.memory.savings import Way, offers
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rocenv.matrix.apps import MemoryNote
+    from rocenv.data.apps import MemoryNote
     from rocenv.memory.gguf import Model
     from rocenv.memory.gpus import GpuMemory
 

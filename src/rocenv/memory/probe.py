@@ -10,7 +10,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from rocenv.errors import RocenvError
+from rocenv.core.errors import RocenvError
 from rocenv.host import detect
 from rocenv.host.gpu import Gpu, printable
 from rocenv.host.pci import Ids
@@ -29,13 +29,13 @@ from rocenv.probe.memory_wire import Filled, Pushed, Tried
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rocenv.core.model import Record
+    from rocenv.data.rows import Matrix
     from rocenv.host import Host
     from rocenv.install.prefix import Prefix
-    from rocenv.matrix.rows import Matrix
     from rocenv.memory.asking import Talk
     from rocenv.memory.gpus import GpuMemory
     from rocenv.memory.limits import Bound
-    from rocenv.model import Record
     from rocenv.probe.memory_wire import Opened, Seen
 
 TIMEOUT_S = 60.0  # of one request: a card that others have filled may be slow to make room

@@ -14,7 +14,7 @@ from rocenv.system.machine import is_there
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rocenv.matrix.knobs import Reclaim
+    from rocenv.data.knobs import Reclaim
     from rocenv.memory.gpus import GpuMemory
     from rocenv.memory.holders import Holder
 

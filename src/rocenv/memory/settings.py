@@ -14,7 +14,7 @@ from rocenv.memory.amounts import GIB
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from rocenv.matrix.knobs import Knob, NeverTogether
+    from rocenv.data.knobs import Knob, NeverTogether
 
 # `taken`: it fits. `instead`: it fits too, in the place of the one that is taken. `if`: it depends on
 # something that is not known. `kept-out`: it would meet, or replace, what the environment has already.

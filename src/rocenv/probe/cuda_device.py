@@ -6,7 +6,7 @@ import ctypes
 import os
 from typing import TYPE_CHECKING
 
-from rocenv.model import VISIBLE
+from rocenv.core.model import VISIBLE
 from rocenv.probe import cuda, hip_device
 from rocenv.probe.device import Failure, NoDevice
 from rocenv.probe.wire import NO_GPU

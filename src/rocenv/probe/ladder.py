@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rocenv.model import RungResult
+from rocenv.core.model import RungResult
 from rocenv.probe.wire import CALLING, FAULT, NO_GPU, STANDIN, Answer, Runtime, Task
 from rocenv.system import processes
 

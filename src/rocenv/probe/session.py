@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rocenv.model import OVERRIDE
+from rocenv.core.model import OVERRIDE
 from rocenv.probe import cuda, hip, maps, streams, windows
 from rocenv.probe.device import Failure
 from rocenv.probe.library import Interface, Library

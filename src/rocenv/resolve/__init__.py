@@ -15,18 +15,18 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
 
-from rocenv.errors import ResolutionImpossible
-from rocenv.model import Machine, Rejection, Suggestion
+from rocenv.core.errors import ResolutionImpossible
+from rocenv.core.model import Machine, Rejection, Suggestion
+from rocenv.core.versions import allows, newest_first, require_version, specifier
 from rocenv.resolve import verdicts
 from rocenv.resolve.candidate import UNKNOWN, WISHES, Candidate, Case, describe, options, wish_of
 from rocenv.resolve.engine import Search, explanation, witnesses
-from rocenv.resolve.versions import allows, newest_first, require_version, specifier
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from rocenv.matrix.rows import Matrix
-    from rocenv.model import Request
+    from rocenv.core.model import Request
+    from rocenv.data.rows import Matrix
     from rocenv.resolve.engine import Problem, Rules, Whole
 
 __all__ = ["Candidate", "describe", "options", "resolve"]

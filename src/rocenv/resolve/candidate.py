@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rocenv.model import Machine
-from rocenv.system.command_lines import as_typed
+from rocenv.core.model import Machine
+from rocenv.system.quoting import as_typed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rocenv.matrix.knowledge import Override
-    from rocenv.matrix.releases import Asset, HipSdk, Pack, RocmSet, RocmWheels, TorchSet, ZludaBuild
-    from rocenv.matrix.rows import Matrix
-    from rocenv.model import ComponentKind, Request
+    from rocenv.core.model import ComponentKind, Request
+    from rocenv.data.knowledge import Override
+    from rocenv.data.releases import Asset, HipSdk, Pack, RocmSet, RocmWheels, TorchSet, ZludaBuild
+    from rocenv.data.rows import Matrix
 
 # What a user asks for and could give up, the least painful first.
 WISHES = ("channel", "python", "torch", "zluda", "rocm", "driver")

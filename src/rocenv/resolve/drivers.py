@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from rocenv.resolve.versions import version_of
+from rocenv.core.versions import version_of
 
 if TYPE_CHECKING:
-    from rocenv.matrix.rows import Matrix
+    from rocenv.data.rows import Matrix
 
 
 def kernel_driver(text: str, matrix: Matrix) -> str:

@@ -10,21 +10,21 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from rocenv.errors import RocenvError
-from rocenv.matrix.knowledge import Verdict
-from rocenv.model import Machine, Request
+from rocenv.core.errors import RocenvError
+from rocenv.core.model import Machine, Request
+from rocenv.core.versions import allows, series
+from rocenv.data.knowledge import Verdict
 from rocenv.resolve import resolve
 from rocenv.resolve.candidate import options
 from rocenv.resolve.of_app import narrowed
-from rocenv.resolve.versions import allows, series
-from rocenv.system.command_lines import as_typed
+from rocenv.system.quoting import as_typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rocenv.matrix.releases import ZludaBuild
-    from rocenv.matrix.rows import Matrix
-    from rocenv.model import Component, Lock
+    from rocenv.core.model import Component, Lock
+    from rocenv.data.releases import ZludaBuild
+    from rocenv.data.rows import Matrix
 
 _RELEASE = re.compile(r"\bHIP SDK ([0-9]+(?:\.[0-9]+)+)")
 _BUILD = re.compile(r"\bbuild ([0-9]+(?:\.[0-9]+)+)")

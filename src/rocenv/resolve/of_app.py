@@ -5,20 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from rocenv.errors import ResolutionImpossible, RocenvError
+from rocenv.core.errors import ResolutionImpossible, RocenvError
+from rocenv.core.versions import allows
 from rocenv.resolve import resolve
 from rocenv.resolve.candidate import NO_TORCH, options
 from rocenv.resolve.releases_of_app import Span, known_releases, spans
-from rocenv.resolve.versions import allows
-from rocenv.system.command_lines import as_typed
+from rocenv.system.quoting import as_typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rocenv.matrix.app_sets import AppPackages
-    from rocenv.matrix.apps import Launcher
-    from rocenv.matrix.rows import Matrix
-    from rocenv.model import Machine, Request
+    from rocenv.core.model import Machine, Request
+    from rocenv.data.app_sets import AppPackages
+    from rocenv.data.apps import Launcher
+    from rocenv.data.rows import Matrix
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

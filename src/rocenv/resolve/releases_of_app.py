@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rocenv.resolve.versions import bounds, newest_first
+from rocenv.core.versions import bounds, newest_first
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rocenv.matrix.rows import Matrix
+    from rocenv.data.rows import Matrix
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

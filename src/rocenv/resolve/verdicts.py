@@ -8,14 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rocenv.model import Rejection
+from rocenv.core.model import Rejection
+from rocenv.core.versions import allows, bounds, version_of
 from rocenv.resolve.engine import NOTHING
-from rocenv.resolve.versions import allows, bounds, version_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from rocenv.matrix.knowledge import Verdict
+    from rocenv.data.knowledge import Verdict
     from rocenv.resolve.candidate import Case
     from rocenv.resolve.engine import Rules
 

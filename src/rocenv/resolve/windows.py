@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rocenv.matrix.known import STATUS_RANK
-from rocenv.matrix.releases import HipSdk, RocmWheels
-from rocenv.model import Rejection
+from rocenv.core.model import Rejection
+from rocenv.core.versions import allows, any_fits, joined, newest_first, series, wish
+from rocenv.data.known import STATUS_RANK
+from rocenv.data.releases import HipSdk, RocmWheels
 from rocenv.resolve import verdicts
 from rocenv.resolve.candidate import SERVING, UNKNOWN, WISHES, Candidate
 from rocenv.resolve.engine import Option, Problem
-from rocenv.resolve.versions import allows, any_fits, joined, newest_first, series, wish
 from rocenv.resolve.zluda.shelf import CHANNEL, promises
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rocenv.matrix.knowledge import Verdict
-    from rocenv.matrix.rows import Matrix
+    from rocenv.data.knowledge import Verdict
+    from rocenv.data.rows import Matrix
     from rocenv.resolve.candidate import Case
     from rocenv.resolve.engine import Rules, Whole
 

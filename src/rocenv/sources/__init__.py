@@ -6,37 +6,19 @@ consists of today, file by file; fetching is the same for all.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from rocenv.home import Home
-    from rocenv.matrix.rows import Matrix
-    from rocenv.model import Component, Request
-    from rocenv.net import Network
+    from rocenv.context import Context
+    from rocenv.core.model import Component, Request
     from rocenv.resolve import Candidate
-
-FRESH_S = 6 * 3600  # as long as this an index is used without asking for it again
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
-    """What planning works with."""
-
-    matrix: Matrix
-    home: Home
-    network: Network
-    tell: Callable[[str], None]  # takes a line for the user
-    max_age_s: float = FRESH_S  # of package indices
 
 
 class Source(Protocol):
     """A kind of source: a module with this function."""
 
     def component(
-        self, candidate: Candidate, request: Request, work: Work
+        self, candidate: Candidate, request: Request, context: Context
     ) -> tuple[Component, tuple[str, ...]]:
         """Return this source's part of a candidate as it is to be had now, and notes for the plan.
 

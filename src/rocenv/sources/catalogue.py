@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rocenv.matrix.releases import HipSdk, RocmWheels
-from rocenv.matrix.zluda import shims_for
-from rocenv.model import Artifact, Component, Layout
-from rocenv.resolve.versions import newest_first, series, specifier, version_fits
+from rocenv.core.model import Artifact, Component, Layout
+from rocenv.core.versions import newest_first, series, specifier, version_fits
+from rocenv.data.releases import HipSdk, RocmWheels
+from rocenv.data.zluda import shims_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rocenv.matrix.releases import ZludaBuild
-    from rocenv.matrix.rows import Matrix
-    from rocenv.model import ArtifactKind, Request, Shims
+    from rocenv.core.model import ArtifactKind, Request, Shims
+    from rocenv.data.releases import ZludaBuild
+    from rocenv.data.rows import Matrix
     from rocenv.resolve import Candidate
 
 

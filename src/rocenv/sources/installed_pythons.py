@@ -10,7 +10,7 @@ from pathlib import Path
 from shutil import which
 from typing import TYPE_CHECKING
 
-from rocenv.errors import RocenvError
+from rocenv.core.errors import RocenvError
 from rocenv.sources.interpreter import (
     FROM_STORE,
     HINTS,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rocenv.errors import RocenvError
+from rocenv.core.errors import RocenvError
 from rocenv.system import WINDOWS
 
 if TYPE_CHECKING:

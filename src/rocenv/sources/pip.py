@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rocenv.errors import FetchError, PrefixError, RocenvError
-from rocenv.model import Artifact
+from rocenv.core.errors import FetchError, PrefixError, RocenvError
+from rocenv.core.model import Artifact
 from rocenv.sources.installed_pythons import pick
 from rocenv.sources.launchers import make_relocatable
 from rocenv.sources.pip_outcome import PipOutcome

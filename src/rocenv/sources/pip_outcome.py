@@ -8,14 +8,14 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rocenv.errors import FetchError, PrefixError
+from rocenv.core.errors import FetchError, PrefixError
 from rocenv.sources import wheel_errors
 from rocenv.sources.wheel_names import wheel_file_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rocenv.errors import RocenvError
+    from rocenv.core.errors import RocenvError
     from rocenv.sources.interpreter import Interpreter
 
 

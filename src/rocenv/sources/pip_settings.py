@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rocenv.errors import DataError
+from rocenv.core.errors import DataError
 from rocenv.system import WINDOWS
 
 if TYPE_CHECKING:

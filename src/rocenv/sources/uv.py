@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rocenv.errors import FetchError, PrefixError, RocenvError
-from rocenv.model import Artifact
+from rocenv.core.errors import FetchError, PrefixError, RocenvError
+from rocenv.core.model import Artifact
 from rocenv.sources.interpreter import FROM_STORE, HINTS, from_python_org, is_from_store, is_version
 from rocenv.sources.uv_outcome import Outcome
 from rocenv.sources.wheel_names import ranks, wheel_file_name

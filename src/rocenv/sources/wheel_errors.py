@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rocenv.errors import ArchiveError, FetchError, PrefixError, ResolutionImpossible
-from rocenv.trouble import shown
+from rocenv.core.errors import ArchiveError, FetchError, PrefixError, ResolutionImpossible
+from rocenv.net.errors import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from rocenv.core.model import Artifact
     from rocenv.home import Home
-    from rocenv.model import Artifact
     from rocenv.sources.interpreter import Interpreter
 
 # What could change the choice of packages, or the interpreter's behaviour.

@@ -14,21 +14,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
-from rocenv import outage
-from rocenv.errors import FetchError, ResolutionImpossible, RocenvError
-from rocenv.model import Artifact, Component
-from rocenv.resolve.versions import specifier
+from rocenv.core.errors import FetchError, ResolutionImpossible, RocenvError
+from rocenv.core.model import Artifact, Component
+from rocenv.core.versions import specifier
+from rocenv.net import unreachable as outage
 from rocenv.sources.pip_settings import pip_settings
 from rocenv.sources.wheel_errors import index_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from rocenv.matrix.releases import TorchSet
-    from rocenv.model import Request
+    from rocenv.context import Context
+    from rocenv.core.model import Request
+    from rocenv.data.releases import TorchSet
     from rocenv.net import Network
     from rocenv.resolve import Candidate
-    from rocenv.sources import Work
     from rocenv.sources.interpreter import Interpreter
     from rocenv.sources.wheel_tool import WheelTool
 
@@ -40,7 +40,7 @@ _AGAIN = "ask again in ten minutes, or name a mirror: `rocenv config set mirrors
 _GPU_BUILDS = frozenset({"torch", "torchaudio", "torchvision"})
 
 
-def component(candidate: Candidate, request: Request, work: Work) -> tuple[Component, tuple[str, ...]]:
+def component(candidate: Candidate, request: Request, context: Context) -> tuple[Component, tuple[str, ...]]:
     """Return the wheels of a candidate's torch, which it must have, as a component; see `Source`.
 
     They are those for a Python of this machine, whatever platform the set is for.
@@ -54,8 +54,8 @@ def component(candidate: Candidate, request: Request, work: Work) -> tuple[Compo
 
     row = candidate.torch
     assert row is not None
-    _require_no_outage(row.index, work)
-    tool = choose_tool(work.home, offline=work.network.is_offline, tell=work.tell)
+    _require_no_outage(row.index, context)
+    tool = choose_tool(context.home, offline=context.network.is_offline, tell=context.note)
     python = find_python(candidate.python or request.python or _python_for(row.python), tool)
     try:
         found = resolve_wheels(
@@ -64,15 +64,15 @@ def component(candidate: Candidate, request: Request, work: Work) -> tuple[Compo
             local=local_version(row),
             python=python,
             tool=tool,
-            candidates=work.network.candidates,
+            candidates=context.network.candidates,
         )
     except FetchError as failure:
-        outage.remember(urlsplit(row.index).netloc, failure, work.home, work.network.mirrors)
+        outage.remember(urlsplit(row.index).netloc, failure, context.home, context.network.mirrors)
         raise
-    outage.forget(urlsplit(row.index).netloc, work.home)
+    outage.forget(urlsplit(row.index).netloc, context.home)
     pins = {name: version for name, version in row.companions.items() if name not in _GPU_BUILDS}
     wheels = with_companions(
-        found, pins, index_urls=general_indices(os.environ, work.network), python=python, tool=tool
+        found, pins, index_urls=general_indices(os.environ, context.network), python=python, tool=tool
     )
     part = Component(
         kind="torch",
@@ -80,7 +80,7 @@ def component(candidate: Candidate, request: Request, work: Work) -> tuple[Compo
         version=next(wheel.version for wheel in wheels if wheel.name == "torch"),
         channel=row.index,
         why=candidate.why["torch"],
-        artifacts=_with_sizes(wheels, work.network),
+        artifacts=_with_sizes(wheels, context.network),
         python=python.version,
     )
     return part, ()
@@ -138,11 +138,11 @@ def with_companions(
     return tuple(sorted((*kept, *found), key=lambda wheel: wheel.name))
 
 
-def _require_no_outage(index: str, work: Work) -> None:
+def _require_no_outage(index: str, context: Context) -> None:
     """Raise FetchError where the index did not answer some minutes ago, unless only fresh news will do."""
-    if work.max_age_s and not work.network.is_offline:
+    if context.max_age_s and not context.network.is_offline:
         place = urlsplit(index).netloc
-        failure = outage.recall(place, work.home, work.network.mirrors, hint=_AGAIN)
+        failure = outage.recall(place, context.home, context.network.mirrors, hint=_AGAIN)
         if failure is not None:
             raise failure
 

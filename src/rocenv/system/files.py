@@ -10,7 +10,7 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rocenv.errors import PrefixError
+from rocenv.core.errors import PrefixError
 from rocenv.system import WINDOWS
 from rocenv.system.in_use import users_of
 from rocenv.system.moving import move

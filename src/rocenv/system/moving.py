@@ -7,7 +7,7 @@ import re
 import time
 from typing import TYPE_CHECKING
 
-from rocenv.errors import PrefixError
+from rocenv.core.errors import PrefixError
 from rocenv.system import WINDOWS
 from rocenv.system.in_use import users_of
 

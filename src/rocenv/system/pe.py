@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rocenv.errors import RocenvError
+from rocenv.core.errors import RocenvError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -11,8 +11,8 @@ import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from rocenv.system import WINDOWS
-from rocenv.system.command_lines import command_line
 from rocenv.system.exit_codes import describe_exit, is_crash, own_exit_code
+from rocenv.system.quoting import command_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

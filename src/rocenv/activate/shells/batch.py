@@ -22,7 +22,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rocenv.activate.shells import batch_runtime as code
-from rocenv.errors import DataError
+from rocenv.core.errors import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -19,7 +19,7 @@ from rocenv.activate.shells.csh_runtime import (
     UNTIL,
 )
 from rocenv.activate.shells.csh_runtime import quote as quote
-from rocenv.errors import DataError
+from rocenv.core.errors import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from rocenv.core.versions import series
 from rocenv.doctor.distribution import distro
 from rocenv.doctor.gpu_names import short_name
 from rocenv.doctor.kernel_log import kernel_log, matching
@@ -12,7 +13,6 @@ from rocenv.doctor.seen import Seen
 from rocenv.host import kfd, pci
 from rocenv.host.ranking import called
 from rocenv.resolve.drivers import kernel_driver, kernel_is_older, oldest_kernel, tested, tested_drivers
-from rocenv.resolve.versions import series
 from rocenv.system.machine import list_folder, read_attribute
 
 if TYPE_CHECKING:

@@ -12,18 +12,18 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from rocenv.activate.shells import SHELLS
+from rocenv.core.errors import DataError, PrefixError, RocenvError
+from rocenv.core.model import VISIBLE, Machine
 from rocenv.doctor.check import Check
 from rocenv.doctor.env_files import damaged, files_of, shims
 from rocenv.doctor.seen import Seen
-from rocenv.errors import DataError, PrefixError, RocenvError
 from rocenv.install import store
 from rocenv.install.change import differences
 from rocenv.install.prefix import all_prefixes
-from rocenv.model import VISIBLE, Machine
 from rocenv.preload import shims_of
 from rocenv.resolve.known import known_broken, remedy_command
-from rocenv.system.command_lines import as_typed
 from rocenv.system.machine import list_folder, machine_path
+from rocenv.system.quoting import as_typed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,12 +6,12 @@ import os
 import re
 from typing import TYPE_CHECKING
 
+from rocenv.core.model import OVERRIDE
 from rocenv.doctor.distribution import distro
 from rocenv.doctor.gpu_names import short_name
 from rocenv.doctor.seen import Seen
 from rocenv.host.override import override_notes
 from rocenv.host.ranking import supported_today
-from rocenv.model import OVERRIDE
 from rocenv.system.machine import is_folder, list_folder, read_attribute
 
 if TYPE_CHECKING:

@@ -13,20 +13,20 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rocenv.core.model import Machine
+from rocenv.core.versions import allows, series
 from rocenv.doctor.check import Check
 from rocenv.doctor.seen import Seen
 from rocenv.host.hip_sdk import installed_sdks
 from rocenv.host.registry import values
 from rocenv.host.system32 import names_in, system_libraries
-from rocenv.model import Machine
 from rocenv.resolve.known import known_broken, remedy_command
-from rocenv.resolve.versions import allows, series
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rocenv.data.knowledge import Verdict
     from rocenv.doctor.scene import Env, Scene
-    from rocenv.matrix.knowledge import Verdict
 
 _ENVIRONMENT = r"SYSTEM\CurrentControlSet\Control\Session Manager\Environment"
 _HIP_PATH = re.compile(r"HIP_PATH(_[0-9]+)?", re.IGNORECASE)

@@ -12,16 +12,16 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rocenv.core.errors import PrefixError
+from rocenv.core.versions import allows
 from rocenv.doctor.check import Check
 from rocenv.doctor.checks.windows import envs_of, path_folders, variable
 from rocenv.doctor.seen import Seen
-from rocenv.errors import PrefixError
 from rocenv.host.defender import history
 from rocenv.host.defender_exclusions import excluded, watches
 from rocenv.host.long_paths import limited
 from rocenv.host.system32 import is_system_folder, names_in, system_libraries
 from rocenv.install.path_length import refuse_long
-from rocenv.resolve.versions import allows
 from rocenv.system.machine import cloud_folder
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from rocenv.core.model import VISIBLE
 from rocenv.doctor.check import Check
 from rocenv.doctor.checks.windows import variable
 from rocenv.doctor.seen import Seen
 from rocenv.host.windows import parse_controllers
 from rocenv.host.windows_texts import controllers_text
-from rocenv.model import VISIBLE
 
 if TYPE_CHECKING:
     from rocenv.doctor.scene import Scene

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rocenv.errors import RocenvError
+from rocenv.core.errors import RocenvError
 from rocenv.kernels.placed import all_placed, folder_of
 from rocenv.kernels.placed import write as keep_note
 from rocenv.kernels.places.order import can_write, content_of, earlier, placed_by, sha256_of

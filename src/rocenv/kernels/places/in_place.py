@@ -6,7 +6,7 @@ import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rocenv.errors import PrefixError, RocenvError
+from rocenv.core.errors import PrefixError, RocenvError
 from rocenv.kernels.placed import is_of_its_source
 from rocenv.kernels.places.order import as_precompiled, can_write, content_of, placed_by, sha256_of
 from rocenv.kernels.places.originals import forget_original, had_one, put_back, put_over

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rocenv.errors import RocenvError
+from rocenv.core.errors import RocenvError
 from rocenv.kernels.placed import folder_of, forget
 from rocenv.kernels.placed import write as keep_note
 from rocenv.kernels.places.order import content_of, earlier, sha256_of, write_new

@@ -18,19 +18,19 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rocenv.matrix.known import STATUS_RANK
+from rocenv.core.versions import allows, any_fits, newest_first, series, wish
+from rocenv.data.known import STATUS_RANK
 from rocenv.resolve import verdicts
 from rocenv.resolve.candidate import SERVING, UNKNOWN, WISHES
 from rocenv.resolve.drivers import kernel_driver, kernel_is_older, oldest_kernel, tested
 from rocenv.resolve.engine import Made, Option, Problem, Slot
-from rocenv.resolve.versions import allows, any_fits, newest_first, series, wish
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from rocenv.matrix.knowledge import Override
-    from rocenv.matrix.releases import RocmSet, TorchSet
-    from rocenv.matrix.rows import Matrix
+    from rocenv.data.knowledge import Override
+    from rocenv.data.releases import RocmSet, TorchSet
+    from rocenv.data.rows import Matrix
     from rocenv.resolve.candidate import Case
     from rocenv.resolve.engine import Rules
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rocenv.model import Rejection
+from rocenv.core.model import Rejection
+from rocenv.core.versions import allows, joined, newest_first, series, specifier, version_fits
 from rocenv.resolve import verdicts
 from rocenv.resolve.candidate import Candidate
 from rocenv.resolve.drivers import kernel_driver, kernel_is_older, oldest_kernel, tested, tested_drivers
-from rocenv.resolve.versions import allows, joined, newest_first, series, specifier, version_fits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rocenv.matrix.knowledge import Override
-    from rocenv.matrix.releases import RocmSet, TorchSet
-    from rocenv.model import ComponentKind
+    from rocenv.core.model import ComponentKind
+    from rocenv.data.knowledge import Override
+    from rocenv.data.releases import RocmSet, TorchSet
     from rocenv.resolve.candidate import Case
     from rocenv.resolve.engine import Whole
     from rocenv.resolve.linux.choices import Way

@@ -19,18 +19,18 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from rocenv.matrix.known import STATUS_RANK
+from rocenv.core.versions import allows, any_fits, newest_first, series, wish
+from rocenv.data.known import STATUS_RANK
 from rocenv.resolve import verdicts
 from rocenv.resolve.candidate import SERVING, UNKNOWN, WISHES
 from rocenv.resolve.engine import Made, Option, Problem, Slot
-from rocenv.resolve.versions import allows, any_fits, newest_first, series, wish
 from rocenv.resolve.zluda.shelf import CHANNEL, good_sets, promises, shelf_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from rocenv.matrix.knowledge import GoodSet
-    from rocenv.matrix.releases import HipSdk, Pack, Support, TorchSet, ZludaBuild
+    from rocenv.data.knowledge import GoodSet
+    from rocenv.data.releases import HipSdk, Pack, Support, TorchSet, ZludaBuild
     from rocenv.resolve.candidate import Case
     from rocenv.resolve.engine import Rules, Whole
 

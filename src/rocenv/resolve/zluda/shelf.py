@@ -6,17 +6,17 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rocenv.matrix.known import STATUS_RANK
+from rocenv.core.versions import allows, newest_first, series, wish
+from rocenv.data.known import STATUS_RANK
 from rocenv.resolve import verdicts
 from rocenv.resolve.engine import Option
-from rocenv.resolve.versions import allows, newest_first, series, wish
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from rocenv.matrix.knowledge import GoodSet, Verdict
-    from rocenv.matrix.releases import Asset, HipSdk, Pack, Support, TorchSet, ZludaBuild
-    from rocenv.matrix.rows import Matrix
+    from rocenv.data.knowledge import GoodSet, Verdict
+    from rocenv.data.releases import Asset, HipSdk, Pack, Support, TorchSet, ZludaBuild
+    from rocenv.data.rows import Matrix
     from rocenv.resolve.candidate import Case
 
 CHANNEL = "hip-sdk"

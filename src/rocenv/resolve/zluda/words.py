@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rocenv.matrix.releases import HipSdk, TorchSet
-from rocenv.model import Rejection
+from rocenv.core.model import Rejection
+from rocenv.core.versions import allows, any_fits, joined, newest_first, series
+from rocenv.data.releases import HipSdk, TorchSet
 from rocenv.resolve import verdicts
 from rocenv.resolve.candidate import Candidate
-from rocenv.resolve.versions import allows, any_fits, joined, newest_first, series
 from rocenv.resolve.zluda.shelf import CHANNEL, Archive, named, packs_for, promises
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rocenv.matrix.knowledge import GoodSet, Verdict
-    from rocenv.matrix.releases import Pack, ZludaBuild
-    from rocenv.model import ComponentKind
+    from rocenv.core.model import ComponentKind
+    from rocenv.data.knowledge import GoodSet, Verdict
+    from rocenv.data.releases import Pack, ZludaBuild
     from rocenv.resolve.candidate import Case
     from rocenv.resolve.engine import Whole
 

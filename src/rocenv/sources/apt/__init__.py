@@ -8,11 +8,12 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from rocenv.codec import from_plain, load_json, to_plain
-from rocenv.errors import DataError, FetchError
-from rocenv.model import Artifact
+from rocenv.context import FRESH_S
+from rocenv.core.codec import from_plain, load_json, to_plain
+from rocenv.core.errors import DataError, FetchError
+from rocenv.core.model import Artifact
 from rocenv.net import NotModified
-from rocenv.sources import FRESH_S
+from rocenv.net.errors import shown
 from rocenv.sources.apt import setup
 from rocenv.sources.apt.closure import NoClosure, closure, demands_on
 from rocenv.sources.apt.control import Relation
@@ -22,15 +23,14 @@ from rocenv.sources.apt.signature import fingerprints_in
 from rocenv.sources.apt.version import compare, upstream, version_key
 from rocenv.system.files import write_atomic
 from rocenv.system.machine import glibc_version, read_text
-from rocenv.trouble import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from rocenv.data.releases import RocmSet
+    from rocenv.data.rows import CLibrary, Matrix, Repo
     from rocenv.home import Home
-    from rocenv.matrix.releases import RocmSet
-    from rocenv.matrix.rows import CLibrary, Matrix, Repo
     from rocenv.net import Network
     from rocenv.sources.apt.control import Package
     from rocenv.sources.apt.setup import Entry, Settings

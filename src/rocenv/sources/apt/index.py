@@ -12,15 +12,15 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from rocenv.codec import from_plain, load_json, to_plain
-from rocenv.errors import DataError, FetchError
+from rocenv.context import FRESH_S
+from rocenv.core.codec import from_plain, load_json, to_plain
+from rocenv.core.errors import DataError, FetchError
 from rocenv.net import NotModified
-from rocenv.sources import FRESH_S
+from rocenv.net.errors import shown
 from rocenv.sources.apt.control import parse_fields
 from rocenv.sources.apt.lists import UNPACKERS
 from rocenv.sources.apt.signature import verified_text
 from rocenv.system.files import write_atomic
-from rocenv.trouble import shown
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,7 @@ import re
 import zlib
 from typing import TYPE_CHECKING
 
-from rocenv.errors import FetchError
+from rocenv.core.errors import FetchError
 from rocenv.sources.apt.control import Package, parse_clauses, parse_package
 
 if TYPE_CHECKING:

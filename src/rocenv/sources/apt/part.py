@@ -5,22 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rocenv.matrix.releases import RocmSet
-from rocenv.model import Component
-from rocenv.progress import size_text
+from rocenv.core.model import Component
+from rocenv.core.progress import size_text
+from rocenv.core.versions import specifier
+from rocenv.data.releases import RocmSet
 from rocenv.resolve.of_app import packages_of
-from rocenv.resolve.versions import specifier
 from rocenv.sources.apt import Found, find
 from rocenv.sources.apt.closure import NoClosure
 
 if TYPE_CHECKING:
-    from rocenv.matrix.app_sets import AppPackages
-    from rocenv.model import Layout, Request
+    from rocenv.context import Context
+    from rocenv.core.model import Layout, Request
+    from rocenv.data.app_sets import AppPackages
     from rocenv.resolve import Candidate
-    from rocenv.sources import Work
 
 
-def component(candidate: Candidate, request: Request, work: Work) -> tuple[Component, tuple[str, ...]]:
+def component(candidate: Candidate, request: Request, context: Context) -> tuple[Component, tuple[str, ...]]:
     """Return the packages of a candidate's ROCm set as a component, and notes for the plan; see `Source`.
 
     Raises:
@@ -29,11 +29,11 @@ def component(candidate: Candidate, request: Request, work: Work) -> tuple[Compo
     """
     row = candidate.rocm
     assert isinstance(row, RocmSet)
-    found = find(row, work.matrix, work.home, work.network, max_age_s=work.max_age_s)
-    app = packages_of(request.app, row.channel, work.matrix)
+    found = find(row, context.matrix, context.home, context.network, max_age_s=context.max_age_s)
+    app = packages_of(request.app, row.channel, context.matrix)
     along: tuple[str, ...] = ()
     if app is not None:
-        bare, found = found, find_with(app, row, work)
+        bare, found = found, find_with(app, row, context)
         along = (_comes_along(app, row.channel, bare, found),)
     if row.floating and not specifier(request.rocm or "*", "--rocm").contains(found.version):
         raise NoClosure(f"channel {row.channel} is at {found.version} now")
@@ -51,16 +51,16 @@ def component(candidate: Candidate, request: Request, work: Work) -> tuple[Compo
         why=candidate.why["rocm"],
         artifacts=found.artifacts,
         glibc=found.glibc,
-        loader=work.matrix.c_libraries[0].loader if found.own_glibc else "",
+        loader=context.matrix.c_libraries[0].loader if found.own_glibc else "",
         layout=row.layout if app is None else with_app(row.layout, app),
     )
     return part, notes
 
 
-def find_with(app: AppPackages, row: RocmSet, work: Work) -> Found:
+def find_with(app: AppPackages, row: RocmSet, context: Context) -> Found:
     """Return the packages of a set and of an app, as one closure; raises as `find` does."""
     both = replace(row, packages=(*row.packages, *app.names))
-    return find(both, work.matrix, work.home, work.network, max_age_s=work.max_age_s)
+    return find(both, context.matrix, context.home, context.network, max_age_s=context.max_age_s)
 
 
 def with_app(layout: Layout, app: AppPackages) -> Layout:

@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rocenv.errors import FetchError
+from rocenv.core.errors import FetchError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

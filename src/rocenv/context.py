@@ -1,0 +1,84 @@
+"""What one command works with: the home, its settings, the network, the matrix and the progress display."""
+
+from __future__ import annotations
+
+import copy
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from rocenv.home import Home
+
+if TYPE_CHECKING:
+    from rocenv.config import Config
+    from rocenv.core.progress import Progress
+    from rocenv.data.rows import Matrix
+    from rocenv.net import Network
+
+FRESH_S = 6 * 3600.0  # package indices younger than this are used without asking the server again
+
+
+class Context:
+    """The parts that commands share. Each is created when it is first used, unless the caller passes it in.
+
+    Args:
+        home: Where rocenv keeps everything; by default what `ROCENV_HOME` says.
+        matrix: Instead of rocenv's data with the user's rows.
+        network: Instead of one with the mirrors of `config.toml`.
+        progress: Instead of a display on stderr.
+        offline: Never open a connection.
+        max_age_s: How old a package index may be before it is fetched again.
+    """
+
+    def __init__(
+        self,
+        home: Home | None = None,
+        *,
+        matrix: Matrix | None = None,
+        network: Network | None = None,
+        progress: Progress | None = None,
+        offline: bool = False,
+        max_age_s: float = FRESH_S,
+    ) -> None:
+        self.home = home or Home.default()
+        self.max_age_s = max_age_s
+        self._offline = offline
+        given = {"matrix": matrix, "network": network, "progress": progress}
+        self.__dict__.update({name: part for name, part in given.items() if part is not None})
+
+    @cached_property
+    def config(self) -> Config:
+        """The user's settings."""
+        from rocenv import config
+
+        return config.load(self.home.config_file)
+
+    @cached_property
+    def network(self) -> Network:
+        """The connections to mirrors and servers."""
+        from rocenv.net import Network
+
+        return Network(mirrors=self.config.mirrors, offline=self._offline)
+
+    @cached_property
+    def matrix(self) -> Matrix:
+        """Every row of `profiles/`, and the user's own."""
+        from rocenv.data.compiled import compiled
+
+        return compiled(self.home.compiled_matrix, self.home.own_profiles)
+
+    @cached_property
+    def progress(self) -> Progress:
+        """The display that all stages of the command share."""
+        from rocenv.core.progress import Progress
+
+        return Progress()
+
+    def refreshing(self) -> Context:
+        """Return the same context, but one that asks servers for fresh package indices."""
+        fresh = copy.copy(self)
+        fresh.max_age_s = 0
+        return fresh
+
+    def note(self, text: str) -> None:
+        """Print one line for people on stderr."""
+        self.progress.note(text)

@@ -1,0 +1,1 @@
+"""What every package builds on: values, errors, versions, text."""

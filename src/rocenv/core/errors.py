@@ -1,0 +1,81 @@
+"""What can go wrong in a way that a person can do something about.
+
+Every error names the thing it is about; `hints` are things to do next, preferably commands that can be
+pasted. Bad news from hardware is no error: it is a `RungResult`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rocenv.core.model import Rejection, Suggestion
+
+
+class RocenvError(Exception):
+    """An expected failure: printed as text without a traceback, exit code 1.
+
+    Attributes:
+        message: One sentence, no final period.
+        hints: What to do next, one line each.
+        code: A stable word for `--json`.
+    """
+
+    code = "failed"
+    exit_code = 1
+
+    def __init__(self, message: str, *, hints: tuple[str, ...] = (), code: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hints = hints
+        if code is not None:
+            self.code = code
+
+
+class DataError(RocenvError):
+    """A data file (profile, record, lock, configuration) is not what it must be; names file and key path."""
+
+    code = "data-invalid"
+
+
+class ResolutionImpossible(RocenvError):
+    """No set of the matrix fits the request.
+
+    Attributes:
+        rejections: Why each candidate was dropped.
+        suggestions: What would work, best first.
+    """
+
+    code = "resolution-impossible"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        rejections: tuple[Rejection, ...] = (),
+        suggestions: tuple[Suggestion, ...] = (),
+        remarks: tuple[str, ...] = (),
+        hints: tuple[str, ...] = (),
+    ) -> None:
+        commands = tuple(suggestion.command for suggestion in suggestions)
+        super().__init__(message, hints=(*(hints or commands), *remarks))
+        self.rejections = rejections
+        self.suggestions = suggestions
+
+
+class FetchError(RocenvError):
+    """Bytes could not be had, or are not the bytes that were promised."""
+
+    code = "fetch-failed"
+
+
+class ArchiveError(RocenvError):
+    """A package is damaged or holds a member that must not be unpacked."""
+
+    code = "archive-refused"
+
+
+class PrefixError(RocenvError):
+    """An env exists, is missing, is incomplete, is in use, or its files cannot be changed."""
+
+    code = "env"

@@ -1,0 +1,72 @@
+"""Which changes to the environment a set needs: the rows of the matrix, with the set's own places put in."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rocenv.core.model import KEPT_ORIGINAL
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rocenv.core.model import Component, EnvChange, Layout
+    from rocenv.data.rows import Matrix
+
+
+def changes_for(
+    components: Sequence[Component], matrix: Matrix, platform: str = "linux"
+) -> tuple[EnvChange, ...]:
+    """Return what activation changes for a set on a platform; `{prefix}` is left to be filled in.
+
+    Libraries are not put on a search path where the set has a C library of its own: programs of the machine
+    must never meet that.
+    """
+    kinds = {component.kind for component in components}
+    layout = next((component.layout for component in components if component.layout), None)
+    own_glibc = any(component.loader for component in components)
+    changes = []
+    for row in matrix.environment:
+        if row.platform != platform or (row.when != "always" and row.when not in kinds):
+            continue
+        if row.change.value == "{library_dirs}":
+            if not own_glibc and layout is not None:
+                for folder in reversed(layout.library_dirs):
+                    changes.append(replace(row.change, value=f"{{prefix}}/rocm/{folder}"))
+            continue
+        if row.change.value == "{original}":
+            original = _original(components)
+            if original:
+                changes.append(replace(row.change, value=original))
+            continue
+        value = _placed(row.change.value, layout, platform)
+        if value is not None:
+            name = row.change.name.replace("{series}", _series(components))
+            changes.append(replace(row.change, name=name, value=value))
+    return tuple(changes)
+
+
+def _original(components: Sequence[Component]) -> str:
+    """Return where torch's own file is kept that a ZLUDA build calls, "" where none is."""
+    build = next((part for part in components if part.shims is not None and part.shims.original), None)
+    has_torch = any(part.kind == "torch" for part in components)
+    return f"{{prefix}}\\{build.into}\\{KEPT_ORIGINAL}" if build is not None and has_torch else ""
+
+
+def _series(components: Sequence[Component]) -> str:
+    """Return the series of the ROCm part as variables have it: `57`."""
+    rocm = next((component.version for component in components if component.kind == "rocm"), "")
+    return "".join(rocm.split(".")[:2])
+
+
+def _placed(value: str, layout: Layout | None, platform: str) -> str | None:
+    """Return a value with the places of a layout put in; None where the layout has no such place."""
+    root, programs, bitcode = (layout.root, layout.bin, layout.device_libs) if layout else ("", "", "")
+    places = {"{rocm}": root, "{bin}": programs, "{device_libs}": bitcode}
+    for name, place in places.items():
+        if value.startswith(name):
+            if not place:
+                return None
+            path = f"{{prefix}}/rocm/{place}"
+            return (path.replace("/", "\\") if platform == "windows" else path) + value.removeprefix(name)
+    return value

@@ -1,0 +1,93 @@
+"""How the GPU kernels of an app are compiled from its own source, and where the app looks for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from rocenv.data.known import Known
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandIn:
+    """A program that an app looks for before it takes ready kernels, and that need not do much."""
+
+    name: str  # "hipcc"
+    kind: Literal["compiler", "finder"]  # the compiler that made the kernels; a `which`
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelSource(Known):
+    """Where an app keeps the source of its kernels, and where it looks for ready ones. Table `kernel_source`.
+
+    Paths are below an installation, and may hold patterns.
+    """
+
+    app: str  # key of the launcher, and of the option that names the program
+    title: str
+    since: str  # the first version that has kernels for these GPUs
+    folders: tuple[str, ...]  # that hold `code` and `precompiled`
+    code: str  # folder of the source
+    precompiled: str  # folder of the kernels that come with it
+    programs: tuple[str, ...]
+    version_arguments: tuple[str, ...]  # with which the program says its version
+    version_pattern: str  # what it answers; group `version`
+    version_folder: str = (
+        ""  # name of the folder of its resources, where that is its version; group `version`
+    )
+    cache: str = ""  # folder of kernels that it compiled itself, below XDG_CACHE_HOME, on Linux
+    stand_ins: tuple[StandIn, ...] = ()  # without them it looks at nothing, where it came without kernels
+    resources_up: int = 1  # how many levels the folder of all of its resources lies above `folders`
+    resources_variable: str = ""  # names another one
+    resources_since: str = ""  # the first version that has this variable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuiltWith:
+    """What else it takes where the program was built so."""
+
+    text: str  # holds this if it was
+    flags: tuple[str, ...]
+    named: str  # what comes behind `name_of_flags`
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelRecipe(Known):
+    """How one kind of kernels of an app is made. Table `kernel_recipe`.
+
+    In words `{source}` is the source folder, `{target}` the target, `{include}` the folder of further
+    headers, `{md5}` what the app itself makes of its source and flags.
+    """
+
+    app: str
+    kind: str  # "hip", "hiprt"; the first of an app is what is made where nothing else is asked for
+    title: str
+    versions: str  # of the app, PEP 440
+    file: str  # what is compiled, below the source folder
+    flags: tuple[str, ...]
+    precompiled: str  # name of a kernel that comes with the app, without `.zst`
+    precompiled_text: str  # the program holds it, with `.zst` behind it where such files are compressed
+    cached: str = ""  # name of one that the app compiled itself
+    flags_text: str = ""  # pattern: the flags that the name stands for, as the program holds them
+    flags_more: str = ""  # behind them
+    built_with: tuple[BuiltWith, ...] = ()
+    headers: str = ""  # a file below `{include}`, which the source does not have
+    headers_from: str = ""  # where to get them
+    kernels: int = 0  # how many it has, where that was counted; 0 = unknown
+    seconds: int = 0  # what compiling takes, about
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeObjects(Known):
+    """How code for a GPU is marked. Table `code_objects`."""
+
+    elf_machine: int
+    mask: int  # of the flags, where the target stands
+    numbers: dict[str, int] = field(default_factory=dict)
+
+
+TABLES: dict[str, type[Known]] = {
+    "kernel_source": KernelSource,
+    "kernel_recipe": KernelRecipe,
+    "code_objects": CodeObjects,
+}

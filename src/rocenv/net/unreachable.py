@@ -1,0 +1,59 @@
+"""Channels and indices that did not answer: for some minutes no other command waits for the same timeout."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from typing import TYPE_CHECKING
+
+from rocenv.core.codec import load_json
+from rocenv.core.errors import DataError, FetchError
+from rocenv.system.files import write_atomic
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rocenv.config import Mirrors
+    from rocenv.home import Home
+
+REMEMBERED_FOR_S = 600
+
+
+def recall(channel: str, home: Home, mirrors: Mirrors, *, hint: str = "") -> FetchError | None:
+    """Return how a channel failed some minutes ago; None if it did not, or mirrors were changed since."""
+    try:
+        note = load_json(_file(channel, home))
+        age_s = time.time() - float(note["at_s"])
+        same_mirrors = note["mirrors"] == repr(mirrors)
+        message = str(note["message"])
+    except (OSError, DataError, KeyError, TypeError, ValueError):
+        return None
+    if not 0 <= age_s < REMEMBERED_FOR_S or not same_mirrors:
+        return None
+    return FetchError(
+        f"{message} (tried {age_s / 60:.0f} min ago)",
+        hints=(hint or f"ask again at once with `--channel {channel}`",),
+        code="unreachable",
+    )
+
+
+def remember(channel: str, failure: FetchError, home: Home, mirrors: Mirrors) -> None:
+    """Note that a channel did not answer; other failures are not remembered."""
+    if failure.code != "unreachable":
+        return
+    note = {"at_s": time.time(), "message": failure.message, "mirrors": repr(mirrors)}
+    # Without the note the next command waits once more, no worse.
+    with contextlib.suppress(OSError):
+        home.indices.mkdir(parents=True, exist_ok=True)
+        write_atomic(_file(channel, home), json.dumps(note).encode())
+
+
+def forget(channel: str, home: Home) -> None:
+    """Note that a channel answers."""
+    with contextlib.suppress(OSError):
+        _file(channel, home).unlink()
+
+
+def _file(channel: str, home: Home) -> Path:
+    return home.indices / f"unreachable-{channel.replace(':', '_')}.json"

@@ -1,0 +1,125 @@
+"""Data files for tests: for each table a row that loads, and what has to stand beside it."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import MISSING, fields, is_dataclass
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
+
+from rocenv.data.load import TABLES, load
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rocenv.data.rows import Matrix
+
+Row = dict[str, Any]
+Rows = list[tuple[str, Row]]  # table and row
+
+KNOWN = {"status": "tested", "source": "tests/data/data.py", "checked": "2026-11-20"}
+
+# Fields that cannot hold just anything of their type.
+_FITTING: dict[str, Row] = {
+    "repo": {"keyrings": ["/usr/share/keyrings/x.gpg"]},
+    "channel": {"repos": ["base"]},
+    "pci": {"target": "gfx1030"},
+    "gpu_name": {"target": "gfx1030"},
+    "release": {"version": "9.9"},
+    "support": {"rocm": "9.9"},
+    "system_kernel": {"rocm": "9.9"},
+    "driver_train": {"amdgpu": "22.20", "rocm": "9.9"},
+    "display_driver": {"version": "25.4.1"},
+    "rocm": {"version": "9.9", "channel": "base", "packages": ["hip"]},
+    "torch": {"version": "9.9", "rocm": "9.9"},
+    "app_packages": {"channels": ["base"], "names": ["app"]},
+    "compiler": {
+        "version": "9.9",
+        "channel": "base",
+        "packages": ["clang"],
+        "layout": {
+            "root": "usr",
+            "library_dirs": [],
+            "libraries": {},
+            "programs": [{"path": "usr/bin/clang"}],
+        },
+    },
+    "rocm_wheels": {"version": "9.9"},
+    "hip_sdk": {"version": "9.9"},
+    "zluda": {"version": "9.9"},
+    "override": {"target": "gfx1030", "runs_as": "*"},
+    "good_set": {"rocm": "==9.9.*"},
+    "rule": {
+        "sign": [{"text": ["some text"], "weight": 0.5}],
+        "why": [{"text": {"en": "x", "zh": "x"}}],
+    },
+    "clue": {"text": ["some text"]},
+    "first_kernel": {"target": "gfx1030", "linux": "5.9"},
+    "never_together": {"variables": ["X"], "words": ["one", "other"]},
+}
+
+
+def example(table: str, **values: Any) -> Row:
+    """Return a row of a table that loads beside `BASE`: its required fields, and `values`."""
+    return {**_object(TABLES[table]), **KNOWN, **_FITTING.get(table, {}), **values}
+
+
+def _object(kind: Any) -> Row:
+    hints = get_type_hints(kind)
+    required = [item for item in fields(kind) if item.default is MISSING and item.default_factory is MISSING]
+    return {item.name: _value(hints[item.name]) for item in required}
+
+
+def _value(kind: Any) -> Any:
+    if is_dataclass(kind):
+        return _object(kind)
+    origin = get_origin(kind)
+    if origin is Literal:
+        return get_args(kind)[0]
+    return {tuple: [], dict: {}, int: 0, bool: False}.get(origin or kind, "x")
+
+
+# What rows may refer to.
+BASE: Rows = [
+    ("c_library", example("c_library")),
+    ("target", example("target", name="gfx1030", generic="gfx10-3-generic")),
+    ("target", example("target", name="gfx1031")),
+    ("target", example("target", name="gfx1100")),
+    ("generic_target", example("generic_target", name="gfx10-3-generic", members=["gfx1030", "gfx1031"])),
+    ("repo", example("repo", name="base")),
+    ("channel", example("channel", name="base")),
+    ("hip_sdk", example("hip_sdk", version="6.2.4")),
+]
+
+
+def text(rows: Rows) -> str:
+    """Return a data file of rows, in their order."""
+    tables = [f"[[{table}]]\n" + "".join(f"{key} = {toml(row[key])}\n" for key in row) for table, row in rows]
+    return "schema = 1\n" + "\n".join(tables)
+
+
+def toml(value: Any) -> str:
+    """Return a value as TOML writes it."""
+    if isinstance(value, dict):
+        pairs = (f"{_key(key)} = {toml(content)}" for key, content in value.items())
+        return "{ " + ", ".join(pairs) + " }"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(toml, value))}]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[\w-]+", name, re.ASCII) else json.dumps(name)
+
+
+def write(folder: Path, *files: Rows) -> Path:
+    """Write each list of rows to a file of its own, `0.toml` and on; return the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, rows in enumerate(files):
+        (folder / f"{number}.toml").write_text(text(rows), encoding="utf-8")
+    return folder
+
+
+def loaded(folder: Path, *rows: tuple[str, Row]) -> Matrix:
+    """Return the matrix of `BASE` and rows of a second file, `1.toml`."""
+    return load(write(folder, BASE, list(rows)))

@@ -1,0 +1,332 @@
+"""Rows that refer to nothing, say a thing twice or contradict each other do not load."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
+
+import pytest
+
+from rocenv.core.errors import DataError
+from rocenv.data.checks import IDENTITY
+from rocenv.data.load import TABLES, load
+from tests.data.data import BASE, example, loaded, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# Every field that names targets, of every table.
+TARGET_FIELDS = [
+    ("app_build", "targets"),
+    ("app_release", "targets"),
+    ("compiler", "targets"),
+    ("first_kernel", "target"),
+    ("generic_target", "members"),
+    ("gpu_name", "target"),
+    ("good_set", "targets"),
+    ("index", "targets"),
+    ("kernels", "targets"),
+    ("knob", "targets"),
+    ("override", "runs_as"),
+    ("override", "target"),
+    ("pack", "targets"),
+    ("pci", "target"),
+    ("rocm", "blas"),
+    ("rocm", "compiles"),
+    ("rocm", "official"),
+    ("rocm_wheels", "official"),
+    ("rocm_wheels", "targets"),
+    ("support", "targets"),
+    ("torch", "compiled"),
+    ("torch", "targets"),
+    ("verdict", "targets"),
+]
+VERSIONS = [
+    ("compiler", "version"),
+    ("release", "version"),
+    ("rocm", "version"),
+    ("rocm", "glibc"),
+    ("support", "rocm"),
+    ("system_kernel", "rocm"),
+    ("torch", "version"),
+    ("torch", "rocm"),
+    ("torch", "python"),
+    ("rocm_wheels", "version"),
+    ("rocm_wheels", "python"),
+    ("rocm_wheels", "torch"),
+    ("hip_sdk", "version"),
+    ("zluda", "version"),
+    ("pack", "rocm"),
+    ("good_set", "python"),
+    ("driver_pair", "drivers"),
+    ("driver_pair", "rocm"),
+    ("driver_train", "rocm"),
+    ("display_driver", "version"),
+]
+
+SPECIFIERS = [
+    ("good_set", "driver"),
+    ("good_set", "rocm"),
+    ("good_set", "torch"),
+    ("good_set", "zluda"),
+    ("override", "rocm"),
+    ("rocm_wheels", "driver"),
+    ("torch", "zluda"),
+    ("verdict", "driver"),
+    ("verdict", "rocm"),
+    ("verdict", "torch"),
+    ("verdict", "zluda"),
+    ("zluda", "driver"),
+]
+
+
+def refused(folder: Path, said: str, *rows: tuple[str, dict[str, Any]]) -> str:
+    """Return the message of the error that rows of `1.toml` end in; it names the row at `said`."""
+    with pytest.raises(DataError, match=said) as caught:
+        loaded(folder, *rows)
+    return caught.value.message
+
+
+# ---------------------------------------------------------------- references
+
+
+def field_kind(table: str, field: str) -> Any:
+    return get_type_hints(TABLES[table])[field]
+
+
+@pytest.mark.parametrize(("table", "field"), TARGET_FIELDS)
+def test_a_target_that_is_not_there(table: str, field: str, tmp_path: Path) -> None:
+    is_list = get_origin(field_kind(table, field)) is tuple
+
+    def row(name: str) -> tuple[str, dict[str, Any]]:
+        return table, example(table, **{field: ["gfx1030", name] if is_list else name})
+
+    loaded(tmp_path, row("gfx1031"))
+    said = rf"`{field}` names the target `gfx1999`, which is not there .*1\.toml: {table}\[0\]"
+    refused(tmp_path, said, row("gfx1999"))
+    if (table, field) != ("override", "runs_as"):
+        refused(tmp_path, rf"`{field}` names the target `\*`", row("*"))
+
+
+def test_no_field_that_names_targets_is_forgotten() -> None:
+    """A field of a new table that is called like a target, or like a list of them, is in the list above."""
+    words = re.compile(r"targets?|members|blas|compiles|compiled|official|runs_as")
+    every = ((table, item.name) for table, kind in TABLES.items() for item in fields(kind))
+    named = {(table, field) for table, field in every if words.fullmatch(field)}
+    assert named == set(TARGET_FIELDS)
+
+
+def test_features_of_a_target_are_no_part_of_its_name(tmp_path: Path) -> None:
+    (row,) = loaded(tmp_path, ("pack", example("pack", targets=["gfx1030:xnack-"]))).pack
+    assert row.targets == ("gfx1030:xnack-",)
+    refused(tmp_path, "`gfx1999:xnack-`", ("pack", example("pack", targets=["gfx1999:xnack-"])))
+
+
+@pytest.mark.parametrize(
+    ("table", "values", "said"),
+    [
+        ("target", {"name": "gfx1032", "generic": "gfx12-generic"}, "`generic` names `gfx12-generic`"),
+        ("channel", {"repos": ["base", "other"]}, "`repos` names `other`"),
+        ("rocm", {"channel": "other"}, "`channel` names `other`"),
+        ("zluda", {"assets": [{"name": "a.zip", "rocm": ["6.2", "6.3"]}]}, "`assets` is for HIP SDK `6.3`"),
+        ("zluda", {"assets": [{"name": "a.zip", "rocm": ["7"]}]}, "`assets` is for HIP SDK `7`"),
+        ("pack", {"rocm": ["6.2.4", "7.1.1"]}, "`rocm` names HIP SDK `7.1.1`"),
+    ],
+)
+def test_a_thing_that_is_not_there(table: str, values: dict[str, Any], said: str, tmp_path: Path) -> None:
+    message = refused(tmp_path, re.escape(said), (table, example(table, **values)))
+    assert message.endswith(f", which is not there (`{tmp_path / '1.toml'}: {table}[0]`)")
+
+
+def test_an_asset_may_be_for_a_series_or_for_all_of_a_major_release(tmp_path: Path) -> None:
+    assets = [{"name": "a.zip", "rocm": ["6"]}, {"name": "b.zip", "rocm": ["6.2"]}, {"name": "c.tar.gz"}]
+    (row,) = loaded(tmp_path, ("zluda", example("zluda", assets=assets))).zluda
+    assert [asset.rocm for asset in row.assets] == [("6",), ("6.2",), ()]
+
+
+# ---------------------------------------------------------------- versions and ranges
+
+
+@pytest.mark.parametrize(("table", "field"), VERSIONS)
+def test_a_version_that_is_none(table: str, field: str, tmp_path: Path) -> None:
+    latest: Any = "latest" if get_type_hints(TABLES[table])[field] is str else ["latest"]
+    said = rf"`{field}`: `latest` is no version \(`.*1\.toml: {table}\[0\]`\)"
+    refused(tmp_path, said, (table, example(table, **{field: latest})))
+
+
+def test_a_pattern_that_cannot_be_searched(tmp_path: Path) -> None:
+    said = r"`pattern`: `RX \(` is no regular expression: .* \(`.*1\.toml: gpu_name\[0\]`\)"
+    refused(tmp_path, said, ("gpu_name", example("gpu_name", pattern="RX (")))
+
+
+@pytest.mark.parametrize(("table", "field"), SPECIFIERS)
+def test_a_range_that_is_none(table: str, field: str, tmp_path: Path) -> None:
+    loaded(tmp_path, (table, example(table, **{field: ">=6.2,<7"})))
+    for wrong in ("6.2", ">= 6.x", "newest"):
+        said = rf"`{field}`: `{wrong}` is no range of versions \(`.*1\.toml: {table}\[0\]`\)"
+        refused(tmp_path, said, (table, example(table, **{field: wrong})))
+
+
+# ---------------------------------------------------------------- sets and repositories
+
+
+@pytest.mark.parametrize(
+    ("table", "values", "said"),
+    [
+        ("rocm", {"packages": []}, "`packages` is empty"),
+        ("rocm", {"floating": True}, "`version_package` is missing: it floats"),
+        ("torch", {"rocm": "6.2", "cuda": "11.8"}, "one of `rocm` and `cuda` must be there"),
+        ("torch", {"rocm": "", "cuda": ""}, "one of `rocm` and `cuda` must be there"),
+        ("repo", {"keyrings": []}, "must say whom to trust"),
+        ("repo", {"key_url": "https://example.org/key"}, "must say whom to trust"),
+        ("repo", {"fingerprints": ["ca8b"]}, "`ca8b` is not written as 40 hexadecimal digits"),
+    ],
+)
+def test_a_row_that_lacks_a_part(table: str, values: dict[str, Any], said: str, tmp_path: Path) -> None:
+    assert f"1.toml: {table}[0]" in refused(tmp_path, said, (table, example(table, **values)))
+
+
+# ---------------------------------------------------------------- one row for one thing
+
+
+@pytest.mark.parametrize("table", IDENTITY)
+def test_two_rows_about_the_same(table: str, tmp_path: Path) -> None:
+    first, second = example(table), example(table, source="another one", note="")
+    second = {key: value for key, value in second.items() if key in first}
+    if table == "support":
+        second["source"] = first["source"]  # part of its identity: rows of several sources stand side by side
+    write(tmp_path, BASE, [(table, first)], [(table, second)])
+    with pytest.raises(DataError, match=r"2\.toml: .*is about the same as .*1\.toml: ") as caught:
+        load(tmp_path)
+    assert caught.value.message.startswith(f"`{tmp_path / '2.toml'}: {table}[0]`")
+
+
+@pytest.mark.parametrize(
+    ("table", "field", "value"),
+    [
+        ("pci", "revision", "c8"),
+        ("rocm_wheels", "index", "https://example.org/other"),
+        ("torch", "rocm", "6.2"),
+        ("zluda", "project", "vosen"),
+        ("pack", "targets", ["gfx1031"]),
+        ("override", "value", "11.0.0"),
+        ("kernels", "kind", "shipped"),
+        ("variable", "by", "zluda"),
+    ],
+)
+def test_rows_that_differ_in_what_tells_them_apart(
+    table: str, field: str, value: Any, tmp_path: Path
+) -> None:
+    rows = [(table, example(table)), (table, example(table, **{field: value}))]
+    assert len(getattr(loaded(tmp_path, *rows), table)) == 2
+
+
+def test_some_things_may_be_said_twice(tmp_path: Path) -> None:
+    assert len(loaded(tmp_path, *[("fact", example("fact"))] * 2).fact) == 2
+
+
+# ---------------------------------------------------------------- contradictions
+
+
+def support(level: str, *targets: str, **values: Any) -> tuple[str, dict[str, Any]]:
+    return "support", example("support", rocm="6.2", level=level, targets=list(targets), **values)
+
+
+def test_contradictory_levels_of_support(tmp_path: Path) -> None:
+    rows = support("official", "gfx1030", "gfx1031"), support("libraries", "gfx1031", "gfx1100")
+    file = tmp_path / "1.toml"
+    said = (
+        f"`targets` has `gfx1031` as libraries, and `{file}: support[0]` as official (`{file}: support[1]`)"
+    )
+    refused(tmp_path, re.escape(said), *rows)
+
+
+@pytest.mark.parametrize(
+    "values", [{"platform": "windows"}, {"rocm": "6.1"}, {"channel": "therock"}, {"level": "official"}]
+)
+def test_levels_that_do_not_contradict_each_other(values: dict[str, Any], tmp_path: Path) -> None:
+    first, second = support("official", "gfx1030"), support("libraries", "gfx1030", source="another one")
+    second[1].update(values)
+    assert len(loaded(tmp_path, first, second).support) == 2
+
+
+CONDITIONS: dict[str, Any] = {
+    "platform": "windows",
+    "targets": ["gfx1031"],
+    "rocm": "==6.2.*",
+    "zluda": "==3.9.5",
+    "project": "lshqqytiger",
+    "flavour": ["rocm6"],
+    "torch": "==2.7.1",
+    "driver": ">=25.5.1",
+    "pack": "none",
+    "only_if": "it rains",
+}
+OTHERS: dict[str, Any] = {
+    "platform": "linux",
+    "targets": ["gfx1030"],
+    "flavour": [],
+    "pack": "",
+    "only_if": "",
+    "project": "",
+}
+
+
+def verdict(said: str, what: str, **values: Any) -> tuple[str, dict[str, Any]]:
+    return "verdict", example("verdict", verdict=said, what=what, **{**CONDITIONS, **values})
+
+
+def test_contradictory_verdicts(tmp_path: Path) -> None:
+    rows = verdict("broken", "it ends"), verdict("works", "it goes on")
+    said = r"1\.toml: verdict\[0\]` says `broken` of the same .*1\.toml: verdict\[1\]"
+    assert "`verdict` is `works`" in refused(tmp_path, said, *rows)
+    between = verdict("workaround", "it goes on if you push")
+    refused(tmp_path, "says `broken` of the same", between, *rows)
+    refused(tmp_path, "says `works` of the same", between, *reversed(rows))
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_verdicts_on_different_conditions(condition: str, tmp_path: Path) -> None:
+    other = OTHERS.get(condition, "==1.0")
+    rows = verdict("broken", "it ends"), verdict("works", "it goes on", **{condition: other})
+    assert len(loaded(tmp_path, *rows).verdict) == 2
+
+
+def test_a_trick_does_not_contradict(tmp_path: Path) -> None:
+    rows = verdict("broken", "it ends"), verdict("workaround", "it goes on if you push")
+    assert len(loaded(tmp_path, *rows).verdict) == 2
+
+
+def test_kinds_of_fields_are_what_these_tests_take_them_for() -> None:
+    for table, field in SPECIFIERS:
+        assert field_kind(table, field) is str
+    assert get_args(field_kind("rocm", "blas")) == (str, ...)
+
+
+# ---------------------------------------------------------------- packages of apps, compilers
+
+
+def test_packages_of_a_channel_that_is_not_there(tmp_path: Path) -> None:
+    loaded(tmp_path, ("compiler", example("compiler")))
+    loaded(tmp_path, ("app_packages", example("app_packages")))
+    refused(tmp_path, "`channel` names `nobody`", ("compiler", example("compiler", channel="nobody")))
+    for channels, said in ((["base", "nobody"], "`channels` names `nobody`"), ([], "`channels` is empty")):
+        refused(tmp_path, said, ("app_packages", example("app_packages", channels=channels)))
+
+
+def test_a_channel_of_which_two_rows_say_what_it_has_of_an_app(tmp_path: Path) -> None:
+    one, other = example("app_packages"), example("app_packages", channels=["base", "base"])
+    refused(tmp_path, "both say what base has of", ("app_packages", one), ("app_packages", other))
+
+
+@pytest.mark.parametrize("path", ["/usr/bin", "usr/../../bin"])
+def test_an_app_whose_files_lie_outside_of_its_packages(path: str, tmp_path: Path) -> None:
+    refused(tmp_path, "leads out of the tree", ("app_packages", example("app_packages", program=path)))
+    links = {"usr/bin": f"{path}/x"}
+    refused(tmp_path, "leads out of the tree", ("app_packages", example("app_packages", links=links)))
+
+
+def test_a_name_for_what_may_be_several_programs(tmp_path: Path) -> None:
+    programs = [{"path": "usr/bin/*", "names": ["one"]}]
+    refused(tmp_path, "may be several", ("app_packages", example("app_packages", programs=programs)))

@@ -1,0 +1,41 @@
+"""What an app's profile may say of arguments; a slip in a user's own row is told with its place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rocenv.core.errors import DataError
+from rocenv.data.load import load
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ROW = """schema = 1
+[[launcher]]
+key = "mine"
+title = "Mine"
+{what}
+status = "tested"
+source = "x"
+checked = "2026-11-22"
+"""
+
+
+@pytest.mark.parametrize(
+    ("what", "says"),
+    [
+        ("flags = [{ words = [] }]", "one adds nothing"),
+        ('flags = [{ words = ["-x"], when = ["not-blas-failed"] }]', "there is no condition `blas-failed`"),
+        ('flags = [{ words = ["-x", "{layer}"] }]', "nothing stands for `{layer}`"),
+        ('sizes = { width = "-x" }', "there is no size `width`"),
+        ('renamed = [{ old = ["-x"], new = [] }]', "says nothing to take instead"),
+        ("devices = { arguments = [], pattern = '(?P<device>x)' }", "has no `arguments`"),
+    ],
+)
+def test_slip_in_a_row_is_told(tmp_path: Path, what: str, says: str) -> None:
+    (tmp_path / "mine.toml").write_text(ROW.replace("{what}", what))
+    with pytest.raises(DataError, match="mine") as raised:
+        load(own=tmp_path)
+    assert says in str(raised.value)

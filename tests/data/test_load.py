@@ -1,0 +1,191 @@
+"""A data file that is not whole does not load, and the message says which file, which row and which key."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rocenv.core.errors import DataError
+from rocenv.data.load import MOST_BYTES, TABLES, load
+from tests.data.data import BASE, example, loaded, text, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.mini import Mini
+
+
+@pytest.mark.parametrize("table", TABLES)
+class TestEveryTable:
+    def test_its_example_loads(self, table: str, tmp_path: Path) -> None:
+        matrix = loaded(tmp_path, (table, example(table)))
+        names = {"repo": "repos", "channel": "channels", "target": "targets", "c_library": "c_libraries"}
+        in_base = sum(each == table for each, _ in BASE)
+        assert len(getattr(matrix, names.get(table, table))) == in_base + 1
+
+    @pytest.mark.parametrize("key", ["status", "source", "checked"])
+    def test_a_row_that_does_not_say_how_well_it_is_known(self, table: str, key: str, tmp_path: Path) -> None:
+        row = example(table)
+        del row[key]
+        with pytest.raises(DataError, match=rf"key `{key}` is missing in `.*1\.toml: {table}\[0\]`"):
+            loaded(tmp_path, (table, row))
+
+    @pytest.mark.parametrize("source", ["", " \n"])
+    def test_a_row_with_a_blank_source(self, table: str, source: str, tmp_path: Path) -> None:
+        with pytest.raises(DataError, match=rf"1\.toml: {table}\[0\]` has no source"):
+            loaded(tmp_path, (table, example(table, source=source)))
+
+    @pytest.mark.parametrize("day", ["", " ", "today", "20.11.2026", "2026-11-31"])
+    def test_a_row_that_was_checked_on_no_day(self, table: str, day: str, tmp_path: Path) -> None:
+        with pytest.raises(DataError, match=rf"`checked` in `.*1\.toml: {table}\[0\]` is '.*', not a day"):
+            loaded(tmp_path, (table, example(table, checked=day)))
+
+    def test_a_key_that_no_row_has(self, table: str, tmp_path: Path) -> None:
+        with pytest.raises(DataError, match=rf"unknown key `sourcs` in `.*1\.toml: {table}\[0\]`"):
+            loaded(tmp_path, (table, example(table, sourcs="x")))
+
+
+@pytest.mark.parametrize(
+    ("table", "values", "said"),
+    [
+        ("pci", {"status": "hearsay"}, r"`status` in `.*` is 'hearsay', not one of maker, tested"),
+        ("pci", {"device": 7}, r"`device` in `.*` is a int, not a str"),
+        ("pci", {"products": "RX 6800"}, r"`products` in `.*` is a str, not a list"),
+        ("pci", {"products": ["RX 6800", 7]}, r"`products\[1\]` in `.*` is a int, not a str"),
+        ("target", {"wave": 16}, r"`wave` in `.*` is 16, not one of 32, 64"),
+        ("target", {"wave": "64"}, r"`wave` in `.*` is '64', not one of 32, 64"),
+        ("release", {"parts": ["hip"]}, r"`parts` in `.*` is a list, not a dict"),
+        ("release", {"parts": {"hip": 6}}, r"`parts\.hip` in `.*` is a int, not a str"),
+        ("zluda", {"assets": [{}]}, r"key `assets\[0\]\.name` is missing in `"),
+        ("zluda", {"assets": [{"name": "x", "sha": "y"}]}, r"unknown key `assets\[0\]\.sha` in `"),
+        ("rocm", {"layout": {}}, r"key `layout\.root` is missing in `"),
+        (
+            "verdict",
+            {"verdict": "slow"},
+            r"`verdict` in `.*` is 'slow', not one of broken, work",
+        ),
+        ("environment", {"change": {"action": "add", "name": "X"}}, r"`change\.action` in `.*` is 'add'"),
+    ],
+)
+def test_a_value_of_the_wrong_kind(table: str, values: dict[str, Any], said: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=said) as caught:
+        loaded(tmp_path, (table, example(table, **values)))
+    assert f"{tmp_path / '1.toml'}: {table}[0]" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("schema = 1", "schema = 2", r"1\.toml` has schema 2; this rocenv reads schema 1"),
+        ("schema = 1", 'schema = "1"', r"1\.toml` has schema '1'"),
+        ("schema = 1", "", r"1\.toml` has schema None"),
+        ("schema = 1", "schema = true", r"1\.toml` has schema True"),
+        ("schema = 1", f"schema = 0x{'f' * 5000}", r"cannot read `.*1\.toml`"),
+        ("[[pci]]", "a = " + "[" * 100_000, r"cannot read `.*1\.toml`: its values are nested too deeply"),
+        ("[[pci]]", "[[pc]]", r"unknown table `pc` in `.*1\.toml`"),
+        ("[[pci]]", "[pci]", r"`pci` in `.*1\.toml` is not a list of tables"),
+        ("[[pci]]", "pci = [7]\n[[watched]]", r"1\.toml: pci\[0\]` is a int, not a dict"),
+        ("[[pci]]", "[[pci]\n", r"cannot read `.*1\.toml`"),
+        ("[[pci]]", "\x00", r"cannot read `.*1\.toml`"),
+        ('"2026-11-20"', "2026-11-20", r"`checked` in `.*1\.toml: pci\[0\]` is a date, not a str"),
+    ],
+)
+def test_a_file_that_is_no_data_file(old: str, new: str, said: str, tmp_path: Path) -> None:
+    write(tmp_path, BASE)
+    whole = text([("pci", example("pci"))])
+    assert old in whole
+    (tmp_path / "1.toml").write_text(whole.replace(old, new, 1))
+    with pytest.raises(DataError, match=said):
+        load(tmp_path)
+
+
+def test_a_newer_schema_comes_with_the_way_to_read_it(tmp_path: Path) -> None:
+    (tmp_path / "newer.toml").write_text('schema = 2\n[[what_is_not_thought_of_yet]]\nname = "x"\n')
+    with pytest.raises(DataError, match=r"newer\.toml` has schema 2") as caught:
+        load(tmp_path)
+    assert "upgrade" in caught.value.hints[0]
+
+
+def test_a_file_of_windows_is_read(tmp_path: Path) -> None:
+    """Its editors write a byte order mark and two characters for the end of a line."""
+    whole = text([("pci", example("pci"))]).replace("\n", "\r\n")
+    (write(tmp_path, BASE) / "notepad.toml").write_bytes(b"\xef\xbb\xbf" + whole.encode())
+    assert len(load(tmp_path).pci) == 1
+
+
+@pytest.mark.parametrize("leads_to", ["loop.toml", "nowhere.toml"])
+def test_a_link_that_leads_to_no_file(leads_to: str, tmp_path: Path) -> None:
+    (write(tmp_path, BASE) / "loop.toml").symlink_to(leads_to)
+    with pytest.raises(DataError, match=r"cannot read `.*loop\.toml`: no file, or a link") as caught:
+        load(tmp_path)
+    assert "move its file away" in caught.value.hints[0], "every error says what to do next"
+
+
+def test_what_never_ends_is_not_opened(tmp_path: Path) -> None:
+    os.mkfifo(write(tmp_path, BASE) / "pipe.toml")
+    with pytest.raises(DataError, match=r"cannot read `.*pipe\.toml`"):
+        load(tmp_path)
+
+
+def test_a_file_that_is_far_too_long(tmp_path: Path) -> None:
+    with (write(tmp_path, BASE) / "long.toml").open("wb") as file:
+        file.truncate(MOST_BYTES + 1)
+    with pytest.raises(DataError, match=r"cannot read `.*long\.toml`: it has more than"):
+        load(tmp_path)
+
+
+def test_a_folder_may_be_called_like_a_file_and_links_to_folders_are_not_followed(tmp_path: Path) -> None:
+    write(tmp_path / "mine.toml", BASE)
+    (tmp_path / "round").symlink_to(tmp_path)
+    assert len(load(tmp_path).channels) == 1
+
+
+def test_a_file_in_the_place_of_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "own").write_text("schema = 1")
+    with pytest.raises(DataError, match=r"cannot list the data files in `.*own`"):
+        load(write(tmp_path / "shipped", BASE), tmp_path / "own")
+
+
+def test_a_file_that_is_not_utf_8(tmp_path: Path) -> None:
+    (write(tmp_path, BASE) / "latin.toml").write_bytes("# für alle\nschema = 1\n".encode("latin-1"))
+    with pytest.raises(DataError, match=r"cannot read `.*latin\.toml`"):
+        load(tmp_path)
+
+
+def test_files_below_a_folder_are_read_and_others_are_not(tmp_path: Path) -> None:
+    write(tmp_path, BASE)
+    write(tmp_path / "deep" / "er", [("pci", example("pci"))])
+    (tmp_path / "README.md").write_text("no data")
+    assert len(load(tmp_path).pci) == 1
+
+
+def test_data_without_a_c_library(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="names no `c_library`"):
+        load(write(tmp_path, [row for row in BASE if row[0] != "c_library"]))
+
+
+@pytest.mark.parametrize("name", ["empty", "missing"])
+def test_a_folder_without_data(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "empty").mkdir()
+    monkeypatch.setenv("ROCENV_PROFILES", str(tmp_path / name))
+    with pytest.raises(DataError, match="holds no data files") as caught:
+        load()
+    assert "ROCENV_PROFILES" in caught.value.hints[0]
+
+
+def test_a_folder_of_ones_own_is_used_instead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROCENV_PROFILES", str(write(tmp_path, BASE)))
+    assert set(load().channels) == {"base"}
+    monkeypatch.setenv("ROCENV_PROFILES", "")
+    assert "amd" in load().channels
+
+
+def test_a_data_error_from_the_command_line(mini: Mini) -> None:
+    path = mini.root / "profiles/mini.toml"
+    path.write_text(path.read_text().replace("compiles", "compile", 1))
+    done = mini.run("resolve", "--rocm", "5.7")
+    assert done.returncode == 1
+    assert "unknown key `compile`" in done.stderr
+    assert "Traceback" not in done.stderr

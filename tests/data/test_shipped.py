@@ -1,0 +1,355 @@
+"""The data that rocenv ships is whole: every row can be traced, and no two tables tell different stories."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from dataclasses import fields, is_dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from rocenv.data.apps import DeviceList
+from rocenv.data.checks import series
+from rocenv.data.folder import data_files
+from rocenv.data.load import load
+from rocenv.data.recipes import BuiltWith, KernelRecipe
+from rocenv.data.rules import Clue, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rocenv.data.known import Known
+    from rocenv.data.releases import RocmSet
+    from rocenv.data.rows import Matrix
+
+PROFILES = Path(__file__).parents[2] / "profiles"
+TARGET = re.compile(r"gfx[0-9a-f]{3,4}")
+# Fields that hold parts of lines and of programs, whose blanks count, and no texts.
+PARTS: dict[type, tuple[str, ...]] = {
+    Sign: ("text", "pattern", "near", "not_near"),
+    Clue: ("text", "pattern", "near", "not_near"),
+    DeviceList: ("pattern", "other"),
+    BuiltWith: ("text", "named"),
+    KernelRecipe: ("flags_text", "flags_more"),
+}
+URL = re.compile(r"https?://[^\s\"',;)]+")
+
+# Whose pages rows may name: who makes a thing, or who reported it.
+HOSTS = (
+    "amd.com",
+    "radeon.com",
+    "github.com",
+    "pytorch.org",
+    "debian.org",
+    "s3.amazonaws.com",  # TheRock's nightly archives
+    "lykos.ai",  # StabilityMatrix
+    "drive.google.com",  # where the unofficial addition to the HIP SDK lies
+    "mediafire.com",
+    "learn.microsoft.com",
+    "numpy.org",
+    "blender.org",
+    "llvm.org",
+    "maxon.net",
+    "otoy.com",
+)
+
+
+@cache
+def shipped() -> Matrix:
+    return load(PROFILES)
+
+
+def tables() -> dict[str, list[Known]]:
+    found = {item.name: getattr(shipped(), item.name) for item in fields(shipped()) if item.init}
+    return {name: list(rows.values() if hasattr(rows, "values") else rows) for name, rows in found.items()}
+
+
+def texts(value: Any) -> Iterator[str]:
+    """Yield every text of a value, however deep."""
+    if isinstance(value, str):
+        yield value
+    elif is_dataclass(value):
+        for item in fields(value):
+            if item.name not in PARTS.get(type(value), ()):
+                yield from texts(getattr(value, item.name))
+    elif isinstance(value, dict):
+        yield from texts(list(value.values()))
+    elif isinstance(value, (list, tuple)):
+        for each in value:
+            yield from texts(each)
+
+
+# ---------------------------------------------------------------- every row
+
+
+@pytest.mark.parametrize("table", tables())
+class TestEveryRow:
+    def test_was_looked_at_on_a_day(self, table: str) -> None:
+        rows = tables()[table]
+        assert rows
+        for row in rows:
+            day = datetime.date.fromisoformat(row.checked)
+            assert datetime.date(2024, 1, 1) < day <= datetime.date.today(), row
+
+    def test_has_a_source_that_others_can_look_up(self, table: str) -> None:
+        for row in tables()[table]:
+            assert row.source == row.source.strip(), row
+            assert " ;" not in row.source, row
+            for word in re.split(r"[\s;,]+", row.source):
+                assert not re.match(r"/\w|~|[A-Za-z]:\\|file:", word), f"a path of a machine: {row}"
+
+    def test_names_no_address_but_those_of_makers_and_reports(self, table: str) -> None:
+        for row in tables()[table]:
+            for url in (url for text in texts(row) for url in URL.findall(text)):
+                host = urlsplit(url).hostname or ""
+                if host == "127.0.0.1":  # a program of the user's own, in a command
+                    continue
+                assert any(host == each or host.endswith(f".{each}") for each in HOSTS), row
+                assert urlsplit(url).scheme == "https", row
+                assert urlsplit(url).port is None, row
+
+    def test_leaves_no_mark_of_how_it_was_written(self, table: str) -> None:
+        """Placeholders of notes: an empty meaning, a dash for nothing, a word that points elsewhere."""
+        for row in tables()[table]:
+            for text in texts(row):
+                assert text not in ("-", "same", "as above", "unknown", "n/a", "TODO"), row
+                assert text.strip("\n") == text.strip(), row
+
+
+def test_every_sha256_is_one() -> None:
+    found = [
+        *(row.sha256 for row in shipped().pack),
+        *(row.sha256 for row in shipped().dll_hash),
+        *(asset.sha256 for row in shipped().zluda for asset in row.assets),
+    ]
+    named = [sha256 for sha256 in found if sha256]
+    assert len(named) > 5
+    assert all(re.fullmatch("[0-9a-f]{64}", sha256) for sha256 in named)
+
+
+def test_versions_of_python_look_like_versions() -> None:
+    for rows in tables().values():
+        for row in rows:
+            versions: tuple[str, ...] = getattr(row, "python", ())
+            assert all(re.fullmatch(r"3\.\d+(\.\d+)?", version) for version in versions), row
+            by_age = sorted(versions, key=lambda version: [int(part) for part in version.split(".")])
+            assert list(versions) == by_age, row
+
+
+def test_no_mirror_of_a_distribution_is_named() -> None:
+    for path in data_files(PROFILES):
+        assert not re.search(r"\b(deb|ftp|security|archive|mirrors?)\.[a-z]+\.", path.read_text())
+
+
+# ---------------------------------------------------------------- GPUs
+
+
+def test_what_the_kernel_calls_a_target_is_its_name() -> None:
+    """Two decimal digits each for minor and stepping, which are hexadecimal in the name."""
+    for target in shipped().targets.values():
+        assert TARGET.fullmatch(target.name)
+        if target.kfd:
+            major, minor, step = target.kfd // 10000, target.kfd // 100 % 100, target.kfd % 100
+            # The kernel takes Raven2 for Raven. Source: torvalds/linux, kfd_device.c
+            name = target.name.replace("gfx909", "gfx902")
+            assert name == f"gfx{major}{minor:x}{step:x}"
+
+
+def test_generic_targets_and_their_members_name_each_other() -> None:
+    members = {row.name: set(row.members) for row in shipped().generic_target}
+    for target in shipped().targets.values():
+        if target.generic:
+            assert target.name in members[target.generic]
+    for name, found in members.items():
+        assert all(shipped().targets[member].generic == name for member in found)
+
+
+def test_ids_of_devices_are_written_in_one_way() -> None:
+    for row in shipped().pci:
+        assert re.fullmatch("[0-9a-f]{4}", row.device), row
+        assert re.fullmatch("([0-9a-f]{2})?", row.revision), row
+
+
+def test_patterns_of_names_can_be_searched() -> None:
+    assert all(re.compile(row.pattern, re.IGNORECASE) for row in shipped().gpu_name)
+
+
+# ---------------------------------------------------------------- sets of Linux
+
+
+def name_of(row: RocmSet) -> str:
+    return f"{row.channel}-{row.version}"
+
+
+@pytest.mark.parametrize("row", shipped().rocm, ids=name_of)
+def test_a_set_is_consistent(row: RocmSet) -> None:
+    for targets in (row.compiles, row.blas, row.official):
+        assert len(set(targets)) == len(targets)
+    assert set(row.official) <= set(row.compiles), "what is supported compiles"
+    assert set(row.blas) <= set(row.compiles), "so does what has kernels"
+    layout = row.layout
+    assert set(layout.libraries) == {"hip", "hiprtc", "rocblas"}
+    assert all(re.fullmatch(r"lib\w+\.so\.\d+", name) for name in layout.libraries.values())
+    places = [layout.root, *layout.library_dirs, *filter(None, [layout.bin, layout.device_libs])]
+    assert not any(place.startswith("/") or place.endswith("/") or ".." in place for place in places)
+    inside = [place for place in (layout.bin, layout.device_libs, layout.library_dirs[0]) if place]
+    assert all(place.startswith(f"{layout.root}/") for place in inside)
+
+
+# `support` speaks of series; these came later in theirs. Source: ROCm docs system-requirements 6.4.1
+LATER = {"6.4.0": {"gfx1101", "gfx1200", "gfx1201"}}
+
+
+@pytest.mark.parametrize("row", [row for row in shipped().rocm if row.channel == "amd"], ids=name_of)
+class TestAmdsSets:
+    def test_lie_under_their_own_version(self, row: RocmSet) -> None:
+        assert row.layout.root == f"opt/rocm-{row.version}"
+        assert row.version.startswith(row.apt_dir)
+        assert row.suite
+
+    def test_are_releases_that_are_described(self, row: RocmSet) -> None:
+        (release,) = (each for each in shipped().release if each.version == row.version)
+        assert release.apt_dir == row.apt_dir
+
+    def test_agree_with_what_the_release_supports(self, row: RocmSet) -> None:
+        by_level: dict[str, set[str]] = {}
+        for each in shipped().support:
+            if (each.platform, each.rocm, each.channel) == ("linux", series(row.version), ""):
+                by_level.setdefault(each.level, set()).update(each.targets)
+        promised = by_level["official"] | by_level.get("deprecated", set())
+        assert set(row.official) == promised - LATER.get(row.version, set())
+        # Of what is built some is not shipped, where a listing of the shipped files was read.
+        lists = [
+            set(each.targets)
+            for each in shipped().kernels
+            if (each.rocm, each.kind) == (series(row.version), "shipped")
+        ]
+        built = promised | by_level["libraries"]
+        assert set(row.blas) == (built & lists[0] if lists else built)
+
+
+def test_debians_rocblas_holds_what_its_package_says() -> None:
+    (said,) = (row for row in shipped().kernels if row.rocm.startswith("debian-"))
+    (row,) = (row for row in shipped().rocm if row.channel == "debian-forky")
+    assert series(row.version) == series(said.rocm.removeprefix("debian-"))
+    assert set(row.blas) == set(said.targets)
+
+
+def test_every_channel_has_sets_and_every_repository_a_channel() -> None:
+    matrix = shipped()
+    assert {row.channel for row in matrix.rocm} == set(matrix.channels)
+    assert {repo for channel in matrix.channels.values() for repo in channel.repos} == set(matrix.repos)
+
+
+def test_both_real_channels_of_debian_bring_the_c_library_they_need() -> None:
+    (library,) = shipped().c_libraries
+    assert library.loader in library.files
+    assert not any(row.pattern == library.package for row in shipped().keep_out)
+
+
+# ---------------------------------------------------------------- wheels
+
+
+def test_a_torch_is_in_the_index_of_what_it_is_built_for() -> None:
+    for row in shipped().torch:
+        last = f"rocm{row.rocm}" if row.rocm else f"cu{row.cuda.replace('.', '')}"
+        assert row.index.endswith(f"/{last}"), row
+        assert not row.compiled or set(row.targets) < set(row.compiled), row
+        assert bool(row.targets) is bool(row.rocm), row
+
+
+def test_a_torch_has_kernels_for_no_target_that_the_rocblas_inside_has_none_for() -> None:
+    blas: dict[str, set[str]] = {}
+    for each in shipped().rocm:
+        if each.channel == "amd":
+            blas.setdefault(series(each.version), set()).update(each.blas)
+    for row in shipped().torch:
+        inside = blas.get(series(row.rocm))
+        assert inside is None or set(row.targets) <= inside, row
+
+
+def test_what_wheels_support_officially_is_among_their_targets() -> None:
+    for row in shipped().rocm_wheels:
+        assert row.targets, row
+        assert set(row.official) <= set(row.targets), row
+
+
+# ---------------------------------------------------------------- Windows
+
+
+def test_each_archive_of_zluda_can_be_fetched() -> None:
+    for row in shipped().zluda:
+        if row.assets:
+            assert row.tag, row
+            assert "{tag}" in row.url, row
+            assert "{asset}" in row.url, row
+        for asset in row.assets:
+            assert asset.platform == ("linux" if "linux" in asset.name else "windows"), row
+            assert bool(asset.rocm) is (asset.platform == "windows"), row
+            # A commit in the name of an archive is that of the build.
+            commit = re.search(r"-([0-9a-f]{7})\.", asset.name)
+            assert commit is None or row.commit.startswith(commit[1]), row
+
+
+# Archives for HIP 5 that ran on HIP SDK 6: no row of a build says that they are for it.
+ODD = {
+    "https://github.com/likelovewant/ROCmLibs-for-gfx1103-AMD780M-APU/issues/57",
+    "https://github.com/lshqqytiger/ZLUDA/issues/115",
+}
+
+
+def test_a_combination_that_works_is_one_of_an_archive_and_an_sdk_that_it_is_for() -> None:
+    from packaging.specifiers import SpecifierSet
+
+    sdks = [row.version for row in shipped().hip_sdk]
+    for row in shipped().verdict:
+        if row.verdict == "broken" or row.project != "lshqqytiger" or not row.rocm or row.source in ODD:
+            continue
+        fits = [
+            asset.name
+            for build in shipped().zluda
+            if build.project == row.project and SpecifierSet(row.zluda).contains(build.version, True)
+            for asset in build.assets
+            if not row.flavour or asset.flavour in row.flavour
+            for sdk in sdks
+            if series(sdk) in asset.rocm and SpecifierSet(row.rocm).contains(sdk)
+        ]
+        assert fits, row
+
+
+def test_one_build_is_the_preferred_one() -> None:
+    assert [row.project for row in shipped().zluda if row.preferred] == ["lshqqytiger"]
+
+
+def test_the_address_of_a_pack_ends_in_its_name() -> None:
+    for row in shipped().pack:
+        assert not (row.absent and (row.asset or row.url)), row
+        assert bool(row.asset) is bool(row.url), row
+        assert row.url.replace("%20", " ").endswith(row.asset), row
+        if row.tag and row.url:
+            assert f"/{row.tag}/" in row.url, row
+
+
+def test_every_hip_sdk_has_a_word_on_support() -> None:
+    said = {row.rocm for row in shipped().support if row.platform == "windows"}
+    # No page on 5.5 was read.
+    assert {series(row.version) for row in shipped().hip_sdk} - said == {"5.5"}
+
+
+def test_sets_that_makers_name_can_be_put_together() -> None:
+    """A known-good set speaks of builds and releases that have rows."""
+    from packaging.specifiers import SpecifierSet
+
+    def any_in(specifier: str, versions: list[str]) -> bool:
+        return any(SpecifierSet(specifier).contains(version, prereleases=True) for version in versions)
+
+    builds = [row.version for row in shipped().zluda]
+    torches = [f"{row.version}.0" if row.rocm else row.version for row in shipped().torch]
+    for row in shipped().good_set:
+        assert not row.zluda or any_in(row.zluda, builds), row
+        # AMD's own index has a torch for the one Linux target that PyTorch's wheels fail on.
+        assert not row.torch or any_in(row.torch, torches) or row.targets == ("gfx1151",), row
