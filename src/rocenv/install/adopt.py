@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from rocenv.core.errors import ArchiveError, PrefixError
 from rocenv.core.model import Artifact, FileEntry
 from rocenv.install import store
-from rocenv.install.tree import Tree, file_chunks, is_link
+from rocenv.install.tree import Tree, is_link
+from rocenv.system.files import file_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import stat
 from typing import TYPE_CHECKING
@@ -22,7 +21,7 @@ from rocenv.install.startup import write_startup
 from rocenv.install.tools import python_tools
 from rocenv.lockfile import lock_text
 from rocenv.system import WINDOWS
-from rocenv.system.files import clone_file, write_atomic
+from rocenv.system.files import clone_file, sha256_of, write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -137,10 +136,6 @@ def file_entry(path: Path) -> FileEntry:
         return FileEntry(link=os.readlink(path))
     if not stat.S_ISREG(info.st_mode):
         raise OSError(errno.EINVAL, "not a file", str(path))
-    digest = hashlib.sha256()
-    with path.open("rb", buffering=0) as stream:
-        while data := stream.read(1 << 20):
-            digest.update(data)
     # Windows has no such bit: Python makes one up from a file's name.
     executable = bool(info.st_mode & stat.S_IXUSR) and not WINDOWS
-    return FileEntry(sha256=digest.hexdigest(), size_bytes=info.st_size, executable=executable)
+    return FileEntry(sha256=sha256_of(path), size_bytes=info.st_size, executable=executable)

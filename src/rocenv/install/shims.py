@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from rocenv.core.errors import PrefixError
 from rocenv.core.model import KEPT_ORIGINAL
-from rocenv.install.tree import sha256_of
 from rocenv.preload import shims_of
-from rocenv.system.files import clone_file, remove_path
+from rocenv.system.files import clone_file, remove_path, sha256_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING
 from rocenv.core.errors import ArchiveError, PrefixError
 from rocenv.core.model import FileEntry
 from rocenv.install.unpack import NAME_ERRORS, member_path, shown
-from rocenv.install.xz import CHUNK_BYTES
 from rocenv.system import WINDOWS
-from rocenv.system.files import remove_tree, write_uncached
+from rocenv.system.files import file_chunks, remove_tree, sha256_of, write_uncached
 from rocenv.system.names import is_device
 
 if TYPE_CHECKING:
@@ -183,22 +182,6 @@ def require_plausible(unpacked_bytes: int, archive_bytes: int) -> None:
         raise ArchiveError(
             f"it claims to hold {unpacked_bytes} bytes in {archive_bytes}, and no libraries shrink like that"
         )
-
-
-def file_chunks(path: Path, start: int = 0) -> Iterator[bytes]:
-    """Yield a file's bytes in large pieces, from a position on."""
-    with path.open("rb") as stream:
-        stream.seek(start)
-        while data := stream.read(CHUNK_BYTES):
-            yield data
-
-
-def sha256_of(path: Path) -> str:
-    """Return the hash of a file's contents."""
-    digest = hashlib.sha256()
-    for data in file_chunks(path):
-        digest.update(data)
-    return digest.hexdigest()
 
 
 def is_link(info: os.stat_result) -> bool:

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rocenv.core.errors import ArchiveError
-from rocenv.install.tree import file_chunks
 from rocenv.install.unpack import shown
 from rocenv.system import WINDOWS
-from rocenv.system.files import remove_tree
+from rocenv.system.files import file_chunks, remove_tree
 from rocenv.system.processes import describe_exit, group_options, kill_group
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from rocenv.install.path_length import require_short_paths
 from rocenv.sources.wheel_names import wheel_file_name
 from rocenv.sources.wheel_tool import site_packages
 from rocenv.system import WINDOWS
-from rocenv.system.files import break_link, clone_file, remove_tree, storage_errors
+from rocenv.system.files import break_link, clone_file, hash_of, remove_tree, sha256_of, storage_errors
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping, Sequence
@@ -116,18 +116,10 @@ def _entry(path: Path) -> FileEntry:
     if stat.S_ISLNK(info.st_mode):
         return FileEntry(link=os.readlink(path))
     return FileEntry(
-        sha256=_digest(path, "sha256").hex(),
+        sha256=sha256_of(path),
         size_bytes=info.st_size,
         executable=bool(info.st_mode & stat.S_IXUSR) and not WINDOWS,
     )
-
-
-def _digest(path: Path, algorithm: str) -> bytes:
-    digest = hashlib.new(algorithm)
-    with path.open("rb") as stream:
-        while data := stream.read(1 << 20):
-            digest.update(data)
-    return digest.digest()
 
 
 def _pins(
@@ -175,7 +167,7 @@ def _looks_like(copy: Path, original: Path) -> bool:
 
 def _pin_of(wheel: Path) -> str:
     name, version = wheel.name.split("-")[:2]
-    return f"{name}=={version} --hash=sha256:{_digest(wheel, 'sha256').hex()}"
+    return f"{name}=={version} --hash=sha256:{sha256_of(wheel)}"
 
 
 def _drop_broken_lists(venv: Path, projects: Container[str]) -> None:
@@ -236,7 +228,7 @@ def _same(venv: Path, path: str, entries: Mapping[str, FileEntry], expected: str
     algorithm, _, encoded = expected.partition("=")
     if algorithm not in hashlib.algorithms_available:
         return False
-    digest = bytes.fromhex(entry.sha256) if algorithm == "sha256" else _digest(venv / path, algorithm)
+    digest = bytes.fromhex(entry.sha256) if algorithm == "sha256" else hash_of(venv / path, algorithm)
     return base64.urlsafe_b64encode(digest).rstrip(b"=").decode() == encoded.rstrip("=")
 
 

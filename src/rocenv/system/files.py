@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import os
 import shutil
 import stat
@@ -18,6 +19,29 @@ from rocenv.system.removal import unlink_marked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+CHUNK_BYTES = 1 << 20
+
+
+def file_chunks(path: Path, start: int = 0) -> Iterator[bytes]:
+    """Yield a file's bytes from a position on, in pieces of at most 1 MiB."""
+    with path.open("rb", buffering=0) as stream:
+        stream.seek(start)
+        while data := stream.read(CHUNK_BYTES):
+            yield data
+
+
+def hash_of(path: Path, algorithm: str) -> bytes:
+    """Hash a file's contents."""
+    digest = hashlib.new(algorithm)
+    for data in file_chunks(path):
+        digest.update(data)
+    return digest.digest()
+
+
+def sha256_of(path: Path) -> str:
+    """Hash a file's contents, as lower-case hex."""
+    return hash_of(path, "sha256").hex()
 
 
 def clone_file(source: Path, destination: Path) -> str:
