@@ -1,4 +1,4 @@
-"""A home with an awkward name, an index on loopback, and both tools set up as `create` does it."""
+"""A home with an awkward name, an index on loopback, and uv set up as `create` does it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rocenv.sources.interpreter import Interpreter, examine
-from rocenv.sources.pip import Pip
 from rocenv.sources.uv import Uv
 from tests.wheels.index import Index, build_wheel, serve
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from rocenv.sources.wheel_tool import WheelTool
 
 ROCM = "whl/rocm6.2"
 BIG = bytes(range(256)) * 4096 * 3  # 3 MiB: large enough to stay shared
@@ -70,27 +67,8 @@ def uv(tmp_path: Path, said: list[str]) -> Uv:
         pythons=home / "pythons",
         environ=environ,
         offline=False,
-        tell=said.append,
+        report=said.append,
     )
-
-
-@pytest.fixture
-def pip(tmp_path: Path, said: list[str]) -> Pip:
-    environ = {
-        **{name: value for name, value in os.environ.items() if not name.startswith("PIP_")},
-        "HOME": str(tmp_path / "user"),
-        "PIP_CONFIG_FILE": os.devnull,
-        "PIP_RETRIES": "0",
-        "NO_PROXY": "127.0.0.1",
-    }
-    cache = tmp_path / "it's a $HOME, with spaces" / "cache" / "uv" / "rocenv-pip"
-    return Pip(cache=cache, environ=environ, offline=False, tell=said.append)
-
-
-@pytest.fixture(params=["uv", "pip"])
-def tool(request: pytest.FixtureRequest, uv: Uv, pip: Pip) -> WheelTool:
-    """Whatever holds for one of them holds for the other."""
-    return uv if request.param == "uv" else pip
 
 
 @pytest.fixture(scope="session")

@@ -1,63 +1,54 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
 import sys
 import tarfile
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from rocenv.core.errors import RocenvError
 from rocenv.sources.interpreter import find_python, is_from_store
-
-if TYPE_CHECKING:
-    from rocenv.sources.pip import Pip
-    from rocenv.sources.uv import Uv
-    from rocenv.sources.wheel_tool import WheelTool
+from rocenv.sources.uv import Uv
+from rocenv.sources.uv_outcome import Outcome
 
 OWN = f"{sys.version_info[0]}.{sys.version_info[1]}"
 
 
 @pytest.mark.parametrize("spec", ["", OWN, f">={OWN},<{sys.version_info[0] + 1}", f"=={OWN}.*"])
-def test_rocenvs_own_python_is_taken_where_it_fits(tool: WheelTool, spec: str) -> None:
-    found = find_python(spec, tool)
+def test_rocenvs_own_python_is_taken_where_it_fits(uv: Uv, spec: str) -> None:
+    found = find_python(spec, uv)
     assert found.path == Path(sys.executable)
     assert found.version == ".".join(map(str, sys.version_info[:3]))
     assert found.series == OWN
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the other Python is a shell script")
-def test_a_python_given_by_path_is_taken(tool: WheelTool, tmp_path: Path) -> None:
+def test_a_python_given_by_path_is_taken(uv: Uv, tmp_path: Path) -> None:
     other = tmp_path / "my python"
     other.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
     other.chmod(0o755)
-    assert find_python(str(other), tool).series == OWN
+    assert find_python(str(other), uv).series == OWN
 
 
 @pytest.mark.parametrize("spec", ["3.99", ">=3.99", "/nowhere/python3", "python3.99"])
-def test_a_python_that_is_not_here_is_named_with_what_to_do(
-    uv: Uv, pip: Pip, said: list[str], spec: str
-) -> None:
-    for environ in ({**uv.environ, "PATH": "/nowhere"}, {**pip.environ, "PATH": "/nowhere"}):
-        here = replace(uv, environ=environ) if "UV_HTTP_RETRIES" in environ else replace(pip, environ=environ)
-        with pytest.raises(RocenvError) as caught:
-            find_python(spec, here)
-        assert caught.value.code == "python-missing"
-        assert f"no Python `{spec}`" in caught.value.message
-        assert "--python" in caught.value.hints[-1]
+def test_a_missing_python_is_an_error_with_a_hint(uv: Uv, said: list[str], spec: str) -> None:
+    with pytest.raises(RocenvError) as caught:
+        find_python(spec, replace(uv, environ={**uv.environ, "PATH": "/nowhere"}))
+    assert caught.value.code == "python-missing"
+    assert f"no Python `{spec}`" in caught.value.message
+    assert "--python" in caught.value.hints[-1]
     assert said == []
 
 
-def test_a_python_that_does_not_run_is_named(tool: WheelTool, tmp_path: Path) -> None:
+def test_a_python_that_does_not_run_is_named(uv: Uv, tmp_path: Path) -> None:
     broken = tmp_path / "python3"
     broken.write_text("#!/bin/sh\nexit 3\n")
     broken.chmod(0o755)
     with pytest.raises(RocenvError, match="Python"):
-        find_python(str(broken), tool)
+        find_python(str(broken), uv)
 
 
 @pytest.mark.skipif(
@@ -66,15 +57,12 @@ def test_a_python_that_does_not_run_is_named(tool: WheelTool, tmp_path: Path) ->
 def test_a_python_that_is_nowhere_is_fetched_into_the_home(
     uv: Uv, said: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    too_old = tmp_path / "python2"  # stands for the one that runs rocenv
-    answer = json.dumps({"version": "2.7.1", "free_threaded": False, "pip_wheel": ""})
-    too_old.write_text(f"#!/bin/sh\necho '{answer}'\n")
-    too_old.chmod(0o755)
+    too_old = put_python(tmp_path / "python2", "2.7.1")  # stands for the one that runs rocenv
     environ = {**uv.environ, "PATH": "/nowhere", "UV_PYTHON_DOWNLOADS": "automatic"}
     environ["UV_PYTHON_DOWNLOADS_JSON_URL"] = downloads_of(Path(sys.executable).resolve(), tmp_path)
     monkeypatch.setattr(sys, "executable", str(too_old))
     assert find_python(OWN, replace(uv, environ=environ)).series == OWN
-    assert said == [f"No Python {OWN} on this machine; fetching one"]
+    assert said == [f"No Python {OWN} on this machine; downloading one"]
     assert list(uv.pythons.glob(f"cpython-{OWN}.*/bin/python3"))
     # It is there now: also for those who forbid downloads.
     assert find_python(OWN, replace(uv, offline=True, environ=environ)).series == OWN
@@ -82,50 +70,57 @@ def test_a_python_that_is_nowhere_is_fetched_into_the_home(
     assert not (tmp_path / "user" / ".local" / "bin").exists()
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="the other Pythons are shell scripts")
-def test_without_uv_the_first_python_on_path_that_fits_is_taken(pip: Pip, tmp_path: Path) -> None:
-    """One that does not run and those of the Microsoft Store are passed over; programs of other names too."""
-
-    def put(folder: str, name: str, version: str, base: str = "/usr", code: int = 0) -> Path:
-        path = tmp_path / folder / name
-        path.parent.mkdir(exist_ok=True)
-        answer = {"version": version, "free_threaded": False, "pip_wheel": "", "base": base}
-        path.write_text(f"#!/bin/sh\necho '{json.dumps(answer)}'\nexit {code}\n")
-        path.chmod(0o755)
-        return path
-
-    put("a", "python3.98", "3.98.1", code=1)
-    put("a", "python3", "3.97.5")
-    put("WindowsApps", "python3.98", "3.98.2")
-    put("b", "python3", "3.98.3", base=r"C:\Program Files\WindowsApps\PythonSoftwareFoundation.Python.3.98")
-    put("b", "python3-config", "3.98.4")
-    path = os.pathsep.join(str(tmp_path / folder) for folder in ("none", "a", "WindowsApps", "b"))
-    before = replace(pip, environ={**pip.environ, "PATH": path})
-    with pytest.raises(
-        RocenvError, match=r"no Python `3\.98`: the only one here is that of the Microsoft Store"
-    ):
-        find_python("3.98", before)
-    assert find_python(">=3.96,<3.98", before).version == "3.97.5"
-    good = put("c", "python", "3.98.5")
-    path += os.pathsep + str(good.parent)
-    assert find_python("3.98", replace(pip, environ={**pip.environ, "PATH": path})).path == good
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="the other Python is a shell script")
-def test_a_python_of_the_store_is_refused_even_where_it_is_named(pip: Pip, tmp_path: Path) -> None:
-    other = tmp_path / "WindowsApps" / "python3.11"
-    other.parent.mkdir()
-    other.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
-    other.chmod(0o755)
+def test_a_python_of_the_store_is_refused_even_where_it_is_named(
+    uv: Uv, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A venv of it lies outside of the Store's folder."""
+    venv = put_python(tmp_path / "venv" / "python", "3.98.1", base="C:/Program Files/WindowsApps/Python.3.98")
+    monkeypatch.setattr(Uv, "run", lambda *_: Outcome(code=0, stdout=f"{venv}\n", stderr=""))
     with pytest.raises(RocenvError, match="Microsoft Store") as caught:
-        find_python(str(other), pip)
+        find_python(str(venv), uv)
     assert caught.value.code == "python-missing"
     assert "python.org" in caught.value.hints[0]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the other Pythons are shell scripts")
+def test_a_python_of_the_store_that_uv_finds_is_passed_over(
+    uv: Uv, said: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, other = (
+        tmp_path / "WindowsApps" / "python.exe",
+        put_python(tmp_path / "managed" / "python", "3.98.1"),
+    )
+    managed = ""
+
+    def run(_: Uv, *arguments: str) -> Outcome:
+        nonlocal managed
+        if "install" in arguments:
+            managed = str(other)
+        path = managed if "--managed-python" in arguments else str(store)
+        return Outcome(code=0 if path else 2, stdout=f"{path}\n", stderr="")
+
+    monkeypatch.setattr(Uv, "run", run)
+    with pytest.raises(
+        RocenvError, match=r"no Python `3\.98`: the only one here is from the Microsoft Store"
+    ):
+        find_python("3.98", uv)
+    assert find_python("3.98", replace(uv, environ={})).path == other
+    assert said == ["No Python 3.98 on this machine; downloading one"]
 
 
 def test_paths_of_the_store_are_known() -> None:
     assert is_from_store(Path(r"C:\Users\me\AppData\Local\Microsoft\WindowsApps\python3.11.exe"))
     assert not is_from_store(Path(r"C:\Users\me\MyWindowsApps\python.exe"))
+
+
+def put_python(path: Path, version: str, base: str = "/usr") -> Path:
+    """A script that answers rocenv's questions as a Python of this version would."""
+    path.parent.mkdir(exist_ok=True)
+    answer = {"version": version, "free_threaded": False, "pip_wheel": "", "base": base}
+    path.write_text(f"#!/bin/sh\necho '{json.dumps(answer)}'\n")
+    path.chmod(0o755)
+    return path
 
 
 def downloads_of(real: Path, folder: Path) -> str:

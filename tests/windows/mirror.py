@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote, urlsplit
 
-from rocenv.sources.wheels import GENERAL
+from rocenv.sources.general_index import GENERAL
 from tests.loopback import Fault
 from tests.windows import standin_installer, standin_wheels, standins
 from tests.windows.standin_sets import asset_of, build_row, matrix, sdk_row, series

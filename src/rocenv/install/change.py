@@ -178,7 +178,7 @@ def repair(home: Home, name: str, context: Context) -> tuple[Difference, ...]:
 def _restore(prefix: Prefix, record: Record, paths: frozenset[str], context: Context) -> dict[str, FileEntry]:
     """Put files back: those of the store, then the venv's, then the shims on top of both; return all files.
 
-    The venv's launchers and lists are what the tool writes that is here now, which may be another one.
+    The venv's launchers and lists are those that uv writes now, which may be a newer version.
     """
     _drop_damaged(record, paths, context)
     wheels = provide(_needed(record.lock, paths), context)
@@ -253,11 +253,11 @@ def _reinstall(
     """Put the venv's wheels back; return what lies in it then of what the wheels and the tool wrote."""
     from rocenv.install.venv import create_venv, install_wheels
 
-    tool, python = python_tools(component, context)
+    uv, python = python_tools(component, context)
     if not (prefix.venv / "pyvenv.cfg").exists():
         remove_tree(prefix.venv)
-        create_venv(prefix.venv, python, tool)
-    entries = install_wheels(prefix.venv, component.artifacts, files=wheels, python=python, tool=tool)
+        create_venv(prefix.venv, python, uv)
+    entries = install_wheels(prefix.venv, component.artifacts, files=wheels, python=python, uv=uv)
     return {f"venv/{name}": entry for name, entry in entries.items()}
 
 

@@ -76,9 +76,9 @@ def _install_venv(
 ) -> dict[str, FileEntry]:
     from rocenv.install.venv import create_venv, install_wheels
 
-    tool, python = python_tools(component, context)
-    create_venv(prefix.venv, python, tool)
-    entries = install_wheels(prefix.venv, component.artifacts, files=wheels, python=python, tool=tool)
+    uv, python = python_tools(component, context)
+    create_venv(prefix.venv, python, uv)
+    entries = install_wheels(prefix.venv, component.artifacts, files=wheels, python=python, uv=uv)
     return {f"venv/{name}": entry for name, entry in entries.items()}
 
 

@@ -8,13 +8,13 @@ if TYPE_CHECKING:
     from rocenv.context import Context
     from rocenv.core.model import Component
     from rocenv.sources.interpreter import Interpreter
-    from rocenv.sources.wheel_tool import WheelTool
+    from rocenv.sources.uv import Uv
 
 
-def python_tools(component: Component, context: Context) -> tuple[WheelTool, Interpreter]:
-    """Return the tool for wheels that runs here, and the Python that a component's wheels were chosen for."""
+def python_tools(component: Component, context: Context) -> tuple[Uv, Interpreter]:
+    """Set up uv, and find the Python that a component's wheels were selected for."""
     from rocenv.sources.interpreter import find_python
-    from rocenv.sources.wheel_tool import choose_tool
+    from rocenv.sources.uv import Uv
 
-    tool = choose_tool(context.home, offline=context.network.is_offline, tell=context.progress.note)
-    return tool, find_python(component.python.rpartition(".")[0], tool)
+    uv = Uv.for_context(context)
+    return uv, find_python(component.python.rpartition(".")[0], uv)

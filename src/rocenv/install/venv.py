@@ -1,9 +1,8 @@
-"""A venv in the prefix: made and filled from fetched wheels, checked, and cut off from the tool's cache.
+"""A venv in the prefix: made and filled from fetched wheels, checked, and cut off from uv's cache.
 
 uv hard-links what it installs to its cache, so a file edited in place in one env would change every other
 env, and every later one. Three things stand against that: small files get data of their own, large ones are
 made read-only, and each install is compared with the hashes of the wheels' own RECORD files.
-pip unpacks each wheel anew, and needs none of that but the last.
 """
 
 from __future__ import annotations
@@ -26,8 +25,7 @@ from packaging.utils import canonicalize_name
 from rocenv.core.errors import FetchError, RocenvError
 from rocenv.core.model import FileEntry
 from rocenv.install.path_length import require_short_paths
-from rocenv.sources.wheel_names import wheel_file_name
-from rocenv.sources.wheel_tool import site_packages
+from rocenv.sources.uv import wheel_file_name
 from rocenv.system import WINDOWS
 from rocenv.system.files import break_link, clone_file, hash_of, remove_tree, sha256_of, storage_errors
 
@@ -36,20 +34,20 @@ if TYPE_CHECKING:
 
     from rocenv.core.model import Artifact
     from rocenv.sources.interpreter import Interpreter
-    from rocenv.sources.wheel_tool import WheelTool
+    from rocenv.sources.uv import Uv
 
 # Below this a file is cheap to copy and may be one that people edit; above are libraries, worth sharing.
 _OWN_DATA_BELOW = 1 << 20
 
 
-def create_venv(venv: Path, python: Interpreter, tool: WheelTool) -> None:
+def create_venv(venv: Path, python: Interpreter, uv: Uv) -> None:
     """Make an empty venv, which keeps working when the folder above it is renamed.
 
     Raises:
         PrefixError: It cannot be made, say because something lies there.
     """
     with storage_errors(venv):
-        tool.make_venv(venv, python)
+        uv.make_venv(venv, python)
 
 
 def install_wheels(
@@ -58,7 +56,7 @@ def install_wheels(
     *,
     files: Mapping[str, Path],
     python: Interpreter,
-    tool: WheelTool,
+    uv: Uv,
 ) -> dict[str, FileEntry]:
     """Install exactly these wheels, and the pip that came with `python`, without opening a connection.
 
@@ -68,7 +66,7 @@ def install_wheels(
         artifacts: The locked set; their hashes are enforced.
         files: sha256 -> the fetched wheel, under any file name.
         python: What the venv was made of.
-        tool: Installs; `tool.tell` hears of files that were changed, here or in its cache.
+        uv: Installs; `uv.report` receives a line for files that were changed, here or in its cache.
 
     Returns:
         What lies in the venv afterwards, as `venv_files` does.
@@ -80,17 +78,22 @@ def install_wheels(
             cannot be written.
     """
     with storage_errors(venv):
-        pins, places = _pins(artifacts, files, tool.cache / "rocenv-wheels")
+        pins, places = _pins(artifacts, files, uv.cache / "rocenv-wheels")
         if python.pip_wheel is not None:
             pins["pip"] = _pin_of(python.pip_wheel)
             places.append(python.pip_wheel.parent)
         for artifact in artifacts:
             require_short_paths(site_packages(venv), files[artifact.sha256])
         _drop_broken_lists(venv, pins)
-        tool.install(venv, python, pins, places)
-        entries = _verified(venv, python, pins, places, tool)
+        uv.install(venv, pins, places)
+        entries = _verified(venv, pins, places, uv)
         _cut_off(venv, entries)
     return entries
+
+
+def site_packages(venv: Path) -> Path:
+    """Return the folder that contains a venv's packages."""
+    return venv / "Lib" / "site-packages" if WINDOWS else next(venv.glob("lib/python3*/site-packages"))
 
 
 def venv_files(venv: Path) -> dict[str, FileEntry]:
@@ -171,7 +174,7 @@ def _pin_of(wheel: Path) -> str:
 
 
 def _drop_broken_lists(venv: Path, projects: Container[str]) -> None:
-    """Remove the `.dist-info` of projects that lacks its list of files: no tool would replace those then."""
+    """Remove the `.dist-info` of projects that lacks its list of files: uv would not replace those."""
     for info in list(site_packages(venv).glob("*.dist-info")):
         whole = (info / "RECORD").is_file() and (info / "METADATA").is_file()
         if not whole and _project_of(info.name) in projects:
@@ -182,17 +185,15 @@ def _project_of(dist_info: str) -> str:
     return canonicalize_name(dist_info.partition("-")[0])
 
 
-def _verified(
-    venv: Path, python: Interpreter, pins: Mapping[str, str], places: Sequence[Path], tool: WheelTool
-) -> dict[str, FileEntry]:
+def _verified(venv: Path, pins: Mapping[str, str], places: Sequence[Path], uv: Uv) -> dict[str, FileEntry]:
     """Return the files of the venv, once those of its wheels are as these say; unpack anew what is not."""
     entries = venv_files(venv)
     damaged = _damaged(venv, entries, pins)
     if not damaged:
         return entries
     for project, paths in damaged.items():
-        tool.tell(f"`{paths[0]}` is not what its wheel holds; unpacking {project} anew")
-    tool.install(venv, python, pins, places, anew=tuple(damaged))
+        uv.report(f"`{paths[0]}` is not what its wheel holds; unpacking {project} anew")
+    uv.install(venv, pins, places, anew=tuple(damaged))
     entries = venv_files(venv)
     if contradicting := _damaged(venv, entries, pins):
         project = min(contradicting)

@@ -1,7 +1,7 @@
-"""Finding the Python that a venv is made of.
+"""Find the Python that a venv is created from.
 
-Order: the one that runs rocenv, if it fits; then what the wheel tool finds (uv: one that was fetched for
-rocenv before, one on this machine, one that is fetched now; pip: one on this machine).
+Order: the Python that runs rocenv, if it is suitable; then what uv finds: one that uv downloaded for rocenv
+before, one on this machine, or one that uv downloads now.
 """
 
 from __future__ import annotations
@@ -18,16 +18,15 @@ from rocenv.core.errors import RocenvError
 from rocenv.system import WINDOWS
 
 if TYPE_CHECKING:
-    from rocenv.sources.wheel_tool import WheelTool
+    from rocenv.sources.uv import Uv
 
-HINTS = ("ask for one that is there, e.g. `--python 3.12`",)
+_HINTS = ("choose one that is installed, e.g. `--python 3.12`",)
 # Source: patientx/ComfyUI-Zluda@8622f33e:.github/README.md
-_STORE = "that of the Microsoft Store, with which torch cannot load all of its libraries"
-FROM_STORE = f"the only one here is {_STORE}"
+_STORE = "from the Microsoft Store, which keeps torch from loading all of its libraries"
 
 # ensurepip carries the wheel of pip; Debian and Fedora keep it in WHEEL_PKG_DIR or in a folder of their own.
 _QUESTIONS = """
-import glob, importlib.util, json, os, sys, sysconfig
+import glob, json, os, sys, sysconfig
 folders = [sysconfig.get_config_var("WHEEL_PKG_DIR") or "", "/usr/share/python-wheels"]
 try:
     import ensurepip
@@ -35,14 +34,10 @@ try:
 except ImportError:
     pass
 wheels = [name for folder in folders if folder for name in sorted(glob.glob(folder + "/pip-*.whl"))]
-pip = importlib.util.find_spec("pip")
-site = os.path.dirname(os.path.dirname(pip.origin)) if pip and pip.origin else ""
-infos = [os.path.basename(name) for name in glob.glob(glob.escape(site) + "/pip-*.dist-info")] if site else []
 print(json.dumps({
     "version": "%d.%d.%d" % sys.version_info[:3],
     "free_threaded": bool(sysconfig.get_config_var("Py_GIL_DISABLED")),
     "pip_wheel": wheels[-1] if wheels else "",
-    "pip": infos[0][len("pip-"):-len(".dist-info")] if infos else "",
     "base": sys.base_prefix,
     "platform": sysconfig.get_platform(),
 }))
@@ -57,8 +52,7 @@ class Interpreter:
     version: str  # 3.11.7
     free_threaded: bool = False
     pip_wheel: Path | None = None  # the pip that came with it; None where the system leaves it out
-    pip: str = ""  # version of the pip that is installed in it; "" = none is
-    base: Path | None = None  # the folder of the Python that its venv, if it is in one, was made of
+    base: Path | None = None  # the folder of the Python behind it, if it is in a venv
     platform: str = ""  # win-amd64
 
     @property
@@ -67,32 +61,32 @@ class Interpreter:
         return self.version.rpartition(".")[0]
 
 
-def find_python(spec: str, tool: WheelTool) -> Interpreter:
-    """Return the Python to use.
+def find_python(spec: str, uv: Uv) -> Interpreter:
+    """Find the Python for a venv.
 
     Args:
         spec: A version (`3.11`), a specifier (`>=3.10,<3.13`), a path or a name; "" = rocenv's own.
-        tool: Looks for it, and fetches it where it can; `tool.tell` learns of the latter.
+        uv: Searches for it, and downloads it if necessary and permitted.
 
     Raises:
-        RocenvError: There is none, it does not run, or venvs for torch cannot be made of it; names `spec`.
+        RocenvError: There is none, it does not run, or it is unsuitable for torch; names `spec`.
     """
     own = examine(Path(sys.executable))
-    if not spec or (allows(spec, own.version) and not unfit(own)):
+    if not spec or (_allows(spec, own.version) and not _unsuitable(own)):
         found = own
     else:
-        found = examine(tool.find_python(spec))
-    if trouble := unfit(found):
+        found = examine(_find_with_uv(spec, uv))
+    if reason := _unsuitable(found):
         raise RocenvError(
-            f"the Python at `{found.path}` will not do: {trouble}",
-            hints=(from_python_org(found.series), "or name another one: `--python PATH`"),
+            f"the Python at `{found.path}` is unsuitable: {reason}",
+            hints=(_from_python_org(found.series), "or choose another one: `--python PATH`"),
             code="python-missing",
         )
     return found
 
 
 def examine(path: Path) -> Interpreter:
-    """Return what the Python at `path` says of itself; RocenvError if it does not run."""
+    """Ask the Python at `path` about itself; raise RocenvError if it does not run."""
     try:
         answer = subprocess.run(
             [path, "-I", "-X", "utf8", "-c", _QUESTIONS],
@@ -105,21 +99,43 @@ def examine(path: Path) -> Interpreter:
         plain = json.loads(answer.stdout)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         raise RocenvError(
-            f"the Python at `{path}` does not run: {error}", hints=HINTS, code="python-missing"
+            f"the Python at `{path}` does not run: {error}", hints=_HINTS, code="python-missing"
         ) from error
     return Interpreter(
         path=path,
         version=plain["version"],
         free_threaded=plain["free_threaded"],
         pip_wheel=Path(plain["pip_wheel"]) if plain["pip_wheel"] else None,
-        pip=plain.get("pip", ""),
         base=Path(plain["base"]) if plain.get("base") else None,
         platform=plain.get("platform", ""),
     )
 
 
-def unfit(python: Interpreter) -> str:
-    """Return why no venv for torch can be made of a Python, "" if one can."""
+def is_from_store(path: Path) -> bool:
+    """Tell whether a Windows path belongs to the Microsoft Store."""
+    return "windowsapps" in (part.lower() for part in re.split(r"[/\\]", str(path)))
+
+
+def _find_with_uv(spec: str, uv: Uv) -> Path:
+    found = uv.run("python", "find", "--system", spec)
+    in_store = not found.code and is_from_store(Path(found.stdout.strip()))
+    if in_store:
+        found = uv.run("python", "find", "--managed-python", spec)
+    if found.code and uv.may_fetch_python and _is_version(spec):
+        uv.report(f"No Python {spec} on this machine; downloading one")
+        fetched = uv.run("python", "install", "--no-bin", "--no-registry", spec)
+        which = "--managed-python" if in_store else "--system"
+        found = fetched if fetched.code else uv.run("python", "find", which, spec)
+    if found.code:
+        reason, hints = found.reason, _HINTS
+        if in_store:
+            reason, hints = f"the only one here is {_STORE}", (_from_python_org(spec),)
+        raise RocenvError(f"no Python `{spec}`: {reason}", hints=hints, code="python-missing")
+    return Path(found.stdout.strip())
+
+
+def _unsuitable(python: Interpreter) -> str:
+    """Return why torch does not work in a venv of this Python; "" if it does."""
     if is_from_store(python.path) or (python.base is not None and is_from_store(python.base)):
         return f"it is {_STORE}"
     if WINDOWS and python.platform not in ("", "win-amd64"):
@@ -127,24 +143,18 @@ def unfit(python: Interpreter) -> str:
     return ""
 
 
-def from_python_org(spec: str) -> str:
-    """Return the advice which Python to install on Windows."""
-    return f"install the 64-bit Python {spec} of python.org, not that of the Microsoft Store"
+def _from_python_org(spec: str) -> str:
+    return f"install the 64-bit Python {spec} from python.org, not the one from the Microsoft Store"
 
 
-def is_from_store(path: Path) -> bool:
-    """Tell whether a path of Windows leads to what the Microsoft Store installed."""
-    return "windowsapps" in (part.lower() for part in re.split(r"[/\\]", str(path)))
-
-
-def is_version(spec: str) -> bool:
+def _is_version(spec: str) -> bool:
     """Tell whether `spec` is a version or a specifier, and no path or name."""
     return re.match(r"[\d<>=!~]", spec) is not None
 
 
-def allows(spec: str, version: str) -> bool:
-    """Tell whether a version is one that `spec` allows; a path or a name allows none."""
-    if not is_version(spec):
+def _allows(spec: str, version: str) -> bool:
+    """Tell whether `spec` allows a version; a path or a name allows none."""
+    if not _is_version(spec):
         return False
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
 

@@ -1,26 +1,32 @@
-"""uv as a child process: isolated from the user's own uv settings, its errors cut down to what matters."""
+"""Run uv, which resolves and installs wheels and finds and downloads Python interpreters.
+
+uv runs as a child process that sees nothing of the user's uv settings which could change what it selects.
+"""
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from rocenv.core.errors import FetchError, PrefixError, RocenvError
 from rocenv.core.model import Artifact
-from rocenv.sources.interpreter import FROM_STORE, HINTS, from_python_org, is_from_store, is_version
 from rocenv.sources.uv_outcome import Outcome
-from rocenv.sources.wheel_names import ranks, wheel_file_name
-from rocenv.sources.wheel_tool import outer_environ
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from rocenv.context import Context
     from rocenv.sources.interpreter import Interpreter
 
-# How to reach a server may come from outside; which packages are taken may not.
+# These could change which packages are selected, or how an interpreter behaves.
+_DROPPED = re.compile(r"(UV_|PIP_|PYTHON|CONDA_).*|VIRTUAL_ENV|__PYVENV_LAUNCHER__")
+# These say only how to reach a server, and where interpreters come from.
 _KEPT = frozenset(
     {
         "UV_HTTP_CONNECT_TIMEOUT",
@@ -37,48 +43,56 @@ _KEPT = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Uv:
-    """How uv is run; a `WheelTool`.
+    """How to run uv.
 
     Attributes:
-        cache: uv's cache; what it unpacks there is linked into the venvs.
-        pythons: Where interpreters go that uv fetches.
-        environ: The environment to start from; what could change the choice of packages is taken out.
+        cache: uv's cache. uv links files from there into the venvs.
+        pythons: The folder for interpreters that uv downloads.
+        environ: The environment to start from.
         offline: Never open a connection.
-        tell: Called with a line of text whenever uv starts a download, or something is done differently
-            from what was asked.
+        report: Receives a line of text for each download, and when something differs from the request.
     """
 
     cache: Path
     pythons: Path
     environ: Mapping[str, str]
     offline: bool
-    tell: Callable[[str], None]
+    report: Callable[[str], None]
 
-    def find_python(self, spec: str) -> Path:
-        """Return a Python that `spec` allows: one on this machine, else one that uv fetches, if it may."""
-        found = self.run("python", "find", "--system", spec)
-        in_store = not found.code and is_from_store(Path(found.stdout.strip()))
-        if in_store:
-            found = self.run("python", "find", "--managed-python", spec)
-        if found.code and self._may_fetch_python and is_version(spec):
-            self.tell(f"No Python {spec} on this machine; fetching one")
-            fetched = self.run("python", "install", "--no-bin", "--no-registry", spec)
-            which = "--managed-python" if in_store else "--system"
-            found = fetched if fetched.code else self.run("python", "find", which, spec)
-        if found.code:
-            reason, hints = (FROM_STORE, (from_python_org(spec),)) if in_store else (found.reason, HINTS)
-            raise RocenvError(f"no Python `{spec}`: {reason}", hints=hints, code="python-missing")
-        return Path(found.stdout.strip())
+    @classmethod
+    def for_context(cls, context: Context) -> Uv:
+        """Configure uv with the folders and the network settings of a command."""
+        return cls(
+            cache=context.home.uv_cache,
+            pythons=context.home.pythons,
+            environ=os.environ,
+            offline=context.network.is_offline,
+            report=context.note,
+        )
+
+    @property
+    def may_fetch_python(self) -> bool:
+        """Whether uv may download an interpreter; uv's own variable can forbid it."""
+        return not self.offline and self.environ.get("UV_PYTHON_DOWNLOADS") not in ("never", "manual")
 
     def resolve(
-        self,
-        requirements: Sequence[str],
-        *,
-        index_url: str,
-        python: Interpreter,
-        dependencies: bool = True,
+        self, requirements: Sequence[str], *, index_url: str, python: Interpreter, dependencies: bool = True
     ) -> tuple[Artifact, ...]:
-        """See `WheelTool`. Offline, what is known of the index from before will do."""
+        """Select wheels from one index and return them sorted by name, each with its sha256.
+
+        If the index publishes no hash for a wheel, uv downloads the wheel once to compute it. Offline, uv
+        uses what it knows of the index from before.
+
+        Args:
+            requirements: PEP 508, such as `torch==2.5.*`.
+            index_url: No other index is asked; "" = uv's default.
+            python: The interpreter that the wheels are for.
+            dependencies: Whether to add what the wheels depend on.
+
+        Raises:
+            ResolutionImpossible: The index cannot fulfil the requirements for this interpreter.
+            FetchError: The index is unreachable, or a wheel has no hash.
+        """
         import tomlkit
 
         with tempfile.TemporaryDirectory(prefix="rocenv-") as folder:
@@ -91,26 +105,34 @@ class Uv:
                 f"--python={python.path}",
             )
         if outcome.code:
-            raise outcome.resolution_failure(requirements, index_url, python)
-        rank = ranks(python)
+            raise outcome.resolution_error(requirements, index_url, python.series)
+        rank = _ranking(python)
         packages = tomlkit.parse(outcome.stdout).unwrap().get("packages", [])
         return tuple(_artifact(package, rank) for package in packages)  # uv sorts by name
 
     def make_venv(self, venv: Path, python: Interpreter) -> None:
-        """See `WheelTool`."""
+        """Create an empty venv in a folder that does not exist yet; raise PrefixError if that fails."""
         outcome = self.run("venv", "--no-project", "--relocatable", f"--python={python.path}", str(venv))
         if outcome.code:
-            raise PrefixError(f"cannot make the venv `{venv}`: {outcome.reason}", code="venv")
+            raise PrefixError(f"cannot create the venv `{venv}`: {outcome.reason}", code="venv")
 
     def install(
-        self,
-        venv: Path,
-        python: Interpreter,
-        pins: Mapping[str, str],
-        places: Sequence[Path],
-        anew: Sequence[str] = (),
+        self, venv: Path, pins: Mapping[str, str], places: Sequence[Path], anew: Sequence[str] = ()
     ) -> None:
-        """See `WheelTool`. By a wheel's path and time of change uv knows that it has unpacked it before."""
+        """Install exactly these wheels without a connection; the venv may be renamed afterwards.
+
+        Args:
+            venv: Where to install.
+            pins: Project -> its line of a requirements file, with the hash.
+            places: The folders that contain the wheels.
+            anew: Projects to unpack from their wheels again, bypassing the cache. uv recognises a wheel that
+                it has unpacked before by its path and modification time.
+
+        Raises:
+            FetchError: A wheel has another hash.
+            ArchiveError: A wheel is damaged.
+            PrefixError: The wheels do not fit the interpreter, or the venv cannot be written.
+        """
         if anew:
             self.run("cache", "clean", *anew, offline=True).require_installed()
         with tempfile.TemporaryDirectory(prefix="rocenv-") as folder:
@@ -126,53 +148,82 @@ class Uv:
             )
         outcome.require_installed()
 
-    @property
-    def _may_fetch_python(self) -> bool:
-        """Whether an interpreter that is not here may be downloaded; uv's own variable can forbid it."""
-        return not self.offline and self.environ.get("UV_PYTHON_DOWNLOADS") not in ("never", "manual")
-
     def run(self, *arguments: str, offline: bool = False) -> Outcome:
-        """Run uv to its end and return how that went; a non-zero exit is the caller's to judge."""
+        """Run uv to its end. A non-zero exit code is for the caller to judge."""
         argv = [_binary(), "--no-config", "--no-progress", "--color=never", f"--cache-dir={self.cache}"]
         if offline or self.offline:
             argv.append("--offline")
-        environ = outer_environ(self.environ) | {k: v for k, v in self.environ.items() if k in _KEPT}
+        lines = []
+        with tempfile.TemporaryFile() as stdout:
+            try:
+                child = subprocess.Popen(
+                    [*argv, *arguments],
+                    stdin=subprocess.DEVNULL,
+                    stdout=stdout,
+                    stderr=subprocess.PIPE,
+                    env=self._environ(),
+                    encoding="utf-8",
+                    errors="replace",
+                )
+            except OSError as error:
+                raise _unusable(f"uv does not start: {error.strerror}") from error
+            with child:
+                for line in child.stderr or ():
+                    lines.append(line)
+                    if line.startswith("Downloading "):
+                        self.report(line.strip())
+                code = child.wait()
+            stdout.seek(0)
+            return Outcome(code=code, stdout=stdout.read().decode("utf-8", "replace"), stderr="".join(lines))
+
+    def _environ(self) -> dict[str, str]:
+        environ = {
+            name: value
+            for name, value in self.environ.items()
+            if name in _KEPT or not _DROPPED.fullmatch(name)
+        }
         environ |= {"UV_PYTHON_DOWNLOADS": "manual", "UV_PYTHON_INSTALL_DIR": str(self.pythons)}
         environ["UV_NO_WRAP"] = "1"  # `Outcome` reads lines
         if bundle := environ.get("REQUESTS_CA_BUNDLE"):
             environ.setdefault("SSL_CERT_FILE", bundle)  # what rocenv's own connections trust
-        lines = []
-        with (
-            tempfile.TemporaryFile() as stdout,
-            subprocess.Popen(
-                [*argv, *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=stdout,
-                stderr=subprocess.PIPE,
-                env=environ,
-                encoding="utf-8",
-                errors="replace",
-            ) as child,
-        ):
-            for line in child.stderr or ():
-                lines.append(line)
-                if line.startswith("Downloading "):
-                    self.tell(line.strip())
-            code = child.wait()
-            stdout.seek(0)
-            return Outcome(code=code, stdout=stdout.read().decode("utf-8", "replace"), stderr="".join(lines))
+        return environ
+
+
+def wheel_file_name(url: str) -> str:
+    """Return the file name of the wheel at `url`, without any slash that the address may hide in it."""
+    return re.split(r"[/\\:]", unquote(url.partition("#")[0]))[-1]
+
+
+def _ranking(python: Interpreter) -> Callable[[str], int]:
+    """Return a function that ranks wheels by file name: the most specific to this machine is lowest."""
+    from packaging.tags import compatible_tags, cpython_tags
+    from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+
+    major, minor = map(int, python.series.split("."))
+    interpreter = f"cp{major}{minor}"
+    abi = interpreter + ("t" if python.free_threaded else "")
+    tags = [*cpython_tags((major, minor), abis=[abi]), *compatible_tags((major, minor), interpreter)]
+    order = {tag: position for position, tag in enumerate(tags)}
+
+    def rank(file_name: str) -> int:
+        try:
+            return min(order.get(tag, len(order)) for tag in parse_wheel_filename(file_name)[3])
+        except InvalidWheelFilename:
+            return len(order)
+
+    return rank
 
 
 def _artifact(package: dict[str, Any], rank: Callable[[str], int]) -> Artifact:
-    """Return a package of a lock as its best wheel: uv leaves only those that fit, but often several."""
+    """Return the best wheel of a package in uv's lock, which lists every wheel that fits."""
     name, version = package["name"], package.get("version", "")
     wheels = package.get("wheels", [])
     if not wheels:
-        raise FetchError(f"{name} {version} is no wheel in the index")
+        raise FetchError(f"the index has no wheel of {name} {version}")
     wheel = min(wheels, key=lambda wheel: rank(wheel_file_name(wheel["url"])))
     sha256 = wheel.get("hashes", {}).get("sha256", "")
     if not sha256:
-        raise FetchError(f"the index names no sha256 for {wheel['url']}")
+        raise FetchError(f"the index publishes no sha256 for {wheel['url']}")
     return Artifact(
         kind="wheel",
         name=name,
@@ -189,8 +240,8 @@ def _binary() -> str:
 
         return uv.find_uv_bin()
     except (ImportError, FileNotFoundError) as error:
-        raise RocenvError(
-            "uv, which installs the wheels, is missing beside rocenv",
-            hints=("python -m pip install --force-reinstall uv",),
-            code="uv-missing",
-        ) from error
+        raise _unusable("uv, which installs the wheels, is missing from rocenv's installation") from error
+
+
+def _unusable(message: str) -> RocenvError:
+    return RocenvError(message, hints=("python -m pip install --force-reinstall uv",), code="uv-missing")

@@ -1,4 +1,4 @@
-"""How a run of uv ended, and what its messages mean."""
+"""How a run of uv ended, and rocenv's errors for what uv says."""
 
 from __future__ import annotations
 
@@ -8,25 +8,29 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rocenv.core.errors import FetchError, PrefixError
-from rocenv.sources import wheel_errors
+from rocenv.core.errors import ArchiveError, FetchError, PrefixError, ResolutionImpossible
+from rocenv.net.errors import shown
 from rocenv.system import WINDOWS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rocenv.core.errors import RocenvError
-    from rocenv.sources.interpreter import Interpreter
 
-# What uv says where no connection came about.
-_NO_ANSWER = re.compile(
+# What uv says if no connection came about.
+_UNREACHABLE = re.compile(
     "dns error|failed to lookup address|tcp connect error|operation timed out|Connection refused"
 )
 
 
+def index_name(index_url: str) -> str:
+    """Return an index in words, without the name and password in its address."""
+    return shown(index_url) if index_url else "the default package index"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How a run of uv ended."""
+    """Exit code and output of a run of uv."""
 
     code: int
     stdout: str
@@ -49,9 +53,61 @@ class Outcome:
             return f"{causes[-1]}: expected sha256 {mismatch[1]}, got {mismatch[2]}"
         return f"{heads[0]}: {causes[-1]}"
 
-    @property
-    def fitting_pythons(self) -> tuple[str, tuple[str, ...]]:
-        """The project that has no wheel for this Python, and the versions it has some for; else empty."""
+    def resolution_error(self, requirements: Sequence[str], index_url: str, series: str) -> RocenvError:
+        """Explain why an index did not provide these requirements for Python `series`."""
+        wanted, name = " ".join(requirements), index_name(index_url)
+        project, pythons = self._supported_pythons()
+        if pythons:
+            return ResolutionImpossible(
+                f"{name} has `{project}` for Python {', '.join(pythons)}, not for {series}",
+                hints=(f"--python {pythons[-1]}",),
+            )
+        if "network was disabled" in self.stderr:
+            return FetchError(
+                f"offline, and `{wanted}` from {name} is not completely cached",
+                hints=("run the same command once without `--offline`",),
+            )
+        if "No solution found" in self.stderr:
+            hint = f"open {name} in a browser: a proxy's or provider's page may stand in its place"
+            is_empty = "there are no versions of" in self.stderr
+            return ResolutionImpossible(
+                f"{name} does not have `{wanted}` for Python {series}: {self.reason}",
+                hints=(hint,) if is_empty else (),
+            )
+        code = "unreachable" if _UNREACHABLE.search(self.stderr) else None
+        return FetchError(f"cannot resolve `{wanted}` from {name}: {self.reason}", code=code)
+
+    def require_installed(self) -> None:
+        """Raise the error that explains a failed installation."""
+        if not self.code:
+            return
+        if re.search(r"\(os error (28|112)\)", self.stderr):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        if WINDOWS and re.search(r"\(os error (5|32)\)", self.stderr):
+            raise PrefixError(
+                f"cannot replace a file of the env, because a program has it open: {self.reason}",
+                hints=("end the programs that were started from this env, and repeat the command",),
+                code="in-use",
+            )
+        if "Hash mismatch" in self.stderr:
+            raise FetchError(
+                f"a downloaded wheel does not match its hash: {self.reason}",
+                hints=("rocenv cache clear artifacts wheels", "then repeat the command to download it again"),
+                code="hash-mismatch",
+            )
+        if "Failed to extract" in self.stderr:
+            raise ArchiveError(f"a wheel is damaged: {self.reason}")
+        project, pythons = self._supported_pythons()
+        if pythons:
+            raise PrefixError(
+                f"the wheel of {project} is for Python {', '.join(pythons)}, not for the Python of the venv",
+                hints=(f"--python {pythons[-1]}",),
+                code="venv",
+            )
+        raise PrefixError(f"cannot install the wheels: {self.reason}", code="venv")
+
+    def _supported_pythons(self) -> tuple[str, tuple[str, ...]]:
+        """Return the project without a wheel for this Python, and the versions it has wheels for, if any."""
         # hint: ... found wheels for `torch` (v2.5.1+rocm6.2) with the following Python ABI tags: `cp310`
         pattern = r"found wheels for `([\w.-]+)` .* the following Python \w+ tags?: (.*)"
         found = re.search(pattern, self.stderr)
@@ -59,42 +115,6 @@ class Outcome:
             return "", ()
         series = (f"{major}.{minor}" for major, minor in re.findall(r"`cp(\d)(\d+)[a-z]*`", found[2]))
         return found[1], tuple(dict.fromkeys(series))
-
-    def resolution_failure(
-        self, requirements: Sequence[str], index_url: str, python: Interpreter
-    ) -> RocenvError:
-        """Return why an index did not give what was asked of it."""
-        what, name = " ".join(requirements), wheel_errors.index_name(index_url)
-        project, pythons = self.fitting_pythons
-        if pythons:
-            return wheel_errors.other_pythons(index_url, project, pythons, python.series)
-        if "network was disabled" in self.stderr:
-            return FetchError(
-                f"offline, and not all of `{what}` from {name} is known from before",
-                hints=("run the same command once without `--offline`",),
-            )
-        if "No solution found" in self.stderr:
-            is_empty = "there are no versions of" in self.stderr
-            return wheel_errors.not_in_index(index_url, what, python.series, self.reason, is_empty=is_empty)
-        code = "unreachable" if _NO_ANSWER.search(self.stderr) else None
-        return FetchError(f"cannot resolve `{what}` from {name}: {self.reason}", code=code)
-
-    def require_installed(self) -> None:
-        """Raise what an installation that failed means."""
-        if not self.code:
-            return
-        if re.search(r"\(os error (28|112)\)", self.stderr):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        if WINDOWS and re.search(r"\(os error (5|32)\)", self.stderr):
-            raise wheel_errors.in_use(self.reason)
-        if "Hash mismatch" in self.stderr:
-            raise wheel_errors.not_promised(self.reason)
-        if "Failed to extract" in self.stderr:
-            raise wheel_errors.damaged(self.reason)
-        project, pythons = self.fitting_pythons
-        if pythons:
-            raise wheel_errors.foreign_wheel(project, pythons)
-        raise PrefixError(f"cannot install the wheels: {self.reason}", code="venv")
 
 
 def _conclusion(stderr: str) -> str:

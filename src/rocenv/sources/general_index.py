@@ -1,0 +1,75 @@
+"""The general package index of this machine: where packages such as numpy come from.
+
+It is the index that the user configured for uv or pip, because behind some firewalls no other is reachable.
+Source: https://pip.pypa.io/en/stable/topics/configuration/
+"""
+
+from __future__ import annotations
+
+import configparser
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rocenv.core.errors import DataError
+from rocenv.system import WINDOWS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from rocenv.net import Network
+
+GENERAL = "pypi:"  # the key of `[mirrors]` for the general index
+
+
+def general_indices(environ: Mapping[str, str], network: Network) -> tuple[str, ...]:
+    """Return the addresses to try, in order: rocenv's mirrors, then uv's or pip's index; "" = uv's default.
+
+    Raises:
+        DataError: A configuration file of pip is invalid.
+    """
+    own = environ.get("UV_DEFAULT_INDEX") or environ.get("UV_INDEX_URL") or ""
+    name, _, address = own.partition("=")
+    if address and "/" not in name:  # NAME=ADDRESS
+        own = address
+    return (*network.candidates(GENERAL), own or environ.get("PIP_INDEX_URL") or _index_of_pip(environ))
+
+
+def _index_of_pip(environ: Mapping[str, str]) -> str:
+    """Return the index that pip's configuration files name, "" if none does."""
+    parser = configparser.RawConfigParser()
+    for file in _files_of_pip(environ):
+        try:
+            parser.read(file, encoding="utf-8-sig")
+        except (configparser.Error, UnicodeDecodeError) as error:
+            reason = str(error).splitlines()[0]
+            raise DataError(f"cannot read pip's configuration `{file}`: {reason}") from error
+    for section in ("install", "global"):
+        for key in ("index-url", "index_url"):
+            if value := parser.get(section, key, fallback=""):
+                return value
+    return ""
+
+
+def _files_of_pip(environ: Mapping[str, str]) -> Iterator[Path]:
+    """Yield pip's configuration files; later ones win, and a chosen one replaces the user's."""
+    chosen = environ.get("PIP_CONFIG_FILE", "")
+    if chosen == os.devnull:
+        return
+    home = Path(environ.get("USERPROFILE" if WINDOWS else "HOME") or os.path.expanduser("~"))
+    if WINDOWS:
+        machine = [Path(environ.get("PROGRAMDATA", "C:/ProgramData"), "pip", "pip.ini")]
+        roaming = Path(environ.get("APPDATA") or home / "AppData" / "Roaming")
+        user = [home / "pip" / "pip.ini", roaming / "pip" / "pip.ini"]
+    else:
+        folders = reversed(environ.get("XDG_CONFIG_DIRS", "/etc/xdg").split(":"))
+        machine = [*(Path(folder, "pip", "pip.conf") for folder in folders), Path("/etc/pip.conf")]
+        settings = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
+        user = [home / ".pip" / "pip.conf", settings / "pip" / "pip.conf"]
+    yield from machine
+    if not (chosen and os.path.exists(chosen)):
+        yield from user
+    yield Path(sys.prefix, "pip.ini" if WINDOWS else "pip.conf")
+    if chosen:
+        yield Path(chosen)
