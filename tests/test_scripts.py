@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SCRIPTS = [
     ROOT / "scripts" / name
-    for name in ("test", "quickstart", "bench", "check-matrix-drift", "check-dossiers", "diagnose-score")
+    for name in ("test", "quickstart", "bench", "check-matrix-drift", "diagnose-score")
 ]
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the scripts are for POSIX systems")
@@ -34,8 +34,7 @@ class TestEveryScript:
         assert list(tmp_path.iterdir()) == []
 
     def test_refuses_an_unknown_option_before_it_does_anything(self, script: Path, tmp_path: Path) -> None:
-        needed = (".",) if script.name == "check-dossiers" else ()
-        done = run(script, *needed, "--no-such-thing", cwd=tmp_path)
+        done = run(script, "--no-such-thing", cwd=tmp_path)
         assert done.returncode == 2
         assert "--no-such-thing" in done.stderr
 

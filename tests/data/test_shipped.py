@@ -123,11 +123,10 @@ class TestEveryRow:
 def test_every_sha256_is_one() -> None:
     found = [
         *(row.sha256 for row in shipped().pack),
-        *(row.sha256 for row in shipped().dll_hash),
         *(asset.sha256 for row in shipped().zluda for asset in row.assets),
     ]
     named = [sha256 for sha256 in found if sha256]
-    assert len(named) > 5
+    assert named
     assert all(re.fullmatch("[0-9a-f]{64}", sha256) for sha256 in named)
 
 

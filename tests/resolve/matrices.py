@@ -296,7 +296,17 @@ def support(dice: random.Random) -> tuple[Support, ...]:
 def _condition(row: Verdict) -> tuple[object, ...]:
     """What must not be the same of two rows: all but who says so, and how surely."""
     return dataclasses.astuple(
-        replace(row, verdict="works", status="maker", source="", checked="", remedy="", app="", code="")
+        replace(
+            row,
+            verdict="works",
+            status="maker",
+            source="",
+            checked="",
+            remedy="",
+            instead=(),
+            app="",
+            code="",
+        )
     )
 
 

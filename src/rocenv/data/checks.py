@@ -49,8 +49,6 @@ IDENTITY: Mapping[str, tuple[str, ...]] = {
     "variable": ("name", "by"),
     "environment": ("change", "when", "platform"),
     "watched": ("name",),
-    "dll_names": ("torch_flavour",),
-    "dll_hash": ("project", "tag", "file"),
     "library": ("component",),
     "pack_place": ("kind", "member"),
     "shim_map": ("project", "zluda", "cuda"),

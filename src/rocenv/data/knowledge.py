@@ -26,6 +26,14 @@ class Override(Known):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Alternative:
+    """A release, a build or both that work where a combination does not; "" = any."""
+
+    rocm: str = ""  # the ROCm release or HIP SDK, "6.2.4"
+    zluda: str = ""  # the ZLUDA build, "3.9.5"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict(Known):
     """A combination with a known verdict; what is not named may be anything. Table `verdict`.
 
@@ -46,7 +54,8 @@ class Verdict(Known):
     )
     pack: Literal["", "none"] = ""  # `none`: with the SDK's own rocBLAS
     only_if: str = ""  # a further condition that no resolver can check
-    remedy: str = ""
+    remedy: str = ""  # for people
+    instead: tuple[Alternative, ...] = ()  # the same for `create`, the best first
     app: str = ""
     code: str = ""  # how `explain` finds it
 

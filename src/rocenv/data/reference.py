@@ -41,74 +41,6 @@ class Variable(Known):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shim(Known):
-    """Which file of a ZLUDA build takes the place of which CUDA file. Table `shim`."""
-
-    app: str
-    file: str
-    stands_for: str
-    torch_flavour: str
-    location: str
-    method: str
-    condition: str
-    order: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DllNames(Known):
-    """The CUDA libraries inside a torch flavour. Table `dll_names`."""
-
-    torch_flavour: str
-    names: tuple[str, ...]
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DllNeeds(Known):
-    """What a file of a ZLUDA build loads. Table `dll_needs`."""
-
-    file: str
-    needs: str
-    crate: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DllHash(Known):
-    """A known file of a ZLUDA build. Table `dll_hash`."""
-
-    project: str
-    tag: str
-    file: str
-    size_bytes: int
-    sha256: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Extension(Known):
-    """An unofficial addition to a HIP SDK. Table `extension`."""
-
-    name: str
-    rocm: str
-    zluda: str
-    contents: str
-    urls: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pin(Known):
-    """What an app pins. Table `pin`."""
-
-    app: str
-    torch: str
-    when: str
-    index: str
-    python: tuple[str, ...] = ()
-    torchvision: str = ""
-    torchaudio: str = ""
-    extra: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class App(Known):
     """How an app uses ZLUDA or HIP on Windows. Table `app`."""
 
@@ -140,12 +72,6 @@ TABLES: dict[str, type[Known]] = {
     "incident": Incident,
     "fact": Fact,
     "variable": Variable,
-    "shim": Shim,
-    "dll_names": DllNames,
-    "dll_needs": DllNeeds,
-    "dll_hash": DllHash,
-    "extension": Extension,
-    "pin": Pin,
     "app": App,
     "library": Library,
 }

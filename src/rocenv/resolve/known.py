@@ -6,7 +6,6 @@ lock, or put together by hand, and the driver below it may have changed.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
     from rocenv.data.releases import ZludaBuild
     from rocenv.data.rows import Matrix
 
-_RELEASE = re.compile(r"\bHIP SDK ([0-9]+(?:\.[0-9]+)+)")
-_BUILD = re.compile(r"\bbuild ([0-9]+(?:\.[0-9]+)+)")
 _CONDITIONS = ("targets", "rocm", "zluda", "project", "flavour", "torch", "driver", "pack")
 
 
@@ -111,13 +108,12 @@ def _wishes(lock: Lock, matrix: Matrix, driver: str, zluda: str) -> Iterator[Req
 
 
 def _cures(row: Verdict, plain: Request, parts: _Parts) -> Iterator[Request]:
-    """Yield what a row's remedy names, in its order: `HIP SDK 5.7, or HIP SDK 6.2.4 with build 3.9.5`."""
-    for text in re.split(r",? or ", row.remedy):
-        release, build = _RELEASE.search(text), _BUILD.search(text)
-        if release:
-            yield replace(plain, rocm=release[1], zluda=build[1] if build else plain.zluda)
-        elif build and plain.zluda:
-            yield replace(plain, rocm=series(parts.rocm), zluda=build[1])
+    """Yield what a row recommends instead, the best first."""
+    for each in row.instead:
+        if each.rocm:
+            yield replace(plain, rocm=each.rocm, zluda=each.zluda or plain.zluda)
+        elif plain.zluda:
+            yield replace(plain, rocm=series(parts.rocm), zluda=each.zluda)
 
 
 def as_options(request: Request, here: str) -> str:

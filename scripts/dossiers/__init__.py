@@ -1,1 +1,0 @@
-"""How the tables of the dossiers are found again in `profiles/`."""
