@@ -15,10 +15,11 @@ from rocenv.core.model import Artifact, Component, EnvChange, Layout, Lock, Prog
 from rocenv.core.progress import Progress
 from rocenv.data.load import load
 from rocenv.home import Home
-from rocenv.lockfile import artifacts_of, lock_text, read_lock, relocated
+from rocenv.lockfile import artifacts_of, lock_text, read_lock
 from rocenv.net import Network
 from rocenv.net.unreachable import REMEMBERED_FOR_S
 from rocenv.plan import make_plan
+from rocenv.sources import relocated
 from tests.loopback import Fault, Loopback
 from tests.mini import FUTURE_GLIBC, LIBRARIES, LOADER
 
@@ -153,9 +154,7 @@ def test_the_second_channel_is_taken_with_a_word(planner: Planner) -> None:
     assert channels(lock) == ["mini"]
     (note,) = lock.notes
     url = f"{planner.mini.server.url}{IN_RELEASE}"
-    assert (
-        note == f"preferred, but not to be had: ROCm 5.7.1 of channel maker: `{url}` answers 404 (Not Found)"
-    )
+    assert note == f"ROCm 5.7.1 from maker would fit better, but `{url}` answers 404 (Not Found)"
 
 
 def test_several_sets_of_a_channel_that_is_down_are_one_note_and_one_question(planner: Planner) -> None:
@@ -163,7 +162,9 @@ def test_several_sets_of_a_channel_that_is_down_are_one_note_and_one_question(pl
     planner.break_maker()
     lock = planner.plan()
     (note,) = lock.notes
-    assert "ROCm 5.7.4 and 4 more of channel maker: the connection to `127.0.0.1` broke" in note
+    assert (
+        "ROCm 5.7.4 and 4 more from maker would fit better, but the connection to `127.0" in note
+    )
     assert note.count(IN_RELEASE) == 1
     assert planner.asked_maker() == 4, "the tries of one question"
 
@@ -198,9 +199,9 @@ def test_where_no_channel_can_be_had_every_reason_is_told(planner: Planner) -> N
         planner.plan()
     message = caught.value.message
     assert message.startswith(
-        "sets fit ROCm 5.7 for gfx1100, but none can be had: ROCm 5.7.1 of channel maker: "
+        "sets match ROCm 5.7 for gfx1100, but none could be downloaded: ROCm 5.7.1 from maker: "
     )
-    assert "; ROCm 5.7.1 of channel mini: the index of `mini` in `debian:` lists no" in message
+    assert "; ROCm 5.7.1 from mini: the index of `mini` in `debian:` lists no" in message
     assert caught.value.code == "fetch-failed"
     assert any("mirrors." in hint for hint in caught.value.hints)
 

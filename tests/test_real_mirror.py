@@ -15,7 +15,7 @@ from rocenv.data.load import load
 from rocenv.home import Home
 from rocenv.net import Network
 from rocenv.plan import make_plan
-from rocenv.sources import apt
+from rocenv.sources.apt.packages import addresses
 from rocenv.sources.apt.version import compare
 from rocenv.system.machine import glibc_version
 from tests.network import require_network
@@ -26,7 +26,7 @@ NO_NETWORK = ("unreachable", "offline", "server-error", "certificate", "no-mirro
 def plan(request: Request, home: Home, *, repo: str) -> Lock:
     network = Network(mirrors=config.load(Home.default().config_file).mirrors)
     matrix = load(Path(__file__).parents[1] / "profiles")
-    if not apt.addresses(matrix.repos[repo], "", network):
+    if not addresses(matrix.repos[repo], "", network):
         require_network("neither this machine's apt nor `[mirrors]` knows a mirror of Debian")
     context = Context(matrix=matrix, home=home, network=network, progress=Progress(quiet=True))
     try:

@@ -136,7 +136,9 @@ def test_a_set_whose_files_cannot_be_listed_is_shown_and_says_so(tmp_path: Path)
     done = shipped(tmp_path, "--target", "gfx942", "--json")
     found = plan(done)
     assert all(part["artifacts"] == [] for part in found["components"])
-    assert any("its files are not listed, and `create` would fail now" in note for note in found["notes"])
+    assert any(
+        "could not download the package lists, so `create` would fail now" in note for note in found["notes"]
+    )
 
 
 # ---------------------------------------------------------------- an override

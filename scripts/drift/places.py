@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 from drift import pages
 from drift.github import packs, zluda
 from drift.parts import Lacking, Part, is_news, names
-from rocenv.core.errors import FetchError
-from rocenv.sources import apt
-from rocenv.sources.apt.closure import NoClosure
+from rocenv.core.errors import FetchError, NotAvailable
+from rocenv.sources.apt.packages import DEBIAN, find
 from rocenv.sources.apt.signature import fingerprints_in
 from rocenv.sources.apt.version import upstream
 
@@ -140,11 +139,11 @@ def _look_at_key(repo: Repo, network: Network) -> Things:
 def debian(matrix: Matrix, home: Home) -> Iterator[Part]:
     for row in matrix.rocm:
         repos = [matrix.repos[name] for name in matrix.channels[row.channel].repos]
-        if repos[0].base != apt.DEBIAN:
+        if repos[0].base != DEBIAN:
             continue
         known = {_rocm(row.version): "", **{name: _examined(row, name) for name in row.packages}}
         look = partial(_look_at_packages, row, matrix, home)
-        yield Part(place="debian", address=f"{apt.DEBIAN}dists/{repos[0].suite}", known=known, look=look)
+        yield Part(place="debian", address=f"{DEBIAN}dists/{repos[0].suite}", known=known, look=look)
 
 
 def _rocm(version: str) -> str:
@@ -160,8 +159,8 @@ def _examined(row: RocmSet, package: str) -> str:
 def _look_at_packages(row: RocmSet, matrix: Matrix, home: Home, network: Network) -> Things:
     try:
         with _one_at_a_time:
-            artifacts = apt.find(row, matrix, home, network, max_age_s=0).artifacts
-    except NoClosure as error:
+            artifacts = find(row, matrix, home, network, max_age_s=0).artifacts
+    except NotAvailable as error:
         raise Lacking(f"a whole set: {error}") from error
     found = {artifact.name: artifact.version for artifact in artifacts}
     seen = {name: found[name] for name in row.packages if name in found}

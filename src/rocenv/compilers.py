@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from rocenv.core.errors import PrefixError, RocenvError
+from rocenv.core.errors import NotAvailable, PrefixError, RocenvError
 from rocenv.core.model import Component, Lock, Request
 from rocenv.core.progress import size_text
 from rocenv.core.versions import newest_first
@@ -19,8 +19,7 @@ from rocenv.data.environment import changes_for
 from rocenv.data.releases import RocmSet
 from rocenv.install.build import build
 from rocenv.install.prefix import Prefix, library_folders, prefix_of
-from rocenv.sources.apt import find
-from rocenv.sources.apt.closure import NoClosure
+from rocenv.sources.apt.packages import find
 from rocenv.system.quoting import as_typed
 
 if TYPE_CHECKING:
@@ -143,9 +142,9 @@ def compiler_lock(row: Compiler, context: Context) -> Lock:
     )
     try:
         found = find(wanted, context.matrix, context.home, context.network, max_age_s=context.max_age_s)
-    except NoClosure as error:
+    except NotAvailable as error:
         raise RocenvError(
-            f"the compiler {row.name} is not to be had from {row.channel} now: {error}", code="set-incomplete"
+            f"compiler {row.name} is not available from channel {row.channel}: {error}", code="set-incomplete"
         ) from error
     part = Component(
         kind="compiler",

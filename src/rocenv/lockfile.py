@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from rocenv.context import Context
     from rocenv.core.model import Artifact, Component, EnvChange, Program
 
 LOCK_SCHEMA = 1
@@ -126,25 +125,6 @@ def _places(component: Component) -> list[str]:
 def lock_text(lock: Lock) -> str:
     """Return the text of a lock file; the same lock gives the same text."""
     return json.dumps({"schema": LOCK_SCHEMA, **to_plain(lock)}, indent=1) + "\n"
-
-
-def relocated(lock: Lock, context: Context) -> Lock:
-    """Return a lock with the addresses that its packages have on this machine's mirrors."""
-    from rocenv.sources import apt
-    from rocenv.sources.apt.index import join
-
-    components = []
-    for component in lock.components:
-        artifacts = []
-        for artifact in component.artifacts:
-            repo = context.matrix.repos.get(artifact.repo)
-            if repo is not None and artifact.path and repo.base in (apt.DEBIAN, apt.HOST):
-                bases = apt.addresses(repo, "", context.network)
-                if bases and not any(artifact.url == join(base, artifact.path) for base in bases):
-                    artifact = replace(artifact, url=join(bases[0], artifact.path))
-            artifacts.append(artifact)
-        components.append(replace(component, artifacts=tuple(artifacts)))
-    return replace(lock, components=tuple(components))
 
 
 def on_this_machine(lock: Lock, changes: Sequence[EnvChange]) -> Lock:

@@ -10,7 +10,7 @@ import pytest
 from rocenv.data.load import load
 from rocenv.home import Home
 from rocenv.net import Network
-from rocenv.sources.apt import Found, find
+from rocenv.sources.apt.packages import Found, find
 from tests.aptrepo import Key, Repo
 from tests.debs import file
 

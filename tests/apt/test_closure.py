@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rocenv.sources.apt.closure import NoClosure, closure, demands_on
+from rocenv.core.errors import NotAvailable
+from rocenv.sources.apt.closure import closure, demands_on
 from rocenv.sources.apt.control import Clause, Package, Relation, parse_clauses
 from rocenv.sources.apt.version import satisfies
 
@@ -142,7 +143,7 @@ def test_it_finds_a_set_exactly_where_there_is_one(
     possible = any(stands(choice, roots, keep_out, keep_in) for choice in choices(universe))
     try:
         chosen = closure(roots, [Shelf(universe)], keep_out, keep_in)
-    except NoClosure as error:
+    except NotAvailable as error:
         assert not possible
         assert "cannot be met" in str(error)
         return
@@ -160,7 +161,7 @@ def test_the_order_of_the_index_changes_nothing(
     def outcome(packages: list[Package]) -> object:
         try:
             return closure(roots, [Shelf(packages)], ())
-        except NoClosure as error:
+        except NotAvailable as error:
             return str(error)
 
     shuffled = list(universe)
@@ -235,7 +236,7 @@ def test_what_is_asked_for_by_name_is_not_kept_out() -> None:
 
 
 def test_a_kept_out_package_does_not_come_in_under_another_name() -> None:
-    with pytest.raises(NoClosure, match="mta"):
+    with pytest.raises(NotAvailable, match="mta"):
         found("mta", package("perl-mta", provides="mta"), keep_out=["perl*"])
 
 
@@ -255,7 +256,7 @@ def test_the_reason_names_the_need_and_whose_it_is(roots: str, said: str) -> Non
         package("d", "1"),
         package("d", "2"),
     )
-    with pytest.raises(NoClosure) as caught:
+    with pytest.raises(NotAvailable) as caught:
         found(roots, *shelf)
     assert str(caught.value) == said
 
@@ -270,7 +271,7 @@ def test_a_need_that_nothing_meets_is_no_reason_to_try_every_choice(depth: int) 
         for version in "12"
     ]
     wanted = ", ".join(f"x{number}" for number in range(30))
-    with pytest.raises(NoClosure, match=f"`y{depth}`"):
+    with pytest.raises(NotAvailable, match=f"`y{depth}`"):
         found(f"{wanted}, y0", *free, *chain)
 
 

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rocenv.core.errors import FetchError
+from rocenv.core.errors import FetchError, NotAvailable
 from rocenv.net import Network
-from rocenv.sources.apt.closure import NoClosure
 from rocenv.sources.apt.setup import Settings
 from rocenv.system.machine import glibc_version
 from tests.aptrepo import Key, archive_key, http_date
@@ -91,14 +90,14 @@ def test_a_package_that_nobody_vouches_for(inside: Inside, fields: dict[str, str
     inside.mini.repo.remove("mini5-hip")
     inside.mini.repo.add("mini5-hip", "5.7.1-2", fields=fields)
     inside.mini.repo.publish()
-    with pytest.raises(NoClosure, match=r"mini5-hip 5\.7\.1-2 has no sha256 or no file"):
+    with pytest.raises(NotAvailable, match=r"mini5-hip 5\.7\.1-2 has no sha256 or no file"):
         inside.find()
 
 
 def test_an_index_that_lacks_a_package_of_the_set(inside: Inside) -> None:
     inside.mini.repo.remove("mini5-hip")
     inside.mini.repo.publish()
-    with pytest.raises(NoClosure, match="`mini5-hip`, needed by the set itself, cannot be met"):
+    with pytest.raises(NotAvailable, match="`mini5-hip`, needed by the set itself, cannot be met"):
         inside.find()
 
 

@@ -67,14 +67,15 @@ class TestKnownBroken:
                     best = next(resolve(request, MATRIX))
                 except ResolutionImpossible:  # there is none for this target
                     continue
-                assert best.zluda
-                assert best.asset
-                assert best.torch
-                pack = (component("libraries", "x", "x"),) if best.pack else ()
+                zluda, torch = best.part("zluda"), best.part("torch")
+                assert zluda
+                assert zluda.asset
+                assert torch
+                pack = (component("libraries", "x", "x"),) if best.part("libraries") else ()
                 parts = (
                     component("rocm", best.rocm.version, "hip-sdk"),
-                    component("zluda", best.zluda.version, best.zluda.project, asset=best.asset.name),
-                    component("torch", f"{best.torch.version}+cu118", "x"),
+                    component("zluda", zluda.version, zluda.channel, asset=zluda.asset.name),
+                    component("torch", f"{torch.version}+cu118", "x"),
                     *pack,
                 )
                 assert known_broken(lock_of(parts, target), MATRIX, driver) == (), (target, driver)

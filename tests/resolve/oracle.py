@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from rocenv.data.releases import HipSdk, RocmWheels
+from rocenv.data.releases import HipSdk, Pack, RocmWheels, TorchSet, ZludaBuild
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from rocenv.core.model import Machine, Request
     from rocenv.data.knowledge import GoodSet, Override, Verdict
-    from rocenv.data.releases import Asset, Pack, RocmSet, Support, TorchSet, ZludaBuild
+    from rocenv.data.releases import Asset, RocmSet, Support
     from rocenv.data.rows import Matrix
     from rocenv.resolve import Candidate
 
@@ -75,13 +75,15 @@ def best_sets(request: Request, matrix: Matrix, machine: Machine) -> list[Parts]
 
 
 def parts_of(candidate: Candidate) -> Parts:
+    rocm: Any = candidate.rocm.row
+    zluda = candidate.part("zluda")
     return Parts(
-        rocm=candidate.rocm,
+        rocm=rocm,
         override=candidate.override,
-        build=candidate.zluda,
-        asset=candidate.asset,
-        pack=candidate.pack,
-        torch=candidate.torch,
+        build=candidate.row(ZludaBuild),
+        asset=zluda.asset if zluda else None,
+        pack=candidate.row(Pack),
+        torch=candidate.row(TorchSet),
     )
 
 

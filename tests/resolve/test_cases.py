@@ -41,6 +41,7 @@ from rocenv.core.codec import from_plain
 from rocenv.core.errors import ResolutionImpossible
 from rocenv.core.model import Machine, Request
 from rocenv.data.load import load
+from rocenv.data.releases import Pack
 from rocenv.resolve import Candidate, resolve
 from tests.resolve.commands import asked
 
@@ -121,14 +122,14 @@ def test_case(path: Path) -> None:
 
 
 def check_set(found: Candidate, expect: Expect) -> None:
-    pack = found.pack
+    pack, zluda, torch = found.row(Pack), found.part("zluda"), found.part("torch")
     was: dict[str, Any] = {
         "rocm": found.rocm.version,
-        "channel": getattr(found.rocm, "channel", "hip-sdk"),
-        "project": found.zluda.project if found.zluda else "",
-        "zluda": found.zluda.version if found.zluda else "",
-        "asset": found.asset.name if found.asset else "",
-        "torch": found.torch.version if found.torch else "",
+        "channel": found.rocm.channel,
+        "project": zluda.channel if zluda else "",
+        "zluda": zluda.version if zluda else "",
+        "asset": zluda.asset.name if zluda and zluda.asset else "",
+        "torch": torch.version if torch else "",
         "runs_as": found.runs_as,
         "override": found.override.value if found.override else "",
     }

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
 from rocenv.core.errors import ResolutionImpossible
+from rocenv.data.releases import TorchSet
 from rocenv.data.rows import Matrix
 from rocenv.resolve import Candidate, resolve
 from tests.resolve import matrices
@@ -112,11 +113,11 @@ def check_rows_of_others(before: Outcome, after: Outcome) -> None:
 
 def check_override(candidate: Candidate, request: Request) -> None:
     """A variable that makes a GPU another one is never set where everything serves it as it is."""
-    override, torch = candidate.override, candidate.torch
+    override, torch = candidate.override, candidate.row(TorchSet)
     if override is None:
         assert candidate.runs_as == request.target
         return
-    row: Any = candidate.rocm
+    row: Any = candidate.rocm.row
     assert candidate.runs_as == override.runs_as
     assert request.target not in row.blas or (torch and request.target not in torch.targets)
     assert any(override.value in note for note in candidate.notes)

@@ -11,10 +11,11 @@ from rocenv.context import Context
 from rocenv.core.errors import FetchError, ResolutionImpossible, RocenvError
 from rocenv.core.model import Request
 from rocenv.core.progress import Progress
-from rocenv.data.releases import HipSdk, TorchSet
+from rocenv.data.releases import TorchSet
 from rocenv.data.rows import Matrix
 from rocenv.home import Home
 from rocenv.net import Network
+from rocenv.resolve import Choice
 from rocenv.resolve.candidate import Candidate
 from rocenv.sources.wheels import component, resolve_wheels, with_companions
 from tests.wheels.conftest import ROCM
@@ -113,22 +114,12 @@ def test_a_cuda_row_is_resolved_with_its_companions(
         network=Network(mirrors=mirrors, pause_s=0),
         progress=Progress(quiet=True),
     )
-    sdk = HipSdk(
-        version="6.2",
-        installer="",
-        url="",
-        os="",
-        install_dir="",
-        variables=(),
-        status="tested",
-        source="tests",
-        checked="2026-11-20",
+    choice = Choice(
+        kind="torch", row=row, version="2.7", channel=row.index, why="because", python=python.series
     )
-    candidate = Candidate(
-        rocm=sdk, why={"torch": "because"}, runs_as="gfx1100", torch=row, python=python.series
-    )
+    candidate = Candidate(parts=(choice,), runs_as="gfx1100")
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    part, _ = component(candidate, Request(platform="windows", zluda="*"), context)
+    part, _ = component(choice, candidate, Request(platform="windows", zluda="*"), context)
     assert (part.kind, part.name, part.version) == ("torch", "torch", "2.7.1+cu118")
     assert part.python == python.version
     assert versions(part.artifacts) == {

@@ -112,7 +112,8 @@ def command(
 
 def _lock(asked: Asked, lock_file: Path | None, context: Context) -> Lock:
     from rocenv.host import detect
-    from rocenv.lockfile import on_this_machine, read_lock, relocated
+    from rocenv.lockfile import on_this_machine, read_lock
+    from rocenv.sources import relocated
 
     if lock_file is None:
         return plan_of(asked, context)

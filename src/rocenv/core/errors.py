@@ -63,6 +63,12 @@ class ResolutionImpossible(RocenvError):
         self.suggestions = suggestions
 
 
+class NotAvailable(RocenvError):
+    """A source does not have a part of a set as it was asked for."""
+
+    code = "set-incomplete"
+
+
 class FetchError(RocenvError):
     """Bytes could not be had, or are not the bytes that were promised."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 from rocenv.core.model import Layout  # noqa: TC001 - the reader needs the type at run time
 from rocenv.data.known import Known
@@ -26,6 +26,8 @@ class Release(Known):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RocmSet(Known):
     """One ROCm release from one channel of Linux packages: a candidate. Table `rocm`."""
+
+    provided_by: ClassVar[str] = "apt"
 
     version: str
     channel: str
@@ -82,6 +84,8 @@ class SystemKernel(Known):
 class TorchSet(Known):
     """One torch release built for one ROCm, or for the CUDA that ZLUDA stands in for. Table `torch`."""
 
+    provided_by: ClassVar[str] = "wheels"
+
     version: str
     index: str
     python: tuple[str, ...]
@@ -102,6 +106,8 @@ class TorchSet(Known):
 class RocmWheels(Known):
     """A ROCm release for Windows or Linux as Python wheels: a candidate. Table `rocm_wheels`."""
 
+    provided_by: ClassVar[str] = "rocm_wheels"
+
     version: str
     channel: str
     index: str  # `{target}` and `{family}` may be filled in
@@ -118,6 +124,8 @@ class RocmWheels(Known):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HipSdk(Known):
     """AMD's HIP SDK for Windows: a candidate. Table `hip_sdk`."""
+
+    provided_by: ClassVar[str] = "windows"
 
     version: str
     installer: str
@@ -161,6 +169,8 @@ class Asset:
 class ZludaBuild(Known):
     """One build of ZLUDA; each of its archives for Windows is a candidate. Table `zluda`."""
 
+    provided_by: ClassVar[str] = "windows"
+
     project: Literal["lshqqytiger", "vosen"]
     version: str
     tag: str
@@ -185,6 +195,8 @@ class ZludaBuild(Known):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pack(Known):
     """A pack of rocBLAS or hipBLASLt libraries for targets that a HIP SDK has none for. Table `pack`."""
+
+    provided_by: ClassVar[str] = "windows"
 
     provider: str
     rocm: tuple[str, ...]  # versions of the HIP SDK

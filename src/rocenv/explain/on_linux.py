@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rocenv.core.model import OVERRIDE
 from rocenv.core.versions import allows, series, version_of
-from rocenv.data.releases import RocmSet
+from rocenv.data.releases import RocmSet, TorchSet
 from rocenv.explain.answer import Line
 from rocenv.explain.sets import linux_sets
 from rocenv.explain.support import levels, series_known, support_lines, wheels_left
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from rocenv.data.knowledge import Override
     from rocenv.data.known import Known
-    from rocenv.data.releases import TorchSet
     from rocenv.data.rows import Matrix
     from rocenv.explain.sets import Found
     from rocenv.resolve import Candidate
@@ -58,7 +57,8 @@ def _with_torch(
         if best.runs_as in row.targets and series(row.rocm) in releases and row.released
     ]
     sets = f"ROCm {_release_spans(matrix, releases)} with torch {_torch_spans(matrix, wheels)}"
-    newest = tuple(row for row in wheels if best.torch is not None and row.version == best.torch.version)
+    torch = best.row(TorchSet)
+    newest = tuple(row for row in wheels if torch is not None and row.version == torch.version)
     if override is not None:
         care = "yes" if override.verdict == "ok" else VERDICTS[override.verdict]
         only = f", only with ROCm {range_in_words(override.rocm)}" if override.rocm else ""
@@ -80,7 +80,7 @@ def _without_torch(matrix: Matrix, target: str, found: Found) -> tuple[str, tupl
         newest = series_known(matrix, "linux", "")[-1:]
         lists = [row for row in matrix.support if row.platform == "linux" and row.rocm in newest]
         return text, (*blocked, *lists)
-    rows = {each.rocm.channel: each.rocm for each in bare.candidates if isinstance(each.rocm, RocmSet)}
+    rows = {row.channel: row for each in bare.candidates if (row := each.row(RocmSet))}
     full = [row for row in rows.values() if bare.best.runs_as in row.blas]
     releases = listed(
         f"{series(row.version)} of {matrix.channels[row.channel].title}" for row in full or rows.values()

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from rocenv.core.versions import newest_first, series
-from rocenv.data.releases import HipSdk, RocmWheels
+from rocenv.data.releases import HipSdk, Pack, RocmWheels, TorchSet, ZludaBuild
 from rocenv.explain.answer import Line
 from rocenv.explain.sets import alone, driver_limit, zluda_sets
 from rocenv.explain.support import levels
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rocenv.data.known import Known
-    from rocenv.data.releases import Pack, ZludaBuild
     from rocenv.data.rows import Matrix
     from rocenv.explain.sets import Found
     from rocenv.resolve import Candidate
@@ -29,7 +28,7 @@ _NO_SET = "no set"
 def windows_answer(matrix: Matrix, target: str, zluda: Found, wheels: Found) -> Line:
     """Return in a sentence whether and how a target works on Windows, the way that is known best first."""
     ways = [way for way in (_under_zluda(zluda), _by_wheels(target, wheels)) if way[0]]
-    if wheels.best is not None and target in getattr(wheels.best.rocm, "official", ()):
+    if wheels.best is not None and target in getattr(wheels.best.rocm.row, "official", ()):
         ways.reverse()
     if not ways:
         packs = "" if packs_for(matrix, target) else ", and no library pack is known"
@@ -44,16 +43,16 @@ def windows_answer(matrix: Matrix, target: str, zluda: Found, wheels: Found) -> 
 def _under_zluda(found: Found) -> tuple[str, tuple[Known, ...]]:
     if found.best is None:
         return "", ()
-    with_pack = [each.rocm.version for each in found.candidates if each.pack is not None]
-    without = [each.rocm.version for each in found.candidates if each.pack is None]
+    with_pack = [each.rocm.version for each in found.candidates if each.part("libraries")]
+    without = [each.rocm.version for each in found.candidates if not each.part("libraries")]
     versions = either(oldest_first(without or with_pack))
     pack = "" if without else "a library pack and "
-    rows = tuple(row for row in (found.best.zluda, found.best.pack) if row is not None)
+    rows = tuple(row for row in (found.best.row(ZludaBuild), found.best.row(Pack)) if row is not None)
     return f"under ZLUDA with {pack}HIP SDK {versions}", rows
 
 
 def _by_wheels(target: str, found: Found) -> tuple[str, tuple[Known, ...]]:
-    rows = [each.rocm for each in found.candidates if isinstance(each.rocm, RocmWheels)]
+    rows = [row for each in found.candidates if (row := each.row(RocmWheels))]
     official = [row for row in rows if target in row.official]
     if not rows:
         return "", ()
@@ -87,13 +86,16 @@ def _sdk_text(matrix: Matrix, sdk: HipSdk, target: str) -> tuple[str, tuple[Know
     promise = SHORT_LEVELS[said.level if said else ""]
     rows: list[Known] = [said] if said else [sdk]
     best = found.best
-    if best is None or best.zluda is None or best.torch is None:
+    build = best.row(ZludaBuild) if best else None
+    torch = best.row(TorchSet) if best else None
+    if best is None or build is None or torch is None:
         found = zluda_sets(replace(alone(matrix, "hip_sdk", sdk), zluda=_usual_builds(matrix)), target)
         return f"{promise}; {_NO_SET}: {found.reasons}", (*refusing(matrix, found), *rows)
-    pack = "library pack, " if best.pack else ""
-    rows += [row for row in (best.pack, best.zluda) if row is not None]
+    pack = best.row(Pack)
+    rows += [row for row in (pack, build) if row is not None]
     limit = driver_limit(matrix, best, target)
-    text = f"{promise}; set: {pack}ZLUDA {best.zluda.version}, torch {best.torch.version}"
+    with_pack = "library pack, " if pack else ""
+    text = f"{promise}; set: {with_pack}ZLUDA {build.version}, torch {torch.version}"
     return f"{text}, {limit}" if limit else text, tuple(rows)
 
 
@@ -110,7 +112,7 @@ def refusing(matrix: Matrix, found: Found) -> tuple[Known, ...]:
 
 
 def _wheel_lines(target: str, candidates: Iterable[Candidate]) -> list[Line]:
-    rows = [each.rocm for each in candidates if isinstance(each.rocm, RocmWheels)]
+    rows = [row for each in candidates if (row := each.row(RocmWheels))]
     lines = []
     for (channel, official), run in groupby(rows, key=lambda row: (row.channel, target in row.official)):
         group = list(run)

@@ -46,7 +46,7 @@ def explain(name: str, matrix: Matrix) -> Explanation:
             ("Packs", [_pack_line(row) for row in packs]),
             ("How a pack is used", [Line(text=row.text, rows=(row,)) for row in facts] if packs else []),
         ),
-        steps=(step(found, matrix, "Windows"),) if found.best and found.best.pack else (),
+        steps=(step(found, matrix, "Windows"),) if found.best and found.best.part("libraries") else (),
         steps_title="The set that rocenv takes",
     )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rocenv.core.errors import ResolutionImpossible
 from rocenv.core.model import Request
 from rocenv.core.versions import allows
-from rocenv.data.releases import RocmWheels
+from rocenv.data.releases import HipSdk, RocmWheels, ZludaBuild
 from rocenv.explain.answer import Step
 from rocenv.explain.words import either, range_in_words
 from rocenv.resolve import options, resolve
@@ -82,18 +82,18 @@ def step(found: Found, matrix: Matrix, label: str) -> Step:
 def set_in_words(candidate: Candidate, matrix: Matrix, target: str) -> str:
     """Return what a set consists of: `ROCm 6.4.2 (AMD's own packages), torch 2.9, as gfx1030`."""
     rocm = candidate.rocm
-    channel = getattr(rocm, "channel", "")
-    known = matrix.channels.get(channel)
-    origin = known.title if known else channel
-    parts = [f"ROCm {rocm.version} ({origin})" if channel else f"HIP SDK {rocm.version}"]
-    if candidate.zluda is not None:
-        flavour = candidate.asset.flavour if candidate.asset else "plain"
-        parts.append(f"ZLUDA {candidate.zluda.version}{'' if flavour == 'plain' else f' ({flavour})'}")
-    if candidate.pack is not None:
+    known = matrix.channels.get(rocm.channel)
+    origin = known.title if known else rocm.channel
+    is_sdk = isinstance(rocm.row, HipSdk)
+    parts = [f"HIP SDK {rocm.version}" if is_sdk else f"ROCm {rocm.version} ({origin})"]
+    if zluda := candidate.part("zluda"):
+        flavour = zluda.asset.flavour if zluda.asset else "plain"
+        parts.append(f"ZLUDA {zluda.version}{'' if flavour == 'plain' else f' ({flavour})'}")
+    if candidate.part("libraries"):
         parts.append("a library pack")
-    if candidate.torch is not None:
-        parts.append(f"torch {candidate.torch.version}")
-    elif isinstance(rocm, RocmWheels):
+    if torch := candidate.part("torch"):
+        parts.append(f"torch {torch.version}")
+    elif isinstance(rocm.row, RocmWheels):
         parts.append("torch from the same index")
     if candidate.override is not None:
         parts.append(f"run as {candidate.runs_as}")
@@ -103,9 +103,9 @@ def set_in_words(candidate: Candidate, matrix: Matrix, target: str) -> str:
 
 def driver_limit(matrix: Matrix, candidate: Candidate, target: str) -> str:
     """Return in words which display drivers a set needs; "" = any, as far as is known."""
-    build = candidate.zluda
+    build = candidate.row(ZludaBuild)
     if build is None:
-        needed = getattr(candidate.rocm, "driver", "")
+        needed = getattr(candidate.rocm.row, "driver", "")
         return f"display driver {range_in_words(needed)}" if needed else ""
     if build.driver:
         return f"display driver {range_in_words(build.driver)}"

@@ -47,7 +47,7 @@ def support_lines(matrix: Matrix, target: str, found: Found) -> list[Line]:
 
 def wheels_left(matrix: Matrix, target: str, found: Found) -> list[RocmWheels]:
     """Return ROCm's own wheels for Linux that have kernels for a target, and that no set is made of."""
-    taken = {each.rocm.channel for each in found.candidates if isinstance(each.rocm, RocmWheels)}
+    taken = {row.channel for each in found.candidates if (row := each.row(RocmWheels))}
     rows = [
         row
         for row in matrix.rocm_wheels

@@ -98,8 +98,8 @@ def another_env(view: View) -> str:
         found = next(resolve(narrowed(request, view.matrix)[0], view.matrix, machine))
     except RocenvError:
         return ""
-    row = found.rocm
-    if not isinstance(row, RocmSet) or found.runs_as not in row.blas:
+    row = found.row(RocmSet)
+    if row is None or found.runs_as not in row.blas:
         return ""
     if _is_same(view, row, found.runs_as):
         return ""

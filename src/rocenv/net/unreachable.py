@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rocenv.core.codec import load_json
@@ -12,12 +13,38 @@ from rocenv.core.errors import DataError, FetchError
 from rocenv.system.files import write_atomic
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from rocenv.config import Mirrors
     from rocenv.home import Home
 
 REMEMBERED_FOR_S = 600
+
+
+@contextmanager
+def tracked(place: str, home: Home, mirrors: Mirrors, *, ask_anyway: bool, hint: str = "") -> Iterator[None]:
+    """Remember whether `place`, a channel or the host of an index, answers in the body.
+
+    Args:
+        place: What is asked.
+        home: Where failures are kept.
+        mirrors: Those set now; a failure with others does not count.
+        ask_anyway: Ask even if it did not answer some minutes ago.
+        hint: What to do instead of waiting.
+
+    Raises:
+        FetchError: It did not answer some minutes ago, or the body raised this.
+    """
+    known = None if ask_anyway else recall(place, home, mirrors, hint=hint)
+    if known is not None:
+        raise known
+    try:
+        yield
+    except FetchError as failure:
+        remember(place, failure, home, mirrors)
+        raise
+    forget(place, home)
 
 
 def recall(channel: str, home: Home, mirrors: Mirrors, *, hint: str = "") -> FetchError | None:

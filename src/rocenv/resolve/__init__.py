@@ -19,7 +19,7 @@ from rocenv.core.errors import ResolutionImpossible
 from rocenv.core.model import Machine, Rejection, Suggestion
 from rocenv.core.versions import allows, newest_first, require_version, specifier
 from rocenv.resolve import verdicts
-from rocenv.resolve.candidate import UNKNOWN, WISHES, Candidate, Case, describe, options, wish_of
+from rocenv.resolve.candidate import UNKNOWN, WISHES, Candidate, Case, Choice, describe, options, wish_of
 from rocenv.resolve.engine import Search, explanation, witnesses
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
     from rocenv.resolve.engine import Problem, Rules, Whole
 
-__all__ = ["Candidate", "describe", "options", "resolve"]
+__all__ = ["Candidate", "Choice", "describe", "options", "resolve"]
 
 
 class Stack(Protocol):

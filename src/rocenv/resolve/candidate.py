@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from rocenv.core.model import Machine
 from rocenv.system.quoting import as_typed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from rocenv.core.model import ComponentKind, Request
     from rocenv.data.knowledge import Override
-    from rocenv.data.releases import Asset, HipSdk, Pack, RocmSet, RocmWheels, TorchSet, ZludaBuild
+    from rocenv.data.known import Known
+    from rocenv.data.releases import Asset
     from rocenv.data.rows import Matrix
+
+R = TypeVar("R", bound="Known")
 
 # What a user asks for and could give up, the least painful first.
 WISHES = ("channel", "python", "torch", "zluda", "rocm", "driver")
@@ -46,31 +47,44 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
-    """One set that fits, with what should be said about it."""
+class Choice:
+    """One part of a set: the row that was chosen, and why. The row names the source that has its files."""
 
-    rocm: RocmSet | HipSdk | RocmWheels
-    why: Mapping[ComponentKind, str]  # for each part
+    kind: ComponentKind
+    row: Known
+    version: str
+    channel: str  # the channel, index, project or provider that it comes from
+    why: str
+    asset: Asset | None = None  # of a ZLUDA build
+    python: str = ""  # version for the wheels, "3.11"; "" = the source chooses
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A set that fits, with its parts in the order in which they are installed."""
+
+    parts: tuple[Choice, ...]
     runs_as: str  # the target that its code is made for
+    override: Override | None = None  # what makes the GPU pass for that target
     notes: tuple[str, ...] = ()
-    torch: TorchSet | None = None
-    override: Override | None = None
-    zluda: ZludaBuild | None = None
-    asset: Asset | None = None
-    pack: Pack | None = None
-    python: str = ""  # of the venv, where the set says which
+
+    @property
+    def rocm(self) -> Choice:
+        """The ROCm release, which every set has."""
+        return next(each for each in self.parts if each.kind == "rocm")
+
+    def part(self, kind: ComponentKind) -> Choice | None:
+        """Return the part of a kind; None where the set has none."""
+        return next((each for each in self.parts if each.kind == kind), None)
+
+    def row(self, table: type[R]) -> R | None:
+        """Return the chosen row of a table; None where no part is one."""
+        return next((each.row for each in self.parts if isinstance(each.row, table)), None)
 
     @property
     def versions(self) -> tuple[tuple[ComponentKind, str], ...]:
         """Kind and version of each part."""
-        parts: list[tuple[ComponentKind, str]] = [("rocm", self.rocm.version)]
-        if self.zluda is not None:
-            parts.append(("zluda", self.zluda.version))
-        if self.pack is not None:
-            parts.append(("libraries", "/".join(self.pack.rocm)))
-        if self.torch is not None:
-            parts.append(("torch", self.torch.version))
-        return tuple(parts)
+        return tuple((each.kind, each.version) for each in self.parts)
 
 
 def wish_of(rule: str) -> str:

@@ -13,7 +13,7 @@ from rocenv.core.versions import allows, any_fits, joined, newest_first, series,
 from rocenv.data.known import STATUS_RANK
 from rocenv.data.releases import HipSdk, RocmWheels
 from rocenv.resolve import verdicts
-from rocenv.resolve.candidate import SERVING, UNKNOWN, WISHES, Candidate
+from rocenv.resolve.candidate import SERVING, UNKNOWN, WISHES, Candidate, Choice
 from rocenv.resolve.engine import Option, Problem
 from rocenv.resolve.zluda.shelf import CHANNEL, promises
 
@@ -128,12 +128,22 @@ def candidate(whole: Whole, case: Case) -> Candidate:
     supported = target in _targets(row, case, supported=True)
     promise = f"AMD supports {target}" if supported else f"built for {target}, without AMD's promise"
     kind = "wheels for Windows" if isinstance(row, RocmWheels) else "AMD's installer"
-    return Candidate(
-        rocm=row,
-        why={"rocm": f"{kind}; {promise}"},
-        runs_as=target,
-        notes=tuple(_notes(row, case)),
+    choice = Choice(
+        kind="rocm",
+        row=row,
+        version=row.version,
+        channel=channel_of(row),
+        why=f"{kind}; {promise}",
+        python=_python(row, case),
     )
+    return Candidate(parts=(choice,), runs_as=target, notes=tuple(_notes(row, case)))
+
+
+def _python(row: RocmWheels | HipSdk, case: Case) -> str:
+    """Return the newest Python that a release has wheels for and that was asked for."""
+    known = row.python if isinstance(row, RocmWheels) else ()
+    wanted = [python for python in known if any_fits(case.request.python, (python,))]
+    return min(wanted, key=newest_first, default="")
 
 
 def _notes(row: RocmWheels | HipSdk, case: Case) -> Iterator[str]:

@@ -14,9 +14,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
-from rocenv.core.errors import FetchError, ResolutionImpossible, RocenvError
+from rocenv.core.errors import ResolutionImpossible, RocenvError
 from rocenv.core.model import Artifact, Component
 from rocenv.core.versions import specifier
+from rocenv.data.releases import TorchSet
 from rocenv.net import unreachable
 from rocenv.sources.general_index import general_indices
 from rocenv.sources.interpreter import find_python
@@ -28,9 +29,8 @@ if TYPE_CHECKING:
 
     from rocenv.context import Context
     from rocenv.core.model import Request
-    from rocenv.data.releases import TorchSet
     from rocenv.net import Network
-    from rocenv.resolve import Candidate
+    from rocenv.resolve import Candidate, Choice
     from rocenv.sources.interpreter import Interpreter
 
 T = TypeVar("T")
@@ -40,22 +40,40 @@ _RETRY_HINT = "try again in ten minutes, or set a mirror: `rocenv config set mir
 _GPU_BUILDS = frozenset({"torch", "torchaudio", "torchvision"})
 
 
-def component(candidate: Candidate, request: Request, context: Context) -> tuple[Component, tuple[str, ...]]:
-    """Plan the wheels of a candidate that has torch; see `Source`.
+def outline(choice: Choice, _candidate: Candidate, _request: Request, _context: Context) -> Component:
+    """Return torch without its wheels; see `Source`."""
+    row = choice.row
+    assert isinstance(row, TorchSet)
+    return Component(
+        kind=choice.kind,
+        name="torch",
+        version=f"{row.version}+{local_version(row)}",
+        channel=choice.channel,
+        why=choice.why,
+        python=choice.python,
+    )
 
-    The wheels are for a Python of this machine, whatever platform the set is for.
+
+def component(
+    choice: Choice, candidate: Candidate, request: Request, context: Context
+) -> tuple[Component, tuple[str, ...]]:
+    """Plan the wheels of torch for a Python of this machine; see `Source`.
 
     Raises:
         ResolutionImpossible: The index has no such wheels for this Python.
         FetchError: The index is unreachable.
     """
-    row = candidate.torch
-    assert row is not None
-    host = urlsplit(row.index).netloc
-    _require_reachable(host, context)
+    row = choice.row
+    assert isinstance(row, TorchSet)
     uv = Uv.for_context(context)
-    python = find_python(candidate.python or request.python or _default_python(row.python), uv)
-    try:
+    python = find_python(choice.python or request.python or _default_python(row.python), uv)
+    with unreachable.tracked(
+        urlsplit(row.index).netloc,
+        context.home,
+        context.network.mirrors,
+        ask_anyway=not context.max_age_s or context.network.is_offline,
+        hint=_RETRY_HINT,
+    ):
         found = resolve_wheels(
             list(_requirements(row, request)),
             index_url=row.index,
@@ -64,19 +82,12 @@ def component(candidate: Candidate, request: Request, context: Context) -> tuple
             uv=uv,
             candidates=context.network.candidates,
         )
-    except FetchError as failure:
-        unreachable.remember(host, failure, context.home, context.network.mirrors)
-        raise
-    unreachable.forget(host, context.home)
     pins = {name: version for name, version in row.companions.items() if name not in _GPU_BUILDS}
     indices = general_indices(os.environ, context.network)
     wheels = with_companions(found, pins, index_urls=indices, python=python, uv=uv)
-    part = Component(
-        kind="torch",
-        name="torch",
+    part = replace(
+        outline(choice, candidate, request, context),
         version=next(wheel.version for wheel in wheels if wheel.name == "torch"),
-        channel=row.index,
-        why=candidate.why["torch"],
         artifacts=_with_sizes(wheels, context.network),
         python=python.version,
     )
@@ -169,14 +180,6 @@ def _default_python(series: tuple[str, ...]) -> str:
     """Return "" (rocenv's own Python) if torch supports it, else the newest series that it supports."""
     own = ".".join(platform.python_version_tuple()[:2])
     return "" if own in series else series[-1]
-
-
-def _require_reachable(host: str, context: Context) -> None:
-    """Raise FetchError if an index was unreachable some minutes ago, unless only fresh answers will do."""
-    if context.max_age_s and not context.network.is_offline:
-        failure = unreachable.recall(host, context.home, context.network.mirrors, hint=_RETRY_HINT)
-        if failure is not None:
-            raise failure
 
 
 def _from_first(urls: Sequence[str], resolve: Callable[[str], T], uv: Uv) -> T:

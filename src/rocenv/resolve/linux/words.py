@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 from rocenv.core.model import Rejection
 from rocenv.core.versions import allows, joined, newest_first, series, specifier, version_fits
 from rocenv.resolve import verdicts
-from rocenv.resolve.candidate import Candidate
+from rocenv.resolve.candidate import Candidate, Choice
 from rocenv.resolve.drivers import kernel_driver, kernel_is_older, oldest_kernel, tested, tested_drivers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rocenv.core.model import ComponentKind
     from rocenv.data.knowledge import Override
     from rocenv.data.releases import RocmSet, TorchSet
     from rocenv.resolve.candidate import Case
@@ -26,9 +25,12 @@ def candidate(whole: Whole, case: Case) -> Candidate:
     way: Way = whole[0].part
     torch: TorchSet | None = whole[1].part if len(whole) > 1 else None
     row, target = way.row, case.request.target
-    why: dict[ComponentKind, str] = {"rocm": _why(way, case)}
+    parts = [
+        Choice(kind="rocm", row=row, version=row.version, channel=row.channel, why=_why(way, case)),
+    ]
     if torch is not None:
-        why["torch"] = f"built for ROCm {torch.rocm}, with kernels for {way.runs_as}"
+        why = f"built for ROCm {torch.rocm}, with kernels for {way.runs_as}"
+        parts.append(Choice(kind="torch", row=torch, version=torch.version, channel=torch.index, why=why))
     notes = [*_notes(way, target), *_driver_notes(row, case)]
     if torch is not None and not torch.released:
         notes.append(f"torch {torch.version} is a candidate for release, and may not be in its index yet")
@@ -36,9 +38,7 @@ def candidate(whole: Whole, case: Case) -> Candidate:
     notes += _known(way, torch, case)
     if row.note:
         notes.append(f"{title(row)}: {row.note}")
-    return Candidate(
-        rocm=row, torch=torch, why=why, notes=tuple(notes), runs_as=way.runs_as, override=way.override
-    )
+    return Candidate(parts=tuple(parts), notes=tuple(notes), runs_as=way.runs_as, override=way.override)
 
 
 def remarks(case: Case) -> tuple[str, ...]:

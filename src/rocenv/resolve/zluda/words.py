@@ -8,13 +8,12 @@ from rocenv.core.model import Rejection
 from rocenv.core.versions import allows, any_fits, joined, newest_first, series
 from rocenv.data.releases import HipSdk, TorchSet
 from rocenv.resolve import verdicts
-from rocenv.resolve.candidate import Candidate
+from rocenv.resolve.candidate import Candidate, Choice
 from rocenv.resolve.zluda.shelf import CHANNEL, Archive, named, packs_for, promises
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rocenv.core.model import ComponentKind
     from rocenv.data.knowledge import GoodSet, Verdict
     from rocenv.data.releases import Pack, ZludaBuild
     from rocenv.resolve.candidate import Case
@@ -28,29 +27,38 @@ def candidate(whole: Whole, case: Case) -> Candidate:
     pack: Pack | None = whole[2].part
     torch: TorchSet | None = whole[3].part if len(whole) > 3 else None
     target, build = case.request.target, archive.build
-    why: dict[ComponentKind, str] = {"rocm": _why_sdk(sdk, pack, case), "zluda": _why_build(archive, sdk)}
+    parts = [
+        Choice(kind="rocm", row=sdk, version=sdk.version, channel=CHANNEL, why=_why_sdk(sdk, pack, case)),
+        Choice(
+            kind="zluda",
+            row=build,
+            version=build.version,
+            channel=build.project,
+            why=_why_build(archive, sdk),
+            asset=archive.asset,
+        ),
+    ]
     if pack is not None:
-        why["libraries"] = (
-            f"the SDK's rocBLAS has no kernels for {target}; this pack is made for {joined(pack.targets)}"
-        )
+        why = f"the SDK's rocBLAS has no kernels for {target}; this pack is made for {joined(pack.targets)}"
+        version = "/".join(pack.rocm)
+        parts.append(Choice(kind="libraries", row=pack, version=version, channel=pack.provider, why=why))
     if torch is not None:
         pair = (
             "named together with this build"
             if allows(torch.zluda or "<0", build.version)
             else "fits any build"
         )
-        why["torch"] = f"CUDA {torch.cuda}, which ZLUDA stands in for; {pair}"
-    return Candidate(
-        rocm=sdk,
-        zluda=build,
-        asset=archive.asset,
-        pack=pack,
-        torch=torch,
-        why=why,
-        runs_as=target,
-        python=_python(sdk, build, torch, case),
-        notes=tuple(_notes(sdk, archive, pack, torch, case)),
-    )
+        parts.append(
+            Choice(
+                kind="torch",
+                row=torch,
+                version=torch.version,
+                channel=torch.index,
+                why=f"CUDA {torch.cuda}, which ZLUDA stands in for; {pair}",
+                python=_python(sdk, build, torch, case),
+            )
+        )
+    return Candidate(parts=tuple(parts), runs_as=target, notes=tuple(_notes(sdk, archive, pack, torch, case)))
 
 
 def _why_sdk(sdk: HipSdk, pack: Pack | None, case: Case) -> str:

@@ -11,6 +11,7 @@ import fnmatch
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from rocenv.core.errors import NotAvailable
 from rocenv.sources.apt.version import satisfies, version_key
 
 if TYPE_CHECKING:
@@ -31,10 +32,6 @@ class Index(Protocol):
     def providing(self, name: str) -> Sequence[Package]:
         """Return the packages of other names that say they provide it."""
         ...
-
-
-class NoClosure(Exception):
-    """The packages cannot be had together; the text says which need is not met, and whose it is."""
 
 
 @dataclass(slots=True)
@@ -64,12 +61,12 @@ def closure(
         keep_in: Names that are not kept out, whatever the patterns say.
 
     Raises:
-        NoClosure: No choice meets every need.
+        NotAvailable: No choice meets every need.
     """
     search = _Search(indices, tuple(keep_out), frozenset(keep_in))
     wanted: tuple[_Want, ...] = tuple((clause, None) for clause in roots)
     if not _solve(search, wanted):
-        raise NoClosure(search.blame)
+        raise NotAvailable(search.blame)
     return tuple(search.chosen[name] for name in sorted(search.chosen))
 
 
@@ -112,7 +109,7 @@ def _solve(search: _Search, wanted: tuple[_Want, ...]) -> bool:
     if search.hopeless.issuperset(offered):
         # No other choice made before can help, so they need not all be tried.
         if whose is None:
-            raise NoClosure(search.blame)
+            raise NotAvailable(search.blame)
         search.hopeless.add(whose)
     return False
 
