@@ -269,7 +269,7 @@ def test_unknown_name(network: Network, monkeypatch: pytest.MonkeyPatch) -> None
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
     monkeypatch.setattr(socket, "getaddrinfo", no_such_name)
-    with pytest.raises(FetchError, match=r"the name `name\.invalid` is not known"):
+    with pytest.raises(FetchError, match=r"the name `name\.invalid` is unknown"):
         network.get("http://name.invalid/x")
 
 

@@ -219,7 +219,7 @@ class TestFailures:
             (sd.home / "pins.json").write_text(pins)
             [done] = sd.rocenv([*CREATE_OTHER])
         assert done.code == 1
-        assert "this is not the file that was promised as `ZLUDA-windows-rocm5-amd64.zip 3.9.5`" in done.err
+        assert "this is not the expected `ZLUDA-windows-rocm5-amd64.zip 3.9.5`" in done.err
 
     def test_a_page_instead_of_an_archive(self, sd: Lane) -> None:
         """A provider's page is no archive, and is not recorded as one."""

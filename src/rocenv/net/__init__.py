@@ -1,9 +1,8 @@
-"""The one way out to the network: mirrors, proxies, retries, and errors in plain words.
+"""The only module that opens connections: mirrors, proxies, retries and clear errors.
 
-An address is tried under the mirrors set for it, longest prefix first, and then as it stands. Failures that
-may pass (a broken connection, 429, 5xx) are tried again after a growing pause; answers that will not change
-(403, 404, a certificate) are not. Offline means that no connection is ever opened. Nothing here judges the
-bytes: hashes and signatures are the callers' business.
+An address is tried under the mirrors that are set for it, longest prefix first, and then as it stands. A
+failure that may pass (a broken connection, 429, 5xx) is retried after a growing pause; a final answer (403,
+404, a certificate) is not. Offline, no connection is opened. Callers check hashes and signatures themselves.
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ import random
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from rocenv import __version__
 from rocenv.core.errors import FetchError
-from rocenv.net.errors import TransientError, all_failed, in_plain_words, refusal, shown
+from rocenv.net.errors import TransientError, all_failed, connection_error, shown, status_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -38,12 +37,12 @@ SMALL_BYTES = 128 * 1024 * 1024  # a distribution's whole package index has 60 M
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """The whole body of a small thing, and where it came from."""
+    """The whole body of a small file, and where it came from."""
 
     url: str  # the address that answered
     body: bytes
-    etag: str = ""  # to ask for it again, with the same mirrors
-    passed_over: tuple[str, ...] = ()  # why addresses tried before this one did not serve
+    etag: str = ""  # for asking again, with the same mirrors
+    passed_over: tuple[str, ...] = ()  # why the addresses tried before this one failed
 
 
 class NotModified:
@@ -54,30 +53,15 @@ NOT_MODIFIED: Final = NotModified()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """An open response (status 200, 206 or 304) whose body is yet to be read."""
-
-    status: int
-    url: str  # the address that answered, after redirects
-    headers: Mapping[str, str]  # names in any case
-    raw: Any  # the urllib3 response
-
-    def chunks(self) -> Iterator[bytes]:
-        """Yield the bytes as the server holds them, never decoded: a `.gz` stays one."""
-        self.raw.enforce_content_length = True  # urllib3 1.26 takes a broken connection for the end
-        yield from self.raw.stream(CHUNK_BYTES, decode_content=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """How this machine gets at addresses; may be shared by threads.
+    """How this machine reaches servers. Threads may share one.
 
-    Proxies and certificates of the environment are honoured (`http_proxy`, `no_proxy`, `REQUESTS_CA_BUNDLE`).
+    Proxies and certificates of the environment apply (`http_proxy`, `no_proxy`, `REQUESTS_CA_BUNDLE`).
     """
 
     mirrors: Mirrors = ()
     offline: bool = False  # ROCENV_OFFLINE counts as well
-    proxy: str = ""  # for http:// where the environment names none
+    proxy: str = ""  # for http:// if the environment names none
     pause_s: float = 0.5  # before the second try; doubled from then on
     read_timeout_s: float = 30.0
     _local: threading.local = field(default_factory=threading.local, init=False, repr=False, compare=False)
@@ -100,31 +84,8 @@ class Network:
             found.append(url)
         return tuple(dict.fromkeys(found))
 
-    def get(
-        self, url: str, *, etag: str | None = None, limit_bytes: int = SMALL_BYTES
-    ) -> Response | NotModified:
-        """Return the body of something small: an index, a key.
-
-        Raises:
-            FetchError: No address served it. The code is `offline`, `gone` (404 everywhere), `too-large` ...
-        """
-        headers = {"If-None-Match": etag} if etag else {}
-        candidate, found, said = self._first(url, lambda each: self._read(each, headers, limit_bytes))
-        if found is None:
-            return NOT_MODIFIED
-        body, new_etag = found
-        return Response(url=candidate, body=body, etag=new_etag, passed_over=said)
-
-    def size_of(self, url: str) -> int:
-        """Return how many bytes a file has, as its server says; nothing of it is read.
-
-        Raises:
-            FetchError: No address answered, or none says it.
-        """
-        return self._first(url, self._stated_size)[1]
-
     def require_candidates(self, url: str) -> tuple[str, ...]:
-        """Return `candidates(url)`, or raise FetchError where there are none."""
+        """Return `candidates(url)`; raise FetchError if there are none."""
         found = self.candidates(url)
         if not found:
             scheme = url.partition(":")[0]
@@ -135,11 +96,88 @@ class Network:
             )
         return found
 
+    def get(
+        self, url: str, *, etag: str | None = None, limit_bytes: int = SMALL_BYTES
+    ) -> Response | NotModified:
+        """Fetch a small file, such as an index or a key.
+
+        Raises:
+            FetchError: No address served it. The code is `offline`, `gone` (404 everywhere), `too-large` ...
+        """
+        headers = {"If-None-Match": etag} if etag else {}
+
+        def read(candidate: str) -> Response | NotModified:
+            with self.open(candidate, headers) as answer:
+                if answer.status_code == 304:
+                    return NOT_MODIFIED
+                body = bytearray()
+                for chunk in body_chunks(answer):
+                    body += chunk
+                    if len(body) > limit_bytes:
+                        raise FetchError(
+                            f"`{shown(candidate)}` is larger than the {limit_bytes} bytes allowed for it",
+                            code="too-large",
+                        )
+                passed_over = tuple(failure.message for failure in failures)
+                etag = answer.headers.get("ETag", "")
+                return Response(url=candidate, body=bytes(body), etag=etag, passed_over=passed_over)
+
+        failures: list[FetchError] = []
+        return self.try_each(url, lambda candidate: self._persist(candidate, read), failures.append)
+
+    def size_of(self, url: str) -> int:
+        """Ask how many bytes a file has, without reading it.
+
+        Raises:
+            FetchError: No address answered, or none states the size.
+        """
+
+        def stated_size(candidate: str) -> int:
+            with self.open(candidate, method="HEAD") as answer:
+                stated = answer.headers.get("Content-Length", "")
+            if not stated.isdigit():
+                raise FetchError(f"`{shown(candidate)}` does not state its size")
+            return int(stated)
+
+        return self.try_each(url, lambda candidate: self._persist(candidate, stated_size))
+
+    def try_each(
+        self,
+        url: str,
+        attempt: Callable[[str], T],
+        on_failure: Callable[[FetchError], None] = lambda _: None,
+        *,
+        name: str = "",
+    ) -> T:
+        """Return the result of the first of the addresses for `url` whose attempt succeeds.
+
+        Args:
+            url: The address before mirrors.
+            attempt: Called with one address; raises FetchError.
+            on_failure: Called with each failure.
+            name: The name of the file in the error, instead of `url`.
+
+        Raises:
+            FetchError: All of them failed.
+        """
+        failures: list[FetchError] = []
+        for candidate in self.require_candidates(url):
+            try:
+                return attempt(candidate)
+            except FetchError as error:
+                failures.append(error)
+                on_failure(error)
+                if error.code == "offline":
+                    break
+        raise all_failed(name or shown(url), failures)
+
     @contextlib.contextmanager
     def open(
         self, url: str, headers: Mapping[str, str] | None = None, *, method: str = "GET"
-    ) -> Iterator[Answer]:
-        """Open one address as it stands, once; inside the block too, network trouble becomes a FetchError.
+    ) -> Iterator[requests.Response]:
+        """Send one request to one address and yield the open response (status 200, 206 or 304).
+
+        Inside the block too, network failures become FetchErrors. Read the body with `body_chunks`.
 
         Raises:
             TransientError: The failure may pass.
@@ -149,28 +187,17 @@ class Network:
         import requests
         import urllib3
 
+        asked = dict(headers or {})
+        timeout = (CONNECT_TIMEOUT_S, self.read_timeout_s)
         try:
             with self._session().request(
-                method,
-                url,
-                headers=dict(headers or {}),
-                stream=True,
-                timeout=(CONNECT_TIMEOUT_S, self.read_timeout_s),
-                proxies=self._own_proxy(url),
+                method, url, headers=asked, stream=True, timeout=timeout, proxies=self._own_proxy(url)
             ) as response:
-                asked = headers or {}
                 if response.status_code not in ((200, 304) if "If-None-Match" in asked else (200, 206)):
-                    raise refusal(url, response)
-                yield Answer(
-                    status=response.status_code,
-                    url=response.url,
-                    headers=response.headers,
-                    raw=response.raw,
-                )
+                    raise status_error(url, response)
+                yield response
         except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
-            raise in_plain_words(
-                url, error, connect_timeout_s=CONNECT_TIMEOUT_S, read_timeout_s=self.read_timeout_s
-            ) from error
+            raise connection_error(url, error, *timeout) from error
 
     def pause_before(self, attempt: int, error: TransientError) -> float:
         """Return the seconds to wait before try number `attempt` (2 is the first repeat)."""
@@ -178,50 +205,13 @@ class Network:
         own: float = self.pause_s * 2 ** (attempt - 2) * random.uniform(0.75, 1.25)
         return min(max(own, error.retry_after_s), LONGEST_PAUSE_S)
 
-    def _first(self, url: str, ask: Callable[[str], T]) -> tuple[str, T, tuple[str, ...]]:
-        """Return the first address that serves, its answer, and why those before it did not."""
-        failures: list[FetchError] = []
-        for candidate in self.require_candidates(url):
+    def _persist(self, url: str, attempt: Callable[[str], T]) -> T:
+        for number in range(2, TRIES + 1):
             try:
-                answer = self._persist(candidate, ask)
-            except FetchError as error:
-                if error.code == "offline":
-                    raise
-                failures.append(error)
-            else:
-                return candidate, answer, tuple(failure.message for failure in failures)
-        raise all_failed(f"cannot fetch `{shown(url)}`", failures)
-
-    def _persist(self, url: str, ask: Callable[[str], T]) -> T:
-        """Return the answer of one address; wait out what may pass."""
-        for attempt in range(2, TRIES + 1):
-            try:
-                return ask(url)
+                return attempt(url)
             except TransientError as error:
-                time.sleep(self.pause_before(attempt, error))
-        return ask(url)
-
-    def _stated_size(self, url: str) -> int:
-        with self.open(url, method="HEAD") as answer:
-            stated = answer.headers.get("Content-Length", "")
-        if not stated.isdigit():
-            raise FetchError(f"`{shown(url)}` does not say how large it is", code="fetch-failed")
-        return int(stated)
-
-    def _read(self, url: str, headers: dict[str, str], limit_bytes: int) -> tuple[bytes, str] | None:
-        """Return body and ETag of one address, or None for "not modified"."""
-        with self.open(url, headers) as answer:
-            if answer.status == 304:
-                return None
-            body = bytearray()
-            for chunk in answer.chunks():
-                body += chunk
-                if len(body) > limit_bytes:
-                    raise FetchError(
-                        f"`{shown(url)}` sends more than the {limit_bytes} bytes that such a file may have",
-                        code="too-large",
-                    )
-            return bytes(body), answer.headers.get("ETag", "")
+                time.sleep(self.pause_before(number, error))
+        return attempt(url)
 
     def _require_online(self, url: str) -> None:
         if self.is_offline:
@@ -233,7 +223,7 @@ class Network:
             raise FetchError(f"`{shown(url)}` is needed, but {reason}", hints=(hint,), code="offline")
 
     def _session(self) -> requests.Session:
-        """Return this thread's session: requests does not promise that one can be shared."""
+        """Return this thread's session: requests does not promise that threads can share one."""
         session: requests.Session | None = getattr(self._local, "session", None)
         if session is None:
             import requests
@@ -254,6 +244,12 @@ class Network:
         if "http" in named or "all" in named or should_bypass_proxies(url, no_proxy=None):
             return {}
         return {"http": self.proxy}
+
+
+def body_chunks(response: requests.Response) -> Iterator[bytes]:
+    """Yield the bytes of a body as the server stores them, never decoded: a `.gz` stays one."""
+    response.raw.enforce_content_length = True  # urllib3 1.26 takes a broken connection for the end
+    yield from response.raw.stream(CHUNK_BYTES, decode_content=False)
 
 
 def _offline_by_environment() -> bool:

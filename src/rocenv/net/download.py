@@ -1,31 +1,31 @@
-"""Artifacts -> verified files in the cache, several at a time, each resumable by any later process.
-
-One whose hash nobody has published is proved by its size alone, and never put together from several
-connections unless the server vouches that they give the same file; its hash is known from then on.
+"""Download artifacts into the cache: several at a time, verified, and resumable by any later process.
 
 An artifact arrives as `<sha256>.part`, with what the server said about it in `<sha256>.part.json`, under the
-lock `<sha256>.lock`; it gets its name, its hash, only once its bytes are proved. So a file of that name is
-whole, and nothing else in the folder may be used.
+lock `<sha256>.lock`. It gets its name, its hash, once it is verified, so a file of that name is whole.
+
+If nobody publishes a hash of an artifact, its size is checked, and bytes of several connections are combined
+only if the server vouches that they belong to the same file. Its hash is known from then on.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
+import os
 import queue
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rocenv.core.errors import FetchError
-from rocenv.net import CHUNK_BYTES, TRIES
-from rocenv.net.errors import TransientError, all_failed, mirror_hint, shown
-from rocenv.net.partial import Part
+from rocenv.net import CHUNK_BYTES, TRIES, body_chunks
+from rocenv.net.errors import TransientError, mirror_hint, shown
 from rocenv.system.files import storage_errors
 from rocenv.system.locks import locked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from rocenv.core.model import Artifact
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from rocenv.net import Network
 
 STOP_WITHIN_S = 0.5
+_HEAD_BYTES = 512
 
 
 def fetch_all(
@@ -40,226 +41,308 @@ def fetch_all(
 ) -> Generator[tuple[Artifact, Path], None, None]:
     """Yield each artifact with its verified file as soon as it is there, in order of completion.
 
-    Files of the right name and size count as there and are not hashed again: whoever unpacks one hashes it
-    while reading. Ctrl-C, or closing the generator, stops the downloads and keeps what they have.
+    A file of the right name and size is not hashed again: whoever unpacks it hashes it while reading. Ctrl-C,
+    or closing the generator, stops the downloads and keeps what they have.
 
     Raises:
-        FetchError: At once when one artifact cannot be had, naming it and every address that was tried. The
-            code is `gone` if all of them answer 404, `hash-mismatch` if one served other bytes, `offline` ...
+        FetchError: At once if one artifact fails, naming it and every address that was tried. The code is
+            `gone` if all of them answer 404, `hash-mismatch` if one served other bytes, `offline` ...
         PrefixError: The folder cannot be written or the disk is full.
     """
     with storage_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    ready = [artifact for artifact in artifacts if artifact.sha256 and _is_there(artifact, folder)]
+    ready = [artifact for artifact in artifacts if artifact.sha256 and _is_cached(artifact, folder)]
     missing = [artifact for artifact in artifacts if artifact not in ready]
     if not missing:
         yield from ((artifact, folder / artifact.sha256) for artifact in ready)
         return
     stop = threading.Event()
     with progress.stage("Fetching", sum(artifact.size_bytes for artifact in missing)) as stage:
-        order = _Order(folder=folder, network=network, stage=stage, stop=stop)
-        crew = _Crew(missing, lambda artifact: _fetch(artifact, order), stop)
-        with crew.at_work(workers):
-            # After the start of the crew, so that the caller's work on these overlaps with it.
+
+        def download(artifact: Artifact) -> Path:
+            return _download(artifact, folder, network, stage, stop)
+
+        with _workers(missing, download, stop, min(workers, len(missing))) as results:
+            # After the start of the workers, so that the caller's work on these overlaps with theirs.
             yield from ((artifact, folder / artifact.sha256) for artifact in ready)
-            yield from crew.results()
+            yield from results
 
 
-class _Crew:
-    """The threads that work on what is missing, for the length of a `with` block.
+@contextlib.contextmanager
+def _workers(
+    missing: Sequence[Artifact], download: Callable[[Artifact], Path], stop: threading.Event, count: int
+) -> Iterator[Iterator[tuple[Artifact, Path]]]:
+    """Download in threads while the block runs, and yield the results as they come.
 
-    They are daemons and not a pool: the interpreter waits for a pool at exit, and a thread that listens to a
-    silent server may need half a minute to see that it is not wanted any more.
+    The threads are daemons and no executor: the interpreter waits for an executor's threads at exit, and one
+    that reads from a silent server notices only after half a minute that it should stop.
     """
+    waiting: queue.SimpleQueue[Artifact] = queue.SimpleQueue()
+    done: queue.SimpleQueue[tuple[Artifact, Path]] = queue.SimpleQueue()
+    failures: list[BaseException] = []
 
-    def __init__(
-        self, missing: Sequence[Artifact], work: Callable[[Artifact], Path], stop: threading.Event
-    ) -> None:
-        self._work = work
-        self._stop = stop
-        self._left = len(missing)
-        self._waiting: queue.SimpleQueue[Artifact] = queue.SimpleQueue()
-        self._done: queue.SimpleQueue[tuple[Artifact, Path]] = queue.SimpleQueue()
-        self._failures: list[BaseException] = []
-        self._threads: list[threading.Thread] = []
-        for artifact in missing:
-            self._waiting.put(artifact)
-
-    @contextlib.contextmanager
-    def at_work(self, workers: int) -> Iterator[None]:
-        for _ in range(min(workers, self._left)):
-            thread = threading.Thread(target=self._toil, daemon=True)
-            thread.start()
-            self._threads.append(thread)
-        try:
-            yield
-        finally:
-            self._stop.set()
-            for thread in self._threads:
-                thread.join(STOP_WITHIN_S / len(self._threads))
-
-    def results(self) -> Iterator[tuple[Artifact, Path]]:
-        while self._left:
-            if self._failures:
-                raise self._failures[0]
+    def work() -> None:
+        while not stop.is_set():
             try:
-                # With a limit: Windows delivers Ctrl-C only between two waits.
-                result = self._done.get(timeout=0.2)
-            except queue.Empty:
-                continue
-            self._left -= 1
-            yield result
-
-    def _toil(self) -> None:
-        while not self._stop.is_set():
-            try:
-                artifact = self._waiting.get_nowait()
-            except queue.Empty:
-                return
-            try:
-                self._done.put((artifact, self._work(artifact)))
-            except _Stopped:
+                artifact = waiting.get_nowait()
+                done.put((artifact, download(artifact)))
+            except (queue.Empty, _Stopped):
                 return
             except BaseException as error:  # the caller's thread raises it
-                self._failures.append(error)
-                self._stop.set()
+                failures.append(error)
+                stop.set()
+
+    for artifact in missing:
+        waiting.put(artifact)
+    threads = [threading.Thread(target=work, name="rocenv-download", daemon=True) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield _results(len(missing), done, failures)
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(STOP_WITHIN_S / count)
+
+
+def _results(
+    count: int, done: queue.SimpleQueue[tuple[Artifact, Path]], failures: Sequence[BaseException]
+) -> Iterator[tuple[Artifact, Path]]:
+    while count:
+        if failures:
+            raise failures[0]
+        # With a limit: Windows delivers Ctrl-C only between two waits.
+        with contextlib.suppress(queue.Empty):
+            yield done.get(timeout=0.2)
+            count -= 1
 
 
 class _Stopped(Exception):
-    """The caller is not interested any more."""
+    """The caller no longer wants the result."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Order:
-    """What all downloads of one `fetch_all` share."""
-
-    folder: Path
-    network: Network
-    stage: Stage
-    stop: threading.Event
-
-
-def _is_there(artifact: Artifact, folder: Path) -> bool:
+def _is_cached(artifact: Artifact, folder: Path) -> bool:
     try:
         return (folder / artifact.sha256).stat().st_size == artifact.size_bytes
     except OSError:
         return False
 
 
-def _fetch(artifact: Artifact, order: _Order) -> Path:
+def _download(
+    artifact: Artifact, folder: Path, network: Network, stage: Stage, stop: threading.Event
+) -> Path:
     key = artifact.sha256 or f"first-{hashlib.sha256(artifact.url.encode()).hexdigest()[:32]}"
-    waiting = f"waiting for another process that fetches {artifact.name} {artifact.version}"
-    with (
-        storage_errors(order.folder),
-        locked(order.folder / f"{key}.lock", waiting=waiting),
-    ):
+    name = f"{artifact.name} {artifact.version}"
+    waiting = f"waiting for another process that fetches {name}"
+    with storage_errors(folder), locked(folder / f"{key}.lock", waiting=waiting):
         # Another process may have completed it while this one waited.
-        if artifact.sha256 and _is_there(artifact, order.folder):
-            order.stage.skip(artifact.size_bytes)
-            return order.folder / artifact.sha256
-        with contextlib.closing(Part(order.folder / f"{key}.part", order.stage)) as part:
-            _fetch_from_any(artifact, part, order)
-            final = order.folder / part.sha256
+        if artifact.sha256 and _is_cached(artifact, folder):
+            stage.skip(artifact.size_bytes)
+            return folder / artifact.sha256
+        with contextlib.closing(PartialDownload(folder / f"{key}.part", artifact, stage)) as part:
+            download = _Download(artifact=artifact, part=part, network=network, stage=stage, stop=stop)
+            network.try_each(artifact.url, download.from_address, download.report, name=name)
+            final = folder / part.sha256
             part.become(final)
     return final
 
 
-def _fetch_from_any(artifact: Artifact, part: Part, order: _Order) -> None:
-    failures: list[FetchError] = []
-    for url in order.network.require_candidates(artifact.url):
-        if failures:
-            order.stage.note(f"{failures[-1].message}; trying `{shown(url)}`")
-        try:
-            _fetch_from(url, artifact, part, order)
-        except FetchError as error:
-            failures.append(error)
-            if error.code == "offline":
-                break
+@dataclass(slots=True, kw_only=True)
+class _Download:
+    """One artifact on its way into its partial file."""
+
+    artifact: Artifact
+    part: PartialDownload
+    network: Network
+    stage: Stage
+    stop: threading.Event
+    failure: FetchError | None = None  # of the address before
+
+    def report(self, failure: FetchError) -> None:
+        self.failure = failure
+
+    def from_address(self, url: str) -> None:
+        """Complete the file from one address and verify it.
+
+        If bytes of several connections do not make the artifact, the file may have changed in between, or the
+        first bytes came from a bad mirror. So it is fetched once more in one go.
+        """
+        if self.failure:
+            self.stage.note(f"{self.failure.message}; trying `{shown(url)}`")
+        self._receive_all(url)
+        if self.part.resumed and not self.part.is_complete:
+            self.stage.note(f"the parts of {self.artifact.name} do not fit together; fetching it again")
+            self.part.restart()
+            self._receive_all(url)
+        if not self.part.is_complete or (not self.artifact.sha256 and self.part.is_web_page):
+            error = self._mismatch(url)
+            self.part.restart()
+            raise error
+
+    def _receive_all(self, url: str) -> None:
+        """Receive until the end, over as many connections as it takes while each brings something new."""
+        attempt, furthest = 1, self.part.size_bytes
+        while self.part.size_bytes != self.artifact.size_bytes:
+            try:
+                return self._receive(url)
+            except TransientError as error:
+                if error.code == "range-refused":
+                    self.part.restart()
+                attempt = 2 if self.part.size_bytes >= furthest + CHUNK_BYTES else attempt + 1
+                furthest = max(furthest, self.part.size_bytes)
+                if attempt > TRIES:
+                    raise
+                if self.stop.wait(self.network.pause_before(attempt, error)):
+                    raise _Stopped from error
+
+    def _receive(self, url: str) -> None:
+        """Receive over one connection; on return the server has sent everything, or too much."""
+        headers = self.part.resume_headers(url)
+        if not self.artifact.sha256 and "If-Range" not in headers:
+            self.part.restart()
+            headers = {}
+        with self.network.open(url, headers) as response:
+            if (
+                not self.artifact.sha256
+                and url.startswith("https:")
+                and not response.url.startswith("https:")
+            ):
+                raise FetchError(
+                    f"`{shown(url)}` redirects to an unencrypted address, and no hash of the file is known",
+                    hints=(mirror_hint(url),),
+                    code="forbidden",
+                )
+            if response.status_code == 206:
+                self.part.resumed = True  # the hash will tell if these are other bytes than requested
+            else:
+                self.part.begin(url, response.headers)
+            for chunk in body_chunks(response):
+                if self.stop.is_set():
+                    raise _Stopped
+                self.part.write(chunk)
+                if self.part.size_bytes > self.artifact.size_bytes:
+                    return
+            # Without a stated length a broken connection looks like the end.
+            stated = "Content-Length" in response.headers or "Transfer-Encoding" in response.headers
+            is_short = self.part.size_bytes < self.artifact.size_bytes
+            if is_short and not stated and not self.part.is_web_page:
+                raise TransientError(f"`{shown(url)}` ended early", code="unreachable")
+
+    def _mismatch(self, url: str) -> FetchError:
+        artifact, part = self.artifact, self.part
+        if part.is_web_page:
+            what = "the server sent a web page instead of the package (a login page or a mirror's error page)"
         else:
-            return
-    raise all_failed(f"cannot fetch `{artifact.name} {artifact.version}`", failures)
+            what = f"this is not the expected `{artifact.name} {artifact.version}`"
+        if part.size_bytes > artifact.size_bytes:
+            got = f"more than {artifact.size_bytes} bytes"
+        else:
+            got = f"{part.size_bytes} bytes with sha256 {part.sha256}"
+        hashed = f" with sha256 {artifact.sha256}" if artifact.sha256 else ""
+        return FetchError(
+            f"`{shown(url)}`: {what}: expected {artifact.size_bytes} bytes{hashed}, got {got}",
+            hints=(mirror_hint(url),),
+            code="hash-mismatch",
+        )
 
 
-def _fetch_from(url: str, artifact: Artifact, part: Part, order: _Order) -> None:
-    """Complete the part from one address and prove it.
+class PartialDownload:
+    """An open `.part` file. Whoever opens one holds the artifact's lock, and closes it.
 
-    Where bytes of several connections do not make the artifact, that may be because the file changed in
-    between or the first of them came from a bad mirror, so it is fetched once more in one go.
+    Nothing is buffered, so what was written survives the process. Beside the file lies what identifies it on
+    the server (its strong ETag, else its date): only with that may a file without a known hash be continued.
+
+    Args:
+        path: The file; continued if it exists.
+        artifact: What it becomes.
+        stage: Counts every byte, and every byte that has to be fetched again.
+
+    Attributes:
+        size_bytes: How much of the artifact is there.
+        resumed: Whether it holds bytes of more than one connection.
     """
-    _receive_all(url, artifact, part, order)
-    if not artifact.sha256 and part.is_web_page():
-        error = _mismatch(url, artifact, part)
-        part.restart()
-        raise error
-    if part.resumed and not part.is_proved(artifact):
-        order.stage.note(f"what was there of {artifact.name} does not fit the rest; fetching it anew")
-        part.restart()
-        _receive_all(url, artifact, part, order)
-    if not part.is_proved(artifact):
-        error = _mismatch(url, artifact, part)
-        part.restart()
-        raise error
 
+    def __init__(self, path: Path, artifact: Artifact, stage: Stage) -> None:
+        self._path = path
+        self._artifact = artifact
+        self._validator_file = path.with_name(f"{path.name}.json")
+        self._stage = stage
+        self._hash = hashlib.sha256()
+        self._file = path.open("a+b", buffering=0)
+        self.size_bytes = 0
+        self._file.seek(0)
+        while chunk := self._file.read(CHUNK_BYTES):
+            self._hash.update(chunk)
+            self.size_bytes += len(chunk)
+        stage.skip(self.size_bytes)
+        self.resumed = self.size_bytes > 0
 
-def _receive_all(url: str, artifact: Artifact, part: Part, order: _Order) -> None:
-    """Receive until the end, over as many connections as it takes while each brings something new."""
-    attempt, furthest = 1, part.size_bytes
-    while part.size_bytes != artifact.size_bytes:
+    @property
+    def sha256(self) -> str:
+        """The hash of what is there."""
+        return self._hash.hexdigest()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether this is the artifact, by its size and, if it is known, its hash."""
+        return self.size_bytes == self._artifact.size_bytes and self._artifact.sha256 in ("", self.sha256)
+
+    @property
+    def is_web_page(self) -> bool:
+        """Whether it begins as HTML does."""
+        self._file.seek(0)
+        head = self._file.read(_HEAD_BYTES).removeprefix(b"\xef\xbb\xbf").lstrip().lower()
+        return head.startswith((b"<!doctype html", b"<html", b"<head", b"<body"))
+
+    def resume_headers(self, url: str) -> dict[str, str]:
+        """Return the headers that request the rest.
+
+        `If-Range` only to the server that gave the validator; for others the hash decides at the end.
+        """
+        if not self.size_bytes:
+            return {}
+        headers = {"Range": f"bytes={self.size_bytes}-"}
         try:
-            return _receive(url, artifact, part, order)
-        except TransientError as error:
-            if error.code == "range-refused":
-                part.restart()
-            attempt = 2 if part.size_bytes >= furthest + CHUNK_BYTES else attempt + 1
-            furthest = max(furthest, part.size_bytes)
-            if attempt > TRIES:
-                raise
-            if order.stop.wait(order.network.pause_before(attempt, error)):
-                raise _Stopped from error
+            known = json.loads(self._validator_file.read_bytes())
+            if known["url"] == url and known["validator"]:
+                headers["If-Range"] = str(known["validator"])
+        except (OSError, ValueError, LookupError, TypeError):
+            pass  # killed before it was written; the hash decides
+        return headers
 
+    def begin(self, url: str, headers: Mapping[str, str]) -> None:
+        """Start over with a body from its first byte, and note what identifies it on the server."""
+        self.restart()
+        etag = headers.get("ETag", "")
+        # RFC 9110 13.1.5: a weak ETag must not be used with ranges.
+        validator = etag if etag and not etag.startswith("W/") else headers.get("Last-Modified", "")
+        # Not atomic: half of it is no JSON, and a staging file would stay behind after a kill.
+        self._validator_file.write_text(json.dumps({"url": url, "validator": validator}), encoding="utf-8")
 
-def _receive(url: str, artifact: Artifact, part: Part, order: _Order) -> None:
-    """Receive over one connection; on return the server has sent all it wanted, or too much."""
-    headers = part.resume_headers(url)
-    if not artifact.sha256 and headers and "If-Range" not in headers:
-        part.restart()
-        headers = {}
-    with order.network.open(url, headers) as answer:
-        if not artifact.sha256 and url.startswith("https:") and not answer.url.startswith("https:"):
-            raise FetchError(
-                f"`{shown(url)}` leads to an address that is not encrypted, and no hash of it is known",
-                hints=(mirror_hint(url),),
-                code="forbidden",
-            )
-        if answer.status == 206:
-            part.resumed = True  # and if these are other bytes than asked for, the hash will tell
-        else:
-            part.begin(url, answer.headers)
-        for chunk in answer.chunks():
-            if order.stop.is_set():
-                raise _Stopped
-            part.write(chunk)
-            if part.size_bytes > artifact.size_bytes:
-                return
-        # Without a stated length a broken connection looks like the end.
-        stated = "Content-Length" in answer.headers or "Transfer-Encoding" in answer.headers
-        if part.size_bytes < artifact.size_bytes and not stated and not part.is_web_page():
-            raise TransientError(f"`{shown(url)}` ended early", code="unreachable")
+    def restart(self) -> None:
+        """Discard what is there."""
+        self._stage.skip(-self.size_bytes)
+        self._file.truncate(0)
+        self._hash = hashlib.sha256()
+        self.size_bytes = 0
+        self.resumed = False
 
+    def write(self, chunk: bytes) -> None:
+        """Append a chunk."""
+        left = memoryview(chunk)
+        while left:
+            left = left[self._file.write(left) :]
+        self._hash.update(chunk)
+        self.size_bytes += len(chunk)
+        self._stage.advance(len(chunk))
 
-def _mismatch(url: str, artifact: Artifact, part: Part) -> FetchError:
-    name = f"{artifact.name} {artifact.version}"
-    if part.is_web_page():
-        what = "the server sent a web page instead of the package (a login page or a mirror's error page)"
-    else:
-        what = f"this is not the file that was promised as `{name}`"
-    if part.size_bytes > artifact.size_bytes:
-        got = f"more than {artifact.size_bytes} bytes"
-    else:
-        got = f"{part.size_bytes} bytes with sha256 {part.sha256}"
-    hashed = f" with sha256 {artifact.sha256}" if artifact.sha256 else ""
-    return FetchError(
-        f"`{shown(url)}`: {what}: expected {artifact.size_bytes} bytes{hashed}, got {got}",
-        hints=(mirror_hint(url),),
-        code="hash-mismatch",
-    )
+    def become(self, final: Path) -> None:
+        """Rename the complete file, once it is on the disk."""
+        os.fsync(self._file.fileno())
+        self._file.close()
+        self._validator_file.unlink(missing_ok=True)
+        os.replace(self._path, final)
+
+    def close(self) -> None:
+        """Leave it to a later process."""
+        self._file.close()

@@ -1,8 +1,7 @@
-"""What can go wrong on the way to an address, told in plain words, and whether another try may help."""
+"""What can go wrong on the network, as errors that say which server failed and how."""
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
@@ -17,7 +16,7 @@ _PROXY_HINT = "check the proxy in the environment: http_proxy, https_proxy, all_
 
 
 class TransientError(FetchError):
-    """A failure that may pass: worth another try.
+    """A failure that may pass, so that another try makes sense.
 
     Attributes:
         retry_after_s: The pause that the server asked for; 0 = none.
@@ -30,70 +29,69 @@ class TransientError(FetchError):
         self.retry_after_s = retry_after_s
 
 
-def all_failed(what: str, failures: Sequence[FetchError]) -> FetchError:
-    """Return one error that tells every failure; `what` begins its sentence and quotes the thing's name.
+def all_failed(name: str, failures: Sequence[FetchError]) -> FetchError:
+    """Combine the failures of all addresses of the file `name`.
 
-    A single failure that names the thing itself is returned as it is.
-
-    Its code is `gone` only if every address said so: a mirror that is down says nothing about the file.
+    The code is `gone` only if every address said so: a mirror that is down says nothing about the file.
     """
-    if len(failures) == 1 and what.partition("`")[2] in failures[0].message:
+    if len(failures) == 1 and f"`{name}`" in failures[0].message:
         return failures[0]
     codes = [failure.code for failure in failures]
     code = next((code for code in codes if code != "gone"), "gone")
     if "hash-mismatch" in codes:
         code = "hash-mismatch"
     hints = tuple(dict.fromkeys(hint for failure in failures for hint in failure.hints))
-    return FetchError(f"{what}: {'; '.join(failure.message for failure in failures)}", hints=hints, code=code)
+    reasons = "; ".join(failure.message for failure in failures)
+    return FetchError(f"cannot fetch `{name}`: {reasons}", hints=hints, code=code)
 
 
 def shown(url: str) -> str:
-    """Return `url` without the name and password that it may carry, for messages."""
+    """Return `url` for messages: without the name and password that it may carry."""
     parts = _split(url)
     if "@" not in parts.netloc:
         return url
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
-def refusal(url: str, response: requests.Response) -> FetchError:
-    """Return what an answer means that brings no bytes: `gone`, `forbidden`, or one that may pass."""
+def mirror_hint(url: str) -> str:
+    """Return the command that puts another address in front of the one that failed."""
+    parts = _split(url)
+    host = parts.netloc.rpartition("@")[2]
+    return (
+        f"`rocenv config set mirrors.{parts.scheme}://{host}/ https://MIRROR/` sets an address to try first"
+    )
+
+
+def status_error(url: str, response: requests.Response) -> FetchError:
+    """Return the error for a status that brings no bytes."""
     status = response.status_code
     phrase = f" ({response.reason})" if response.reason else ""
     message = f"`{shown(url)}` answers {status}{phrase}"
+    hints = (mirror_hint(url),)
     if status in (404, 410):
         return FetchError(message, code="gone")
     if status in (401, 403):
-        return FetchError(message, hints=(mirror_hint(url),), code="forbidden")
+        return FetchError(message, hints=hints, code="forbidden")
     if status == 407:
-        return FetchError(f"the proxy wants a name and a password for `{shown(url)}`", hints=(_PROXY_HINT,))
+        return FetchError(
+            f"the proxy requires a name and a password for `{shown(url)}`", hints=(_PROXY_HINT,)
+        )
     if status == 416:
         return TransientError(message, code="range-refused")
     if status in (408, 425, 429) or status >= 500:
         return TransientError(
             message,
             code="server-error",
-            retry_after_s=_seconds(response.headers.get("Retry-After", "")),
-            hints=("the same command again, later, goes on where it stopped", mirror_hint(url)),
+            retry_after_s=_retry_after_s(response.headers.get("Retry-After", "")),
+            hints=("repeat the command later; it continues where it stopped", *hints),
         )
-    return FetchError(message, hints=(mirror_hint(url),))
+    return FetchError(message, hints=hints)
 
 
-def _seconds(retry_after: str) -> float:
-    """Return the pause that a `Retry-After` header means, in either of its forms."""
-    if retry_after.isascii() and retry_after.isdigit():
-        return float(retry_after)
-    from email.utils import parsedate_to_datetime
-
-    try:
-        return max(0.0, parsedate_to_datetime(retry_after).timestamp() - time.time())
-    except (TypeError, ValueError):
-        return 0.0
-
-
-def in_plain_words(
-    url: str, error: Exception, *, connect_timeout_s: float, read_timeout_s: float
+def connection_error(
+    url: str, error: Exception, connect_timeout_s: float, read_timeout_s: float
 ) -> FetchError:
-    """Return what an exception of requests or urllib3 means: who did not answer, and in which way."""
+    """Return the error for an exception of requests or urllib3: who did not answer, and in which way."""
     import socket
     import ssl
 
@@ -104,29 +102,39 @@ def in_plain_words(
     hints: tuple[str, ...] = (mirror_hint(url),)
     if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes):
         return FetchError(
-            f"the certificate of `{host}` is not accepted, so `{shown(url)}` was not fetched",
-            hints=("behind a proxy that reads along, name its certificate in REQUESTS_CA_BUNDLE", *hints),
+            f"the certificate of `{host}` is not trusted, so `{shown(url)}` was not fetched",
+            hints=("behind a proxy that inspects TLS, set REQUESTS_CA_BUNDLE to its certificate", *hints),
             code="certificate",
         )
     if isinstance(error, (exceptions.InvalidURL, exceptions.InvalidSchema, exceptions.TooManyRedirects)):
         return FetchError(f"`{shown(url)}` leads nowhere: {error}")
     if isinstance(error, exceptions.ProxyError):
         return TransientError(
-            f"the proxy on the way to `{host}` does not work, so `{shown(url)}` was not fetched",
+            f"the proxy for `{host}` does not work, so `{shown(url)}` was not fetched",
             hints=(_PROXY_HINT,),
             code="unreachable",
         )
-    for kind, words in (
-        (socket.gaierror, f"the name `{host}` is not known (no such host, or no network)"),
+    reason = f"the connection to `{host}` broke"
+    for kind, text in (
+        (socket.gaierror, f"the name `{host}` is unknown (no such host, or no network)"),
         (ConnectionRefusedError, f"`{host}` refuses the connection"),
         (exceptions.ConnectTimeout, f"`{host}` does not answer within {connect_timeout_s:g} s"),
         (TimeoutError, f"`{host}` has sent nothing for {read_timeout_s:g} s"),
     ):
         if any(isinstance(cause, kind) for cause in causes):
-            return TransientError(f"{words}, while fetching `{shown(url)}`", hints=hints, code="unreachable")
-    return TransientError(
-        f"the connection to `{host}` broke while fetching `{shown(url)}`", hints=hints, code="unreachable"
-    )
+            reason = text
+            break
+    return TransientError(f"{reason} while fetching `{shown(url)}`", hints=hints, code="unreachable")
+
+
+def _retry_after_s(header: str) -> float:
+    """Return the pause that a `Retry-After` header asks for, in either of its forms."""
+    import urllib3
+
+    try:
+        return urllib3.Retry().parse_retry_after(header)
+    except urllib3.exceptions.InvalidHeader:
+        return 0.0
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
@@ -140,15 +148,6 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         yield cause
         inner = (*cause.args, getattr(cause, "reason", None), cause.__cause__, cause.__context__)
         waiting.extend(item for item in inner if isinstance(item, BaseException))
-
-
-def mirror_hint(url: str) -> str:
-    """Return the command that puts another address in front of the one that failed."""
-    parts = _split(url)
-    host = parts.netloc.rpartition("@")[2]
-    return (
-        f"`rocenv config set mirrors.{parts.scheme}://{host}/ https://MIRROR/` sets an address to try first"
-    )
 
 
 def _split(url: str) -> SplitResult:

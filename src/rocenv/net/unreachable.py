@@ -1,4 +1,4 @@
-"""Channels and indices that did not answer: for some minutes no other command waits for the same timeout."""
+"""Remember for some minutes which channels and indices are unreachable, to spare commands the timeout."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def tracked(place: str, home: Home, mirrors: Mirrors, *, ask_anyway: bool, hint:
 
 
 def recall(channel: str, home: Home, mirrors: Mirrors, *, hint: str = "") -> FetchError | None:
-    """Return how a channel failed some minutes ago; None if it did not, or mirrors were changed since."""
+    """Return how a channel failed some minutes ago; None if it did not, or mirrors have changed since."""
     try:
         note = load_json(_file(channel, home))
         age_s = time.time() - float(note["at_s"])
@@ -60,13 +60,13 @@ def recall(channel: str, home: Home, mirrors: Mirrors, *, hint: str = "") -> Fet
         return None
     return FetchError(
         f"{message} (tried {age_s / 60:.0f} min ago)",
-        hints=(hint or f"ask again at once with `--channel {channel}`",),
+        hints=(hint or f"try again now: `--channel {channel}`",),
         code="unreachable",
     )
 
 
 def remember(channel: str, failure: FetchError, home: Home, mirrors: Mirrors) -> None:
-    """Note that a channel did not answer; other failures are not remembered."""
+    """Note that a channel is unreachable; other failures are not noted."""
     if failure.code != "unreachable":
         return
     note = {"at_s": time.time(), "message": failure.message, "mirrors": repr(mirrors)}
