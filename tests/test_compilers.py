@@ -158,9 +158,7 @@ def test_an_env_of_that_name_that_is_something_else(context: Context, mini: Mini
 
 def test_a_compiler_that_its_channel_no_longer_has(context: Context, mini: Mini) -> None:
     (mini.root / "profiles" / "zz.toml").write_text(f"schema = 1\n{row('clang-22', '22.1', 'gfx1100')}")
-    with pytest.raises(
-        RocenvError, match="clang-22 is not available from channel mini: `clang-22`, needed"
-    ):
+    with pytest.raises(RocenvError, match="clang-22 is not available from channel mini: `clang-22`, needed"):
         made(Context())
 
 

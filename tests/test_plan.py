@@ -162,9 +162,7 @@ def test_several_sets_of_a_channel_that_is_down_are_one_note_and_one_question(pl
     planner.break_maker()
     lock = planner.plan()
     (note,) = lock.notes
-    assert (
-        "ROCm 5.7.4 and 4 more from maker would fit better, but the connection to `127.0" in note
-    )
+    assert "ROCm 5.7.4 and 4 more from maker would fit better, but the connection to `127.0" in note
     assert note.count(IN_RELEASE) == 1
     assert planner.asked_maker() == 4, "the tries of one question"
 
