@@ -88,14 +88,51 @@ get_from_npm() { # get_from_npm FILE PACKAGE VERSION
     rm -rf "$folder"
 }
 
-# What builds and unpacks the stand-ins for Windows, and what runs them.
+# What builds the fake libraries and packages for Windows.
 need_for_windows() {
-    need wine command -v wine
-    need wine64 test -x /usr/lib/wine/wine64
     need gcc-mingw-w64-x86-64-posix command -v x86_64-w64-mingw32-gcc
     need p7zip-full command -v 7z
     need wixl command -v wixl
     need msitools command -v msiextract
+}
+
+wine_root=build/windows-lane/root
+
+# Have Wine 10: this machine's own, else a Debian 13 with it in $wine_root, for `scripts/wine`.
+get_wine() {
+    if has_wine /usr/lib/wine/wine64 || [ -e "$wine_root/usr/lib/wine/wine64" ]; then return; fi
+    can_install_packages || fail 'Wine 10 is not installed' 'on Debian 13 and later: sudo apt-get install wine wine64'
+    case $(apt-cache show wine 2>/dev/null | sed -n 's/^Version: //p' | sort -V | tail -n 1) in
+    1[0-9].*) install_packages wine wine64 ;;
+    *) make_wine_root ;;
+    esac
+}
+
+has_wine() { case $("$1" --version 2>/dev/null) in wine-1[0-9].*) return 0 ;; *) return 1 ;; esac }
+
+make_wine_root() {
+    local mirror made=$wine_root.part
+    mirror=$(apt-get indextargets --format '$(ORIGIN) $(REPO_URI)' 'Created-By: Packages' | sed -n 's/^Debian //p' | head -n 1)
+    [ -n "$mirror" ] || fail "Wine 10 is not installed, and apt's sources name no Debian mirror to get Debian 13 from" \
+        'install Wine 10 or later, or run the lane on Debian'
+    unshare --mount true 2>/dev/null || fail 'Wine 10 needs a Debian 13 in a folder, and this machine does not permit mounts' \
+        'in a container: allow CAP_SYS_ADMIN, or start from Debian 13, whose own Wine is used'
+    need debootstrap command -v debootstrap
+    need util-linux command -v unshare
+    install_needed
+    say "Making a Debian 13 with Wine 10 in $wine_root"
+    rm -rf "$made"
+    mkdir -p "$made"
+    debootstrap --variant=minbase trixie "$made" "$mirror" >"$made.log" 2>&1 ||
+        fail 'debootstrap could not make a Debian 13; its last lines:' "$(tail -n 3 "$made.log")"
+    cp /etc/apt/apt.conf.d/* "$made/etc/apt/apt.conf.d/" # proxies, and whatever else this machine's mirror needs
+    rm -f "$made"/etc/apt/apt.conf.d/docker-gzip-indexes
+    unshare --mount --propagation private bash -euc '
+        mount --rbind /proc "$1/proc" && mount --rbind /dev "$1/dev"
+        exec chroot "$1" env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends wine wine64
+    ' bash "$PWD/$made" >>"$made.log" 2>&1 || fail 'apt could not install Wine 10; its last lines:' "$(tail -n 3 "$made.log")"
+    rm -rf "$made/var/cache/apt/archives" "$made/var/lib/apt/lists" "$made.log"
+    mv "$made" "$wine_root"
 }
 
 # Make the venv $1, unless a whole one is there. One that was moved here is made anew: its programs

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests import forked
 from tests.aptrepo import Repo
 from tests.debs import Entry, file, folder, symlink
 
@@ -137,16 +138,9 @@ class Mini:
 
     def run(self, *argv: str, timeout_s: float = 60, **env: str) -> subprocess.CompletedProcess[str]:
         """Run `rocenv ARGV...` to its end; keyword arguments are added to its environment."""
-        return subprocess.run(
-            self.command(*argv),
-            env={**self.env, **env},
-            cwd=self.root,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            check=False,
-        )
+        done = forked.run(argv, env={**self.env, **env}, cwd=self.root, timeout_s=timeout_s)
+        out, err = done.stdout.decode(), done.stderr.decode()
+        return subprocess.CompletedProcess(done.args, done.returncode, out, err)
 
     def create(self, name: str = "demo", *argv: str, **env: str) -> subprocess.CompletedProcess[str]:
         """Make an env, of ROCm 5.7 unless another is asked for, without proving it; it must succeed."""

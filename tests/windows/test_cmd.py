@@ -1,6 +1,6 @@
 """What cmd has after `activate.bat` is what `apply` says; after `deactivate`, what it was. Under Wine's cmd.
 
-All of it happens in one cmd, since starting a program takes Wine long; the tests look at what it wrote down.
+All of it happens in one cmd, since starting programs takes time; the tests look at what it wrote down.
 `checklist` names the lines of the checklist in `tests/shells` that a test proves for cmd.
 """
 
@@ -20,6 +20,7 @@ from rocenv.activate.hooks import HOOKS, Place
 from rocenv.activate.scripts import activation_script, require_listable, write_activation
 from rocenv.core.errors import DataError, PrefixError
 from rocenv.core.model import EnvChange
+from tests.windows.lab import WINE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -128,7 +129,7 @@ class Session:
         script = self.folder / "session.bat"
         script.write_bytes("\r\n".join(["@echo off", *self.lines, ""]).encode("ascii"))
         done = subprocess.run(
-            ["wine", "cmd", "/c", windows(script)],
+            [WINE, "cmd", "/c", windows(script)],
             env={**os.environ, **self.variables, "LC_ALL": "C.UTF-8"},
             cwd=self.folder,
             stdin=subprocess.DEVNULL,
@@ -183,17 +184,15 @@ def windows(path: Path) -> str:
 @pytest.fixture(scope="module")
 def wine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A Wine prefix: that of WINEPREFIX, or one made for these tests."""
-    missing = [each for each in ("wine", "wineboot", "x86_64-w64-mingw32-gcc") if shutil.which(each) is None]
-    if missing:
-        pytest.fail(f"not installed: {missing}")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("WINEDEBUG", "-all")
-        patch.setenv("WINEARCH", "win64")
-        patch.setenv("WINEDLLOVERRIDES", "mscoree,mshtml=")  # no installers
         if "WINEPREFIX" not in os.environ:
             patch.setenv("WINEPREFIX", str(tmp_path_factory.mktemp("wine")))
             subprocess.run(
-                ["wineboot", "-i"], stdin=subprocess.DEVNULL, capture_output=True, check=True, timeout=300
+                [WINE, "wineboot", "-i"],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                check=True,
+                timeout=300,
             )
         yield
 
