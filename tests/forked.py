@@ -1,7 +1,7 @@
 """The real program without the start of a Python: forked from a process that has imported it already.
 
-`run(["list"], env=env)` does what `subprocess.run([sys.executable, "-m", "rocenv", "list"], env=env)` does, in a
-process of its own with its own environment, folder, streams and exit code, and takes milliseconds. Tests of starting
+`run(["list"], env=env)` does what `subprocess.run([sys.executable, "-m", "rocenv", "list"], env=env)` does,
+within milliseconds, in a process with its own environment, folder, streams and exit code. Tests of starting
 and ending (signals, terminals, encodings, closed streams, several at once) start the program itself.
 """
 
@@ -21,6 +21,7 @@ import struct
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -31,25 +32,41 @@ _LENGTH = struct.Struct("!I")
 
 
 def run(
-    argv: Sequence[str],
+    argv: Sequence[str | bytes],
     *,
     env: Mapping[str, str],
-    cwd: str | os.PathLike[str],
-    stdin: bytes = b"",
+    cwd: str | bytes | os.PathLike[str],
+    stdin: bytes | None = None,
     timeout_s: float = 60,
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run `rocenv ARGV...` to its end."""
-    with contextlib.ExitStack() as stack:
-        files = [stack.enter_context(open(os.memfd_create(name), "w+b")) for name in ("in", "out", "err")]  # noqa: SIM115
-        files[0].write(stdin)
-        files[0].seek(0)
-        code = _server().run(
-            {"argv": list(argv), "env": dict(env), "cwd": os.fspath(cwd)},
-            [file.fileno() for file in files],
-            timeout_s,
-        )
-        out, err = (os.pread(file.fileno(), 1 << 30, 0) for file in files[1:])
-    return subprocess.CompletedProcess(["rocenv", *argv], code, out, err)
+    """Run `rocenv ARGV...` to its end; without `stdin` it reads from /dev/null."""
+    request = {"argv": [os.fsdecode(each) for each in argv], "env": dict(env), "cwd": os.fsdecode(cwd)}
+    out, err = os.pipe(), os.pipe()
+    given = (os.open(os.devnull, os.O_RDWR), None) if stdin is None else os.pipe()
+    theirs = [given[0], out[1], err[1]]
+    with ThreadPoolExecutor(3) as pool:
+        outputs = [pool.submit(_read, end) for end in (out[0], err[0])]
+        if given[1] is not None:
+            pool.submit(_write, given[1], stdin or b"")
+        code = _server().run(request, theirs, timeout_s)
+        return subprocess.CompletedProcess(["rocenv", *argv], code, *(each.result() for each in outputs))
+
+
+def _read(descriptor: int) -> bytes:
+    with open(descriptor, "rb") as file:
+        return file.read()
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    with contextlib.suppress(BrokenPipeError), open(descriptor, "wb") as file:
+        file.write(data)
+
+
+def run_text(argv: Sequence[str | bytes], **options: Any) -> subprocess.CompletedProcess[str]:
+    """Do the same, with what it printed as text."""
+    done = run(argv, **options)
+    out, err = (output.decode().replace("\r\n", "\n") for output in (done.stdout, done.stderr))
+    return subprocess.CompletedProcess(done.args, done.returncode, out, err)
 
 
 class _Server:
@@ -67,12 +84,14 @@ class _Server:
         atexit.register(self.end)
 
     def run(self, request: Mapping[str, Any], files: Sequence[int], timeout_s: float) -> int:
-        """Have a child with these streams, and return its exit code, negative for a signal."""
+        """Give these streams to a child, and return its exit code, negative for a signal."""
         with self._lock:
             body = json.dumps(request).encode()
             rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", files))]
             self._socket.sendmsg([_LENGTH.pack(len(body))], rights)
             self._socket.sendall(body)
+            for file in files:
+                os.close(file)
             pid = self._answer(None)
             try:
                 return self._answer(timeout_s)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests import forked
 from tests.host.roots import GIB, Root
 
 if TYPE_CHECKING:
+    import subprocess
     from pathlib import Path
 
 
@@ -25,13 +25,8 @@ def root(tmp_path: Path) -> Root:
 
 def gpus(root: Root, *argv: str, **env: str) -> subprocess.CompletedProcess[str]:
     keep = {name: value for name, value in os.environ.items() if not name.startswith(("ROCENV_", "HSA_"))}
-    return subprocess.run(
-        [sys.executable, "-m", "rocenv", "gpus", *argv],
-        env={**keep, "ROCENV_SYSROOT": str(root.path), **env},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
+    return forked.run_text(
+        ["gpus", *argv], env={**keep, "ROCENV_SYSROOT": str(root.path), **env}, cwd=root.path
     )
 
 

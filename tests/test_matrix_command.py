@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from rocenv.data.load import load
 from rocenv.explain.selection import Filters, select
+from tests import forked
 
 if TYPE_CHECKING:
+    import subprocess
     from pathlib import Path
 
 MATRIX = load()
@@ -27,9 +27,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(home: Path, *argv: str) -> subprocess.CompletedProcess[str]:
     environ = {**os.environ, "ROCENV_HOME": str(home), "PYTHONIOENCODING": "utf-8"}
     environ.pop("ROCENV_PROFILES", None)
-    return subprocess.run(
-        [sys.executable, "-m", "rocenv", *argv], env=environ, capture_output=True, text=True, timeout=60
-    )
+    return forked.run_text(argv, env=environ, cwd=home)
 
 
 def tables(home: Path, *argv: str) -> dict[str, list[dict[str, Any]]]:

@@ -6,17 +6,17 @@ import json
 import os
 import pickle
 import shutil
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from rocenv.data.compiled import compiled
 from rocenv.data.load import load
+from tests import forked
 from tests.host.roots import Root
 
 if TYPE_CHECKING:
+    import subprocess
     from pathlib import Path
 
     from tests.mini import Mini
@@ -37,15 +37,8 @@ checked = "2026-11-20"
 def shipped(tmp_path: Path, *argv: str) -> subprocess.CompletedProcess[str]:
     """Run `rocenv resolve` with rocenv's own data, where no connection may be opened."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("ROCENV_", "HSA_"))}
-    return subprocess.run(
-        [sys.executable, "-m", "rocenv", "resolve", *argv],
-        env={**environ, "ROCENV_HOME": str(tmp_path / "home"), "ROCENV_OFFLINE": "1", "ROCENV_TARGET": ""},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    env = {**environ, "ROCENV_HOME": str(tmp_path / "home"), "ROCENV_OFFLINE": "1", "ROCENV_TARGET": ""}
+    return forked.run_text(["resolve", *argv], env=env, cwd=tmp_path)
 
 
 def plan(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests import forked
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -48,9 +50,12 @@ class Lab:
         self, *argv: str | bytes, cwd: Path | bytes | None = None, before: Sequence[str] = (), **environ: str
     ) -> subprocess.CompletedProcess[bytes]:
         """Run `rocenv ARGV...`; keyword arguments are added to its environment."""
+        env = {**self.environ, **environ}
+        if not before:
+            return forked.run(argv, env=env, cwd=cwd or self.root)
         return subprocess.run(
             [*before, str(PROGRAM), *argv],
-            env={**self.environ, **environ},
+            env=env,
             cwd=cwd or self.root,
             stdin=subprocess.DEVNULL,
             capture_output=True,

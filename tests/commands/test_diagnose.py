@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from rocenv.data.load import load
+from tests import forked
 
 CASES = Path(__file__).parents[1] / "cases" / "diagnose"
 KFD = CASES / "kfd-permission-denied"
@@ -25,14 +26,8 @@ def diagnose(
     home: Path, *arguments: str, stdin: bytes | None = None, **environ: str
 ) -> subprocess.CompletedProcess[bytes]:
     plain = {name: value for name, value in os.environ.items() if not name.startswith(("LC_", "LANG"))}
-    return subprocess.run(
-        [sys.executable, "-m", "rocenv", "diagnose", *arguments],
-        env={**plain, "ROCENV_HOME": str(home), "LC_ALL": "C.UTF-8", **environ},
-        input=stdin,
-        capture_output=True,
-        timeout=60,
-        check=False,
-    )
+    env = {**plain, "ROCENV_HOME": str(home), "LC_ALL": "C.UTF-8", **environ}
+    return forked.run(["diagnose", *arguments], env=env, cwd=home, stdin=stdin)
 
 
 def document(done: subprocess.CompletedProcess[bytes]) -> Any:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests import forked
 from tests.host.roots import GIB, Root
 from tests.memory.models import Writer, eight_billion, llama
 
 if TYPE_CHECKING:
+    import subprocess
     from pathlib import Path
 
 MIB = 1 << 20
@@ -38,15 +38,8 @@ def machine(path: Path, *, memory: int, used: int) -> Path:
 
 def mem(root: Path, *argv: str) -> subprocess.CompletedProcess[str]:
     keep = {name: value for name, value in os.environ.items() if not name.startswith(("ROCENV_", "HSA_"))}
-    return subprocess.run(
-        [sys.executable, "-m", "rocenv", "mem", *argv],
-        env={**keep, "ROCENV_SYSROOT": str(root), "ROCENV_HOME": str(root / "home"), "PYTHONUTF8": "1"},
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        timeout=120,
-        check=False,
-    )
+    env = {**keep, "ROCENV_SYSROOT": str(root), "ROCENV_HOME": str(root / "home"), "PYTHONUTF8": "1"}
+    return forked.run_text(["mem", *argv], env=env, cwd=root)
 
 
 def document(root: Path, *argv: str) -> Any:

@@ -29,6 +29,7 @@ from rocenv.core.model import (
     Shims,
 )
 from rocenv.install.prefix import Prefix, files_sha256
+from tests import forked
 from tests.host.roots import Root
 
 if TYPE_CHECKING:
@@ -156,6 +157,8 @@ class Lab:
         self, *argv: str, environ: Mapping[str, str] | None = None, **more: Any
     ) -> subprocess.CompletedProcess[bytes]:
         """Run `rocenv` in the app's folder, without a terminal."""
+        if not more:
+            return forked.run(argv, env={**self.env, **(environ or {})}, cwd=self.app)
         options: dict[str, Any] = {"capture_output": True, "stdin": subprocess.DEVNULL, "timeout": 60}
         return subprocess.run(
             [sys.executable, "-m", "rocenv", *argv],

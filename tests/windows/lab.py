@@ -89,6 +89,7 @@ class Lab:
         self.python_home = folder / "python"
         self.venv = folder / "venv"
         self.wheels = folder / "wheels"
+        self.uv = folder / "uv.exe"
 
     @property
     def python(self) -> str:
@@ -112,6 +113,7 @@ class Lab:
                     each.result()
             self._make_venv()
             made.write_text(stamp)
+        self._keep_running()
         self._install_rocenv()
 
     def run(self, *steps: Step, stop: bool = False) -> list[Done]:
@@ -142,6 +144,17 @@ class Lab:
             for a in found
         ]
 
+    def _keep_running(self) -> None:
+        """Have one program wait until the tests end: Wine takes a second to start when none runs."""
+        wait = [windows(self.python_home / "python.exe"), "-c", "import sys; sys.stdin.read()"]
+        self._waiting = subprocess.Popen(
+            [WINE, *wait], env=self._host_environ(), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
+        )
+
+    def _host_environ(self) -> dict[str, str]:
+        kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "LC_ALL") if name in os.environ}
+        return {**kept, "WINEPREFIX": str(self.wine)}
+
     def _environ(self) -> dict[str, str]:
         """Return the environment that a program of the lab has when nothing is added to it."""
         cached = self.folder / "environ.json"
@@ -154,15 +167,13 @@ class Lab:
     def _wine_run(
         self, argv: Sequence[str], *, timeout_s: float = _STEP_S
     ) -> subprocess.CompletedProcess[bytes]:
-        kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "LC_ALL") if name in os.environ}
-        environ = {**kept, "WINEPREFIX": str(self.wine)}
         # Through a pipe: Windows Python cannot use a Linux file as its standard output below Wine.
         return subprocess.run(
             [WINE, *argv],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env=environ,
+            env=self._host_environ(),
             timeout=timeout_s,
             check=False,
         )
@@ -193,18 +204,20 @@ class Lab:
 
     def _fetch(self) -> None:
         shutil.rmtree(self.wheels, ignore_errors=True)
-        wanted = [*_dependencies(), "colorama", "pip"]
         _pip(
             *("download", "--only-binary=:all:", "--platform=win_amd64", "--python-version=3.11"),
-            *("--implementation=cp", "--dest", str(self.wheels), *wanted),
+            *("--implementation=cp", "--dest", str(self.wheels), *_dependencies(), "colorama"),
         )
+        [wheel] = self.wheels.glob("uv-*.whl")
+        with zipfile.ZipFile(wheel) as zipped:
+            name = next(each for each in zipped.namelist() if each.endswith("/scripts/uv.exe"))
+            self.uv.write_bytes(zipped.read(name))
 
     def _make_venv(self) -> None:
         shutil.rmtree(self.venv, ignore_errors=True)
-        self._succeed(
-            [windows(self.python_home / "python.exe"), "-m", "venv", "--copies", windows(self.venv)]
-        )
-        self._succeed([self.python, *_INSTALL, windows(self.wheels), *_dependencies()])
+        python = windows(self.python_home / "python.exe")
+        self._succeed([windows(self.uv), "venv", "-q", "--python", python, windows(self.venv)])
+        self._install(self.wheels, *_dependencies())
 
     def _install_rocenv(self) -> None:
         """Install rocenv as it is now, as a wheel: what a user has."""
@@ -219,15 +232,18 @@ class Lab:
         installed = self.folder / "rocenv.installed"
         if installed.exists() and installed.read_text() == digest.hexdigest():
             return
-        self._succeed([self.python, *_INSTALL, windows(built), "--no-deps", "--force-reinstall", "rocenv"])
+        self._install(built, "--no-deps", "--reinstall", "rocenv")
         installed.write_text(digest.hexdigest())
+
+    def _install(self, wheels: Path, *arguments: str) -> None:
+        into = ["--offline", "--no-cache", "--no-index", "--python", self.python]
+        self._succeed(
+            [windows(self.uv), "pip", "install", "-q", *into, "--find-links", windows(wheels), *arguments]
+        )
 
     def _succeed(self, argv: Sequence[str]) -> None:
         done = self._wine_run(argv)
         assert done.returncode == 0, done.stdout.decode("utf-8", "replace")
-
-
-_INSTALL = ("-m", "pip", "install", "-q", "--no-index", "--disable-pip-version-check", "--find-links")
 
 
 def _dependencies() -> list[str]:
