@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from rocenv.install.prefix import Prefix
 
-SOURCE = Path(__file__).parents[2] / "shims" / "standin" / "renderer_hip.c"
+SOURCE = Path(__file__).parents[2] / "shims" / "fakes" / "renderer_hip.c"
 LIBRARIES = "rocm/lib"
 SCENE = """
 import bpy

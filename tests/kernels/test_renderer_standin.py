@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-SOURCE = Path(__file__).parents[2] / "shims" / "standin" / "renderer_hip.c"
+SOURCE = Path(__file__).parents[2] / "shims" / "fakes" / "renderer_hip.c"
 ASK = """
 import ctypes, sys
 hip = ctypes.CDLL(sys.argv[1])

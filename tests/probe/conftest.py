@@ -1,4 +1,4 @@
-"""Sets made of the stand-in of `shims/standin`, built once with the system's compiler."""
+"""Sets made of the stand-in of `shims/fakes`, built once with the system's compiler."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rocenv.core.model import RungResult
 from rocenv.probe import ladder
 from rocenv.probe.wire import Runtime, Task
 
-SOURCES = Path(__file__).parents[2] / "shims" / "standin"
+SOURCES = Path(__file__).parents[2] / "shims" / "fakes"
 TARGET = "gfx1100"
 
 

@@ -1,4 +1,4 @@
-"""Builds DLLs and programs for Windows from `shims/standin/`, each once, two at a time."""
+"""Builds DLLs and programs for Windows from `shims/fakes/`, each once, two at a time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-SOURCES = Path(__file__).parents[2] / "shims" / "standin"
+SOURCES = Path(__file__).parents[2] / "shims" / "fakes"
 COMPILER = "x86_64-w64-mingw32-gcc"
 RESOURCES = "x86_64-w64-mingw32-windres"
 ABSENT = "msvcp_of_nobody.dll"  # what a DLL that is built to need something absent needs

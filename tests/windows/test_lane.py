@@ -1,6 +1,6 @@
 """A ZLUDA set from the first command to the first picture, in a real Windows Python under Wine.
 
-The libraries are stand-ins that compute on the CPU (`shims/standin`); everything else is real: CPython for
+The libraries are stand-ins that compute on the CPU (`shims/fakes`); everything else is real: CPython for
 Windows, pip, cmd, archives, wheels, the loader's rules. The tests build on each other, since making an env
 takes half a minute there. Each prints what a user would read.
 """

@@ -60,7 +60,7 @@ class Library:
     """A loaded vendor library.
 
     Attributes:
-        standin: It is the test equipment of `shims/standin`.
+        standin: It is the test equipment of `shims/fakes`.
 
     Raises:
         OSError: It does not load.
