@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
+import os
+import re
+import shutil
 import signal
+import tempfile
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,6 +22,37 @@ if TYPE_CHECKING:
 # A job that a shell started in the background ignores Ctrl-C, and so would all that it starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+# What an AMD user has set and installed must not change what a test sees; tests set what they are about.
+SETTINGS = re.compile(
+    r"(ROCM|HIP|HSA|HCC|AMD|GPU|MIOPEN|ROCBLAS|HIPBLASLT|TENSILE|TORCH|PYTORCH|CUDA|ZLUDA|TRITON)(_.*|$)"
+    r"|ROCENV_(?!WRITE_GOLDEN).*|LD_LIBRARY_PATH|LD_PRELOAD|(OCL|OPENCL)_.*"
+)
+PROGRAMS = ("hipcc", "hipconfig", "rocminfo", "rocm-smi", "amd-smi", "rocm_agent_enumerator", "clinfo")
+
+
+def forget_the_machine() -> None:
+    """Take settings of GPU software out of the environment, and its programs out of PATH."""
+    for name in [name for name in os.environ if SETTINGS.fullmatch(name)]:
+        del os.environ[name]
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    os.environ["PATH"] = os.pathsep.join(map(without_gpu_programs, folders))
+
+
+def without_gpu_programs(folder: str) -> str:
+    """Name a folder of links to all programs of a folder but those, if it has one of them."""
+    if not any(os.path.lexists(os.path.join(folder, name)) for name in PROGRAMS):
+        return folder
+    links = tempfile.mkdtemp(prefix="programs-")
+    atexit.register(shutil.rmtree, links, ignore_errors=True)
+    for entry in os.scandir(folder):
+        if entry.name not in PROGRAMS:
+            os.symlink(entry.path, os.path.join(links, entry.name))
+    return links
+
+
+forget_the_machine()
 
 
 @pytest.fixture
