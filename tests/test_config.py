@@ -30,6 +30,18 @@ offline = false
 TRUSTED = {"/home/me/src": "3b8e7a44c1d94be4f7be0d1f9d8a1b2d2b1e9b2f5a8a8c3f2f40f4b0a6c1d7e9"}
 
 
+def assign(path: Path, key: str, value: str) -> None:
+    config.assign(path, config.parse_key(key), config.parse_value(value))
+
+
+def unset(path: Path, key: str) -> bool:
+    return config.unset(path, config.parse_key(key))
+
+
+def lookup(path: Path, key: str) -> object:
+    return config.lookup(path, config.parse_key(key))
+
+
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "config.toml"
@@ -72,9 +84,9 @@ def test_windows_editors_byte_order_mark_and_line_ends_are_read(tmp_path: Path) 
         ("trusted = '/home'", "`trusted`"),
         ("trusted = ['/home']", "`trusted`"),
         ("[trusted]\n'/a.b' = 1", '`trusted."/a.b"`'),
-        ("[trusted]\n'/a' = ''", "no sha256"),
-        (f"[trusted]\n'/a' = '{'A' * 64}'", "no sha256"),
-        (f"[trusted]\n'/a' = '{'a' * 64}\\n'", "no sha256"),
+        ("[trusted]\n'/a' = ''", "not the sha256"),
+        (f"[trusted]\n'/a' = '{'A' * 64}'", "not the sha256"),
+        (f"[trusted]\n'/a' = '{'a' * 64}\\n'", "not the sha256"),
         ("\n\nx = = 1", "line 3"),
     ],
 )
@@ -161,9 +173,9 @@ def test_broken_array_is_no_silent_string() -> None:
 
 
 def test_editing_keeps_comments_and_the_rest(file: Path) -> None:
-    config.assign(file, "defaults.rocm", "6.1")
-    config.assign(file, "mirrors.https://repo.radeon.com/", '["https://m.example/amd"]')
-    assert config.unset(file, "mirrors.debian:")
+    assign(file, "defaults.rocm", "6.1")
+    assign(file, "mirrors.https://repo.radeon.com/", '["https://m.example/amd"]')
+    assert unset(file, "mirrors.debian:")
     text = file.read_text()
     for comment in (
         "# my machine at work",
@@ -183,11 +195,11 @@ def test_editing_keeps_comments_and_the_rest(file: Path) -> None:
 
 
 def test_lookup_finds_values_and_tables(file: Path) -> None:
-    assert config.lookup(file, "defaults.rocm") == "5.7"
-    assert config.lookup(file, "mirrors.https://download.pytorch.org/whl") == "https://mirror.example/whl"
-    assert config.lookup(file, "defaults") == {"rocm": "5.7", "offline": False}
-    assert config.lookup(file, "defaults.rocm.deeper") is None
-    assert config.lookup(file, "defaults.torch") is None
+    assert lookup(file, "defaults.rocm") == "5.7"
+    assert lookup(file, "mirrors.https://download.pytorch.org/whl") == "https://mirror.example/whl"
+    assert lookup(file, "defaults") == {"rocm": "5.7", "offline": False}
+    assert lookup(file, "defaults.rocm.deeper") is None
+    assert lookup(file, "defaults.torch") is None
 
 
 @pytest.mark.parametrize(
@@ -195,7 +207,7 @@ def test_lookup_finds_values_and_tables(file: Path) -> None:
 )
 def test_edit_that_would_break_the_file_leaves_it_alone(file: Path, key: str, value: str) -> None:
     with pytest.raises(DataError):
-        config.assign(file, key, value)
+        assign(file, key, value)
     assert file.read_text() == EXAMPLE
 
 
@@ -205,15 +217,15 @@ def test_unset_mends_what_load_refuses(tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
         config.load(path)
     assert caught.value.hints == ("rocenv config unset mirors",)
-    assert config.unset(path, "mirors")
+    assert unset(path, "mirors")
     assert config.load(path).defaults == {"rocm": "5.7"}
-    assert not config.unset(path, "mirors")
-    assert not config.unset(path, "defaults.rocm.deeper")
+    assert not unset(path, "mirors")
+    assert not unset(path, "defaults.rocm.deeper")
 
 
 def test_first_setting_makes_folder_and_file(tmp_path: Path) -> None:
     path = tmp_path / "a" / "b" / "config.toml"
-    config.assign(path, "defaults.rocm", "5.7")
+    assign(path, "defaults.rocm", "5.7")
     assert config.load(path).defaults == {"rocm": "5.7"}
     assert os.listdir(path.parent) == ["config.toml"]
 
@@ -233,10 +245,10 @@ def test_any_setting_is_read_back_and_removed_without_a_trace(
         for name in names:
             key = tomlkit.key(["defaults", f"x{name}"]).as_string()
             text = f"s{value}"
-            config.assign(path, key, text)
-            assert config.lookup(path, key) == text
-            config.assign(path, key, str(number))
-            assert config.lookup(path, key) == number
+            assign(path, key, text)
+            assert lookup(path, key) == text
+            assign(path, key, str(number))
+            assert lookup(path, key) == number
         for name in names:
-            assert config.unset(path, tomlkit.key(["defaults", f"x{name}"]).as_string())
+            assert unset(path, tomlkit.key(["defaults", f"x{name}"]).as_string())
         assert path.read_text() == EXAMPLE

@@ -1,9 +1,8 @@
-"""`config.toml`: the one file of settings; read strictly, edited so that its comments stay.
+"""Read and edit `config.toml`, the one file of settings. Edits keep its comments.
 
-It holds `[mirrors]` (address prefix -> prefixes to try before it, in order), `[defaults]` and `[trusted]`
-(folder -> hash of the `.rocenv` in it).
-An unknown name or a wrong type is an error that names file and key: a setting that is silently passed over
-looks like one that does not work.
+It contains `[mirrors]` (address prefix -> prefixes to try before it, in order), `[defaults]` and `[trusted]`
+(folder -> hash of the `.rocenv` in it). An unknown name or a wrong type is an error that names file and key,
+because a setting that is silently ignored looks like one that does not work.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 KNOWN = ("mirrors", "defaults", "trusted")
 
 Mirrors = tuple[tuple[str, tuple[str, ...]], ...]
+Key = tuple[str, ...]  # `("defaults", "rocm")`
 
 # A dotted key as TOML has it: whl.rocm, a."b.c", 'd.e'
 _KEY_PART = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\]|\\.)*"|'[^']*')"""
@@ -33,7 +33,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """What the user settled once for all commands."""
+    """The settings that apply to all commands."""
 
     mirrors: Mirrors = ()  # prefix -> prefixes, in the order of the file
     defaults: Mapping[str, str | bool | int] = field(default_factory=dict)  # option of `create` -> value
@@ -41,7 +41,7 @@ class Config:
 
 
 def load(path: Path) -> Config:
-    """Return the settings of `path`; an absent file is an empty one.
+    """Read the settings; a missing file is an empty one.
 
     Raises:
         DataError: Broken TOML (with the line), an unknown name, or a value of the wrong type.
@@ -49,26 +49,18 @@ def load(path: Path) -> Config:
     return _validated(path, _parse(path, _text(path)))
 
 
-def lookup(path: Path, key: str) -> Any:
-    """Return the value at a dotted key, a table as a dict; None where nothing is set."""
+def lookup(path: Path, key: Key) -> Any:
+    """Return the value of a key, a table as a dict; None if it is not set."""
     found: Any = _parse(path, _text(path))
-    for part in parse_key(key):
+    for part in key:
         if not isinstance(found, dict) or part not in found:
             return None
         found = found[part]
     return found
 
 
-def assign(path: Path, key: str, value: str) -> None:
-    """Set a dotted key to a value as typed (see `parse_value`); what else the file holds stays as it is.
-
-    The file is left alone if the result would not be valid.
-    """
-    put(path, parse_key(key), parse_value(value))
-
-
-def put(path: Path, key: tuple[str, ...], value: str | bool | int | list[Any]) -> None:
-    """Set the key of these parts, as `assign` does."""
+def assign(path: Path, key: Key, value: str | bool | int | list[Any]) -> None:
+    """Set a key, and keep the rest of the file as it is; change nothing if the result would be invalid."""
     import tomlkit
 
     *tables, last = key
@@ -81,21 +73,15 @@ def put(path: Path, key: tuple[str, ...], value: str | bool | int | list[Any]) -
             table[part] = tomlkit.table()
         table = table[part]
         if not isinstance(table, dict):
-            whole = _dotted(*key)
-            raise DataError(f"`{part}` in `{path}` is a value and no table, so `{whole}` cannot be set")
+            raise DataError(f"cannot set `{_dotted(*key)}`, because `{part}` in `{path}` is not a table")
     table[last] = value
     result = document.as_string()
     _validated(path, _parse(path, result))
     _write(path, result)
 
 
-def unset(path: Path, key: str) -> bool:
-    """Remove a dotted key and tell whether it was there; works on invalid settings too, to mend them."""
-    return take_out(path, parse_key(key))
-
-
-def take_out(path: Path, key: tuple[str, ...]) -> bool:
-    """Remove the key of these parts, as `unset` does."""
+def unset(path: Path, key: Key) -> bool:
+    """Remove a key and tell whether it was set; works on invalid settings too, to repair them."""
     import tomlkit
 
     *tables, last = key
@@ -112,10 +98,10 @@ def take_out(path: Path, key: tuple[str, ...]) -> bool:
     return True
 
 
-def parse_key(text: str) -> tuple[str, ...]:
-    """Return the parts of a dotted key, written as in TOML: `defaults.rocm`, `mirrors."https://…/"`.
+def parse_key(text: str) -> Key:
+    """Parse a dotted key, written as in TOML: `defaults.rocm`, `mirrors."https://…/"`.
 
-    Since addresses hold dots, what follows `mirrors.` without quotes is one part as it stands.
+    Since addresses contain dots, whatever follows `mirrors.` without quotes is one part as it stands.
     """
     first, _, rest = text.partition(".")
     if first.strip() == "mirrors" and rest and rest[0] not in "\"'":
@@ -136,7 +122,7 @@ def parse_key(text: str) -> tuple[str, ...]:
 
 
 def parse_value(text: str) -> str | bool | int | list[Any]:
-    """Return what a value on the command line means: `true`, `false`, an integer, a TOML array, else text."""
+    """Parse a value of the command line: `true`, `false`, an integer, a TOML array, else text."""
     if text in ("true", "false"):
         return text == "true"
     if _INTEGER.fullmatch(text):
@@ -189,76 +175,58 @@ def _write(path: Path, text: str) -> None:
 
 
 def _validated(path: Path, tables: dict[str, Any]) -> Config:
-    for name in tables:
+    for name, table in tables.items():
         if name not in KNOWN:
             raise DataError(
                 f"unknown name `{name}` in `{path}`, known are {', '.join(f'`{known}`' for known in KNOWN)}",
                 hints=(f"rocenv config unset {_dotted(name)}",),
             )
-    mirrors = _table(path, tables, "mirrors").items()
+        if not isinstance(table, dict):
+            raise _wrong_type(path, (name,), "a table", table)
+    for name, value in tables.get("defaults", {}).items():
+        if not isinstance(value, (str, bool, int)):
+            raise _wrong_type(path, ("defaults", name), "a string, a boolean or an integer", value)
+    for folder, value in tables.get("trusted", {}).items():
+        if not (isinstance(value, str) and _SHA256.fullmatch(value)):
+            raise DataError(
+                f"`{_dotted('trusted', folder)}` in `{path}` is not the sha256 of a file",
+                hints=("delete the line; `rocenv trust` writes it again",),
+            )
+    mirrors = tables.get("mirrors", {}).items()
     return Config(
         mirrors=tuple((prefix, _addresses(path, prefix, value)) for prefix, value in mirrors),
-        defaults={
-            name: _default(path, name, value) for name, value in _table(path, tables, "defaults").items()
-        },
-        trusted={
-            folder: _sha256(path, folder, value) for folder, value in _table(path, tables, "trusted").items()
-        },
+        defaults=tables.get("defaults", {}),
+        trusted=tables.get("trusted", {}),
     )
-
-
-def _table(path: Path, tables: dict[str, Any], name: str) -> dict[str, Any]:
-    value = tables.get(name, {})
-    if not isinstance(value, dict):
-        raise _wrong(path, name, "a table", value)
-    return value
 
 
 def _addresses(path: Path, prefix: str, value: Any) -> tuple[str, ...]:
-    addresses = (value,) if isinstance(value, str) else _strings(path, ("mirrors", prefix), value)
+    key = ("mirrors", prefix)
+    addresses = [value] if isinstance(value, str) else value
+    if not isinstance(addresses, list):
+        raise _wrong_type(path, key, "an array of strings", value)
     if not prefix or not addresses:
-        key = _dotted("mirrors", prefix)
-        raise DataError(f"`{key}` in `{path}` is empty", hints=(f"rocenv config unset '{key}'",))
-    for address in addresses:
+        raise DataError(
+            f"`{_dotted(*key)}` in `{path}` is empty", hints=(f"rocenv config unset '{_dotted(*key)}'",)
+        )
+    for index, address in enumerate(addresses):
+        if not isinstance(address, str):
+            raise _wrong_type(path, key, "a string", address, f"[{index}]")
         if not address.startswith(("https://", "http://")):
             raise DataError(
-                f"`{_dotted('mirrors', prefix)}` in `{path}`: `{address}` does not begin with `https://` or "
-                "`http://`"
+                f"`{_dotted(*key)}` in `{path}`: `{address}` does not begin with `https://` or `http://`"
             )
-    return addresses
+    return tuple(addresses)
 
 
-def _default(path: Path, name: str, value: Any) -> str | bool | int:
-    if isinstance(value, (str, bool, int)):
-        return value
-    raise _wrong(path, _dotted("defaults", name), "a string, a boolean or an integer", value)
-
-
-def _sha256(path: Path, folder: str, value: Any) -> str:
-    if isinstance(value, str) and _SHA256.fullmatch(value):
-        return value
-    raise DataError(
-        f"`{_dotted('trusted', folder)}` in `{path}` is no sha256 of a file",
-        hints=("take the line out; `rocenv trust` writes it anew",),
-    )
-
-
-def _strings(path: Path, key: tuple[str, ...], value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list):
-        raise _wrong(path, _dotted(*key), "an array of strings", value)
-    for index, item in enumerate(value):
-        if not isinstance(item, str):
-            raise _wrong(path, f"{_dotted(*key)}[{index}]", "a string", item)
-    return tuple(value)
-
-
-def _wrong(path: Path, key: str, expected: str, value: Any) -> DataError:
+def _wrong_type(path: Path, key: Key, expected: str, value: Any, index: str = "") -> DataError:
     # A version without quotes, `rocm = 5.7`, is the mistake to expect.
     hints = (f'put quotes around it: `"{value}"`',) if isinstance(value, float) else ()
-    return DataError(f"`{key}` in `{path}` must be {expected}, not {type(value).__name__}", hints=hints)
+    found = type(value).__name__
+    return DataError(f"`{_dotted(*key)}{index}` in `{path}` must be {expected}, not {found}", hints=hints)
 
 
 def _dotted(*parts: str) -> str:
-    import tomlkit  # here alone: `load` is in the way of every prompt, and has no use for it
+    import tomlkit  # here alone: `load` delays every prompt, and does not need it
 
     return tomlkit.key(list(parts)).as_string()

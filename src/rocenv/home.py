@@ -1,4 +1,4 @@
-"""`ROCENV_HOME`: the root of everything rocenv owns, and where things lie in it."""
+"""`ROCENV_HOME`: the root of everything that rocenv owns, and the layout below it."""
 
 from __future__ import annotations
 
@@ -9,29 +9,16 @@ from pathlib import Path
 from rocenv.core.errors import PrefixError
 from rocenv.system import WINDOWS
 
-# Folders only: whoever needs one makes it.
-#   envs/NAME/            a prefix
-#   store/SHA256/         an unpacked artifact: manifest.json and tree/
-#   cache/artifacts/      fetched files, named by their hash
-#   cache/indices/        verified package indices
-#   cache/uv/             uv's own cache
-#   cache/kernels/        compiled kernels of apps, by source, flags and compiler
-#   cache/matrix.pickle   the matrix as it is read quickly
-#   kernels/APP/          what was placed of them where, originals, and copies made of links
-#   pythons/              interpreters that uv fetched, where the machine had none that fits
-#   locks/                lock files
-#   pins.json             hashes of files that nobody publishes one of
-
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """A path that knows its own layout."""
+    """A folder that knows its own layout. Whoever needs one of its folders creates it."""
 
     path: Path
 
     @classmethod
     def default(cls) -> Home:
-        """Return the home that `ROCENV_HOME` names, else the platform's folder for user data."""
+        """Return the home that `ROCENV_HOME` names, else `usual()`."""
         chosen = os.environ.get("ROCENV_HOME")
         if chosen:
             return cls(Path(os.path.abspath(Path(chosen).expanduser())))
@@ -39,7 +26,7 @@ class Home:
 
     @classmethod
     def usual(cls) -> Home:
-        """Return the home that is used where `ROCENV_HOME` names none."""
+        """Return the home in the platform's folder for user data."""
         if folder := _xdg_folder("XDG_DATA_HOME", ".local/share"):
             return cls(folder)
         import platformdirs
@@ -48,63 +35,63 @@ class Home:
 
     @property
     def envs(self) -> Path:
-        """The folder of the prefixes."""
+        """Prefixes, by name."""
         return self.path / "envs"
 
     @property
     def store(self) -> Path:
-        """The folder of the unpacked artifacts."""
+        """Unpacked artifacts, by sha256: each a `manifest.json` and a `tree/`."""
         return self.path / "store"
 
     @property
     def artifacts(self) -> Path:
-        """The folder of the fetched files."""
+        """Downloaded files, by sha256."""
         return self.path / "cache" / "artifacts"
 
     @property
     def indices(self) -> Path:
-        """The folder of the package indices."""
+        """Verified package indices, and which of them are unreachable."""
         return self.path / "cache" / "indices"
 
     @property
     def compiled_matrix(self) -> Path:
-        """The file of the matrix in its compiled form."""
+        """The data in a form that loads quickly (a file)."""
         return self.path / "cache" / "matrix.pickle"
 
     @property
-    def own_profiles(self) -> Path:
-        """The folder of the user's own rows of the matrix: `profiles` beside `config.toml`."""
-        return self.config_file.parent / "profiles"
-
-    @property
-    def pins(self) -> Path:
-        """The file of the hashes that first fetches recorded."""
-        return self.path / "pins.json"
-
-    @property
     def uv_cache(self) -> Path:
-        """The folder that uv keeps its wheels in."""
+        """What uv keeps."""
         return self.path / "cache" / "uv"
 
     @property
     def kernels(self) -> Path:
-        """The folder of compiled kernels of apps."""
+        """Compiled kernels of apps, by source, flags and compiler."""
         return self.path / "cache" / "kernels"
 
     @property
     def pythons(self) -> Path:
-        """The folder of interpreters that uv fetched."""
+        """Interpreters that uv downloaded because the machine had none that fits."""
         return self.path / "pythons"
 
     @property
+    def pins(self) -> Path:
+        """The hashes that first downloads recorded, of files that nobody publishes a hash of (a file)."""
+        return self.path / "pins.json"
+
+    @property
+    def own_profiles(self) -> Path:
+        """The user's own rows of data: `profiles` beside `config.toml`."""
+        return self.config_file.parent / "profiles"
+
+    @property
     def in_use(self) -> Path:
-        """Lock held shared by whoever reads the store, exclusively by whoever frees parts of it."""
+        """The lock that readers of the store share, and that whoever deletes from it holds alone."""
         return self.path / "locks" / "home.lock"
 
     def lock(self, kind: str, name: str) -> Path:
         """Return the lock file of one thing, say `("env", "demo")`.
 
-        Names that differ only in case have one lock, since for Windows they are one name.
+        Names that differ only in case share one lock, since Windows takes them for one name.
         """
         return self.path / "locks" / f"{kind}-{name.casefold()}.lock"
 
@@ -121,15 +108,15 @@ class Home:
         return platformdirs.user_config_path("rocenv", appauthor=False) / "config.toml"
 
     def require_usable(self) -> None:
-        """Make the home; raise PrefixError where envs cannot work: not writable, or on a network share."""
+        """Create the home; raise PrefixError if it is on a network share or not writable."""
         from rocenv.system.machine import NETWORK_FILESYSTEMS, mount_of
 
         hint = "set ROCENV_HOME to a folder on a local disk, e.g. `export ROCENV_HOME=/var/tmp/$USER/rocenv`"
         mount = mount_of(self.path)
         if mount is not None and mount.kind in NETWORK_FILESYSTEMS:
             raise PrefixError(
-                f"`{self.path}` is on {mount.kind} ({mount.device}): locks and kernel caches on a network "
-                "share end as memory faults",
+                f"`{self.path}` is on {mount.kind} ({mount.device}); on a network share, file locks and "
+                "kernel caches fail with memory faults",
                 hints=(hint,),
                 code="network-home",
             )
@@ -145,10 +132,10 @@ class Home:
 
 
 def _xdg_folder(variable: str, usual: str) -> Path | None:
-    """Return our folder in one of a user's, as platformdirs says it, which is asked where this is None.
+    """Return rocenv's folder as platformdirs would; None where only platformdirs knows it.
 
-    Importing that takes longer than all else that is done while somebody waits for a prompt, or for the
-    completion of a word.
+    Importing platformdirs takes longer than everything else that happens before a prompt appears, or before a
+    word is completed.
     """
     chosen, home = os.environ.get(variable, ""), os.environ.get("HOME", "")
     if WINDOWS or not os.path.isabs(chosen or home):

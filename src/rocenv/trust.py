@@ -98,13 +98,13 @@ def trusted_wish(folder: str, home: Home) -> Wish:
 def remember(wish: Wish, home: Home) -> None:
     """Trust a file as it was read."""
     with locked(home.lock("settings", "trusted")):
-        config.put(home.config_file, ("trusted", key_of(wish.folder)), wish.sha256)
+        config.assign(home.config_file, ("trusted", key_of(wish.folder)), wish.sha256)
 
 
 def forget(folder: str, home: Home) -> bool:
     """Trust the file of a folder, which may be gone, no more; tell whether it was trusted."""
     with locked(home.lock("settings", "trusted")):
-        return config.take_out(home.config_file, ("trusted", key_of(os.path.realpath(folder))))
+        return config.unset(home.config_file, ("trusted", key_of(os.path.realpath(folder))))
 
 
 def key_of(folder: str) -> str:

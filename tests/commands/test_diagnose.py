@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from rocenv.core.language import chosen
 from rocenv.data.load import load
 from tests import forked
 
@@ -51,7 +52,7 @@ def test_what_why_and_what_to_do(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "environ"),
-    [(("--lang", "zh"), {}), ((), {"LC_ALL": "zh_CN.UTF-8"}), ((), {"LC_ALL": "", "LANG": "zh_TW.UTF-8"})],
+    [(("--lang", "zh"), {}), ((), {"LC_ALL": "zh_CN.UTF-8"}), ((), {"LC_ALL": "", "LANG": "zh_SG.UTF-8"})],
 )
 def test_in_chinese(tmp_path: Path, arguments: tuple[str, ...], environ: dict[str, str]) -> None:
     done = diagnose(tmp_path, "-", *arguments, stdin=LOG, **environ, PYTHONIOENCODING="utf-8")
@@ -75,6 +76,21 @@ def test_where_the_output_has_no_characters_for_it(tmp_path: Path) -> None:
 def test_an_option_beats_the_locale(tmp_path: Path) -> None:
     done = diagnose(tmp_path, "-", "--lang", "en", stdin=LOG, LC_ALL="zh_CN.UTF-8")
     assert "why:" in done.stdout.decode()
+
+
+def test_locales_with_traditional_characters_get_english(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LANGUAGE", raising=False)
+    for locale, language in (
+        ("zh_CN.UTF-8", "zh"),
+        ("zh", "zh"),
+        ("zh_Hans_SG", "zh"),
+        ("zh_TW.UTF-8", "en"),
+        ("zh_HK", "en"),
+        ("zh_Hant", "en"),
+        ("de_DE", "en"),
+    ):
+        monkeypatch.setenv("LC_ALL", locale)
+        assert chosen() == language, locale
 
 
 def test_the_document(tmp_path: Path) -> None:

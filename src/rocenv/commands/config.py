@@ -25,9 +25,9 @@ def command() -> None:
 @json_option
 def get(key: str, as_json: bool) -> None:
     """Print the value of KEY."""
-    from rocenv.config import lookup
+    from rocenv.config import lookup, parse_key
 
-    value = lookup(Context().home.config_file, key)
+    value = lookup(Context().home.config_file, parse_key(key))
     if value is None:
         raise RocenvError(
             f"`{key}` is not set", hints=(f"rocenv config set {key} VALUE",), code="config-unset"
@@ -44,28 +44,29 @@ def get(key: str, as_json: bool) -> None:
 def set_(key: str, value: str) -> None:
     """Set KEY to VALUE: true, false, a number, a list like '["a", "b"]', or else text."""
     from rocenv.commands.resolve import DEFAULTS
-    from rocenv.config import assign, parse_key
+    from rocenv.config import assign, parse_key, parse_value
 
-    first, *rest = parse_key(key)
+    first, *rest = parts = parse_key(key)
     if first == "defaults" and rest and rest[0] not in DEFAULTS:
         raise RocenvError(
-            f"`{key}` stands for no option",
+            f"there is no option `{key}`",
             hints=tuple(f"rocenv config set defaults.{name} VALUE" for name in DEFAULTS),
             code="usage",
         )
     path = Context().home.config_file
-    assign(path, key, value)
+    assign(path, parts, parse_value(value))
     note(f"set in {path}")
 
 
 @command.command()
 @click.argument("key", shell_complete=candidates.setting_keys)
 def unset(key: str) -> None:
-    """Take KEY out of the settings."""
-    from rocenv.config import unset
+    """Remove KEY from the settings."""
+    from rocenv.config import parse_key, unset
 
     path = Context().home.config_file
-    note(f"taken out of {path}" if unset(path, key) else f"`{key}` was not set in {path}")
+    was_set = unset(path, parse_key(key))
+    note(f"removed from {path}" if was_set else f"`{key}` was not set in {path}")
 
 
 @command.command()

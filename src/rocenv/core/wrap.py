@@ -1,4 +1,4 @@
-"""Text in lines of a width, for people."""
+"""Wrap text for people to a width in columns, also where Chinese has no blanks between words."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Punctuation of Chinese: no line begins with one of the former, and none ends with one of the latter.
+# Chinese punctuation: no line begins with one of the former, and none ends with one of the latter.
 _NOT_FIRST = (
     "\uff0c\u3002\uff1b\uff1a\u3001\uff1f\uff01\uff09\u300b\u300d\u300f\u3011\u2026\u201d\u2019%,.;:?!)]}"
 )
@@ -16,7 +16,7 @@ _NOT_LAST = "\uff08\u300a\u300c\u300e\u3010\u201c\u2018([{"
 
 
 def wrapped(text: str, width: int, first: str = "", then: str = "") -> list[str]:
-    """Return a text in lines; what could be pasted, an address or a version, is never broken.
+    """Wrap one paragraph; never break what could be pasted, such as an address or a version.
 
     Args:
         text: One paragraph.
@@ -39,12 +39,12 @@ def wrapped(text: str, width: int, first: str = "", then: str = "") -> list[str]
 
 
 def columns_of(text: str) -> int:
-    """Return how many columns of a terminal a text takes: characters of Chinese take two."""
+    """Return how many columns of a terminal a text takes: Chinese characters take two."""
     return sum(2 if _is_wide(char) else 1 for char in text)
 
 
 def reading_width() -> int:
-    """Return how wide text for people should be here."""
+    """Return a comfortable width for this terminal."""
     import shutil
 
     return max(60, min(120, shutil.get_terminal_size((110, 24)).columns - 1))
@@ -66,7 +66,7 @@ def _wrapped(text: str, width: int, first: str, then: str) -> Iterator[str]:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """Yield what a line may be broken behind: a word with its blank, or a character of Chinese."""
+    """Split a text where a line may be broken: after a word with its blank, or a Chinese character."""
     piece = ""
     text = " ".join(text.split())
     for char, following in zip(text, [*text[1:], " "], strict=True):
