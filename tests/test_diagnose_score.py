@@ -32,10 +32,8 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the script is f
 
 sys.path.append(str(SCRIPT.parent))
 
-import burying  # noqa: E402
-import diagnose_figures  # noqa: E402
-import noise  # noqa: E402
-import scoring  # noqa: E402
+from benchmarks import diagnose as benchmark  # noqa: E402
+from diagnose_score import burying, noise, scoring  # noqa: E402
 
 # Facts of a machine that rules ask for: noise that brings them in makes another case of a log.
 MATTERS = {
@@ -285,20 +283,20 @@ class TestTheOwnCorpus:
 
 class TestWhatTheFiguresAreMeasuredWith:
     def test_four_times_the_rules_can_be_loaded_and_find_no_more(self, tmp_path: Path) -> None:
-        rules = diagnose_figures.copy_profiles(tmp_path / "profiles")
+        rules = benchmark.copy_profiles(tmp_path / "profiles")
         more = load(tmp_path / "profiles")
         assert rules == len(matrix().rule) > 30
-        assert len(more.rule) == diagnose_figures.TIMES * rules
+        assert len(more.rule) == benchmark.TIMES * rules
         log = "\n".join([*noise.lines(2000, 1, telling=True), DENIED]).encode()
         assert [each.code for each in diagnose_bytes(log, more).findings] == ["kfd-permission-denied"]
 
     @pytest.mark.skipif(shutil.which("grep") is None, reason="needs grep")
     def test_grep_looks_for_the_very_literals_of_the_rules(self, tmp_path: Path) -> None:
-        literals = diagnose_figures.literals_of(diagnose_figures.read_rules())
+        literals = benchmark.literals_of(benchmark.read_rules())
         assert set(literals) == {text for rule in matrix().rule for sign in rule.sign for text in sign.text}
         (tmp_path / "log").write_text("".join(f"> {text} <\n{text[:-1]}_\n" for text in literals))
         (tmp_path / "fixed").write_text("\n".join(literals))
-        (tmp_path / "extended").write_text("|".join(map(diagnose_figures.escaped, literals)))
+        (tmp_path / "extended").write_text("|".join(map(benchmark.escaped, literals)))
         counts = {
             subprocess.run(
                 ("grep", f"-c{flag}", file, "log"), cwd=tmp_path, capture_output=True, check=True
@@ -309,8 +307,8 @@ class TestWhatTheFiguresAreMeasuredWith:
         assert int(counts.pop()) >= len(literals)
 
     def test_the_log_has_one_line_that_a_rule_knows_in_its_middle(self, tmp_path: Path) -> None:
-        diagnose_figures.write_log(tmp_path / "log", 2_000_000)
+        benchmark.write_log(tmp_path / "log", 2_000_000)
         found = found_in((tmp_path / "log").read_bytes())
         (finding,) = found.findings
-        assert finding.evidence[0].text in diagnose_figures.LINE.decode()
+        assert finding.evidence[0].text in benchmark.LINE.decode()
         assert 0.3 < finding.evidence[0].line / found.lines < 0.9

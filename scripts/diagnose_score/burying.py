@@ -11,7 +11,7 @@ import random
 import re
 from typing import TYPE_CHECKING
 
-from noise import BAR, CHINESE, PLAIN, TELLING, lines, spoken
+from diagnose_score.noise import BAR, CHINESE, PLAIN, TELLING, lines, spoken
 
 if TYPE_CHECKING:
     from collections.abc import Callable

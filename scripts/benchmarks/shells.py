@@ -1,24 +1,29 @@
-"""Times of activation in real shells, in milliseconds; JSON on stdout. Takes the prefix of an env.
+"""What activation and the hook cost in real shells, in milliseconds.
 
-What is compared runs by turns, each as a process of its own without start-up files; the median counts. What
-sourcing costs is a difference: a shell that sources a script against one that sources an empty file.
+Each shell is a process of its own without start-up files. What sourcing costs is a difference: a shell that
+sources a script against one that sources an empty file.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
-from pathlib import Path
+from typing import TYPE_CHECKING
 
+from benchmarks.measure import Figure, NotMeasured, ratio
 from rocenv.activate.hooks import HOOKS, Place
 from rocenv.activate.shells import SHELLS
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from benchmarks.measure import Bench
+
+SOURCING_MS = {"bash": 0.5, "zsh": 0.5, "dash": 0.5, "fish": 0.8, "tcsh": 0}  # what it may add; 0 = no limit
 ROUNDS = 300
 CALLS = 2000
 ENVIRON = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "LC_ALL": "C.UTF-8"}
@@ -26,7 +31,6 @@ SHELL_ARGV = {
     "bash": ("bash", "--norc"),
     "zsh": ("zsh", "-f"),
     "dash": ("dash",),
-    "ksh": ("ksh",),
     "fish": ("fish", "--no-config"),
     "tcsh": ("tcsh", "-f"),
 }
@@ -35,7 +39,6 @@ PEERS = {
     "bash": "activate",
     "zsh": "activate",
     "dash": "activate",
-    "ksh": "activate",
     "fish": "activate.fish",
     "tcsh": "activate.csh",
 }
@@ -47,28 +50,50 @@ LOOKS = {
 }
 
 
-def main() -> int:
-    """Measure and print."""
-    prefix = Path(sys.argv[1])
-    with tempfile.TemporaryDirectory() as folder:
-        here = Path(folder)
-        subprocess.run([sys.executable, "-m", "venv", "--without-pip", here / "venv"], check=True)
-        found = {
-            shell: sourcing(shell, prefix, here)
-            for shell in SHELL_ARGV
-            if shell in SHELLS and shutil.which(shell)
-        }
-        print(
-            json.dumps(
-                {
-                    "sourcing_ms": found,
-                    "look_ms": {shell: look(shell, here) for shell in LOOKS if shell in found},
-                    "direnv_ms": direnv(here),
-                    **function(prefix, here),
-                }
-            )
+def figures(bench: Bench) -> list[Figure]:
+    """Measure the shells that are installed, with the env `first`."""
+    prefix, here = bench.home / "envs" / "first", bench.folder / "shells"
+    here.mkdir()
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", here / "venv"], check=True)
+    shells = [each for each in SOURCING_MS if shutil.which(each)]
+    return [
+        *(sourcing_figure(shell, sourcing(shell, prefix, here)) for shell in shells),
+        *look_figures([each for each in LOOKS if each in shells], here),
+        function_figure(prefix, here),
+    ]
+
+
+def sourcing_figure(shell: str, times: dict[str, float]) -> Figure:
+    limit = SOURCING_MS[shell]
+    return Figure(
+        what=f"sourcing the script in {shell}, above {times['bare']:.2f} ms of the shell",
+        ours=times["ours"],
+        unit="ms",
+        reference="setting PATH alone" if "path" in times else "that of a venv",
+        reference_value=times.get("path", times["venv"]),
+        goal=f"<= {limit} ms" if limit else "",
+        limit=limit,
+    )
+
+
+def look_figures(shells: list[str], here: Path) -> list[Figure]:
+    direnv = (
+        by_turns({"direnv": ("direnv", "export", "bash")}, here, rounds=60)["direnv"]
+        if shutil.which("direnv")
+        else 0
+    )
+    return [
+        Figure(
+            what=f"the hook at a prompt of {shell}, nothing changed",
+            ours=look(shell, here),
+            unit="ms",
+            reference="direnv export" if direnv else "",
+            reference_value=direnv,
+            goal="<= 0.1 ms",
+            limit=0.1,
         )
-    return 0
+        for shell in shells
+    ]
 
 
 def sourcing(shell: str, prefix: Path, here: Path) -> dict[str, float]:
@@ -108,15 +133,8 @@ def look(shell: str, here: Path) -> float:
     return (times["many"] - times["none"]) / (CALLS - 1)
 
 
-def direnv(here: Path) -> float | None:
-    """Return what direnv takes at a prompt where nothing has changed; None = it is not here."""
-    if shutil.which("direnv") is None:
-        return None
-    return by_turns({"direnv": ("direnv", "export", "bash")}, here, rounds=60)["direnv"]
-
-
-def function(prefix: Path, here: Path) -> dict[str, float]:
-    """Return what `rocenv activate` takes as the hook's function, and what the least Python process does."""
+def function_figure(prefix: Path, here: Path) -> Figure:
+    """Compare `rocenv activate` as the hook's function with the least that a Python process takes."""
     hook, bare, active = here / "hook", here / "bare", here / "active"
     hook.write_text(HOOKS["bash"](Place(program="rocenv", envs=str(prefix.parent))))
     bare.write_text(f". {hook}\n")
@@ -129,7 +147,10 @@ def function(prefix: Path, here: Path) -> dict[str, float]:
         },
         here,
     )
-    return {"function_ms": times["active"] - times["bare"], "python_ms": times["python"]}
+    took = times["active"] - times["bare"]
+    return ratio(
+        "`rocenv activate` in bash, by the hook's function", took, "ms", "python -c pass", times["python"], 1
+    )
 
 
 def by_turns(argvs: dict[str, tuple[str, ...]], folder: Path, rounds: int = ROUNDS) -> dict[str, float]:
@@ -144,11 +165,7 @@ def by_turns(argvs: dict[str, tuple[str, ...]], folder: Path, rounds: int = ROUN
             _, status = os.waitpid(pid, 0)
             seconds = time.perf_counter() - start
             if status:
-                raise SystemExit(f"{argv} ended with {status}")
+                raise NotMeasured(f"{argv} ended with {status}")
             if round_number >= 3:
                 times[name].append(1000 * seconds)
     return {name: statistics.median(row) for name, row in times.items()}
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,0 +1,101 @@
+"""What `rocenv kernels build` costs beside the compiler's own command, and the steps of `rocenv mem --probe`.
+
+Takes the ROCENV_HOME that `scripts/apps-lane` has made, with its env of Blender and its compiler; kernels in
+its cache are cleared. The steps are those of the search alone, on cards of several sizes, partly in use.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from typing import TYPE_CHECKING
+
+from benchmarks.measure import Figure, NotMeasured, ratio, run
+from rocenv.compilers import newest_for, toolchain_of
+from rocenv.data.load import load
+from rocenv.home import Home
+from rocenv.install.prefix import prefix_of
+from rocenv.kernels.compile import command
+from rocenv.kernels.installation import find, fitting
+from rocenv.kernels.program import program_of
+from rocenv.kernels.recipe import job_for
+from rocenv.kernels.version import version_of
+from rocenv.memory.bisection import largest, resolution_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from benchmarks.measure import Bench
+
+APP, ENV, KIND, TARGET = "blender", "art", "hip", "gfx1201"
+GIB = 1 << 30
+CARDS = (8, 12, 16, 24, 48)  # GiB
+CASES = 200  # of each
+
+
+def figures(bench: Bench, place: Path) -> list[Figure]:
+    """Measure compiling, and count the steps of the search."""
+    environ = {**bench.environ, "ROCENV_HOME": str(place)}
+    output = bench.folder / "by rocenv"
+    target = ("--target", TARGET, "--output", str(output))
+    build = (bench.rocenv, "kernels", "build", APP, "--env", ENV, *target, "--offline")
+    # The first start compiles bytecode and finds the compiler; what it makes has to be made again.
+    run(build, environ)
+    run((bench.rocenv, "cache", "clear", "kernels"), environ)
+    plain = run(compiler_command(place, bench.folder / "by hand"), environ)
+    ours = run(build, environ)
+    what, by_hand = f"kernels build blender for {TARGET}", "the compiler's command by hand"
+    most, least = steps()
+    return [
+        ratio(f"{what}, on the clock", ours.seconds, "s", by_hand, plain.seconds, 1.1),
+        ratio(f"{what}, of the processor", ours.cpu_seconds, "s", by_hand, plain.cpu_seconds, 1.1),
+        ratio(
+            f"mem --probe, the most allocations of {CASES * len(CARDS):,} cases",
+            most,
+            "steps",
+            "log2 of the sizes that it tells apart",
+            least,
+            1.25,
+        ),
+    ]
+
+
+def compiler_command(place: Path, output: Path) -> tuple[str, ...]:
+    """Return the compiler's command for the same kernel."""
+    matrix, home = load(), Home(place)
+    row = next(row for row in matrix.kernel_source if row.app == APP)
+    app = find(str(prefix_of(home, ENV).bin / APP), row, home)
+    version = version_of(app)
+    app = fitting(app, version) or app
+    job = job_for(app, program_of(app), version, KIND, TARGET, None, matrix.kernel_recipe, to_be_loaded=False)
+    own, newest = prefix_of(home, ENV), newest_for(TARGET, matrix)
+    envs = (own, prefix_of(home, newest.name)) if newest else (own,)
+    toolchain = next(filter(None, (toolchain_of(each, TARGET) for each in envs)), None)
+    if toolchain is None:
+        raise NotMeasured(f"there is no compiler for {TARGET} in `{place}`")
+    return tuple(command(toolchain, job, output))
+
+
+def steps() -> tuple[int, float]:
+    """Return the most allocations that the search takes, and what bisection takes: log2 of the sizes."""
+    chance = random.Random(0)
+    most = 0
+    for size in CARDS:
+        bound = size * GIB
+        for _ in range(CASES):
+            free = bound - chance.randrange(bound)
+            most = max(most, asked_for(bound, free))
+    finest = max(size * GIB / resolution_of(size * GIB) for size in CARDS)
+    return most, math.log2(finest)
+
+
+def asked_for(bound: int, free: int) -> int:
+    """Return how many allocations the search takes."""
+    tried: list[int] = []
+
+    def works(size: int) -> bool:
+        tried.append(size)
+        return size <= free
+
+    largest(bound, works)
+    return len(tried)
