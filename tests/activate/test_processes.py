@@ -68,7 +68,7 @@ def test_commands_are_told_as_the_shell_of_the_machine_takes_them(monkeypatch: p
 
 PARENT = """
 import os, sys
-from rocenv.system.processes import run_child
+from rocenv.system.process import run_child
 child = "import signal, sys, time;"
 if sys.argv[1] == "caught":
     child += "signal.signal(2, lambda *_: sys.exit(7));"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ import pytest
 
 from rocenv.doctor import kernel_log
 from rocenv.doctor.checks import kernel
+from rocenv.system import process
 from tests.doctor.scenery import RX_7900, Scenery
 from tests.host.roots import GIB
 
@@ -269,12 +269,12 @@ def programs(scenery: Scenery, monkeypatch: pytest.MonkeyPatch) -> Callable[...,
     def set_(**said: str) -> list[str]:
         started: list[str] = []
 
-        def run(command: tuple[str, ...], **_more: object) -> subprocess.CompletedProcess[bytes]:
+        def run(command: tuple[str, ...], **_more: object) -> process.Completed:
             started.append(command[0])
             text = said.get(command[0])
-            return subprocess.CompletedProcess(command, 1 if text is None else 0, (text or "").encode())
+            return process.Completed(code=1 if text is None else 0, stdout=(text or "").encode())
 
-        monkeypatch.setattr(subprocess, "run", run)
+        monkeypatch.setattr(process, "run", run)
         monkeypatch.setattr(kernel_log, "words", lambda path, ask, _most: None if "kern" in path else ask())
         monkeypatch.setattr(kernel_log, "examined_elsewhere", lambda: False)
         monkeypatch.setattr(kernel_log, "machine_path", lambda _path: scenery.folder / "none")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rocenv.probe.dialogue import Dialogue, NoAnswer
-from rocenv.probe.ladder import PACKAGE_PARENT
+from rocenv.system.process import PACKAGE_PARENT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -53,7 +53,7 @@ def test_a_child_that_cannot_start_is_a_result(rig: Rig) -> None:
     probe = replace(rig.probe(), python=(str(rig.work / "ld-linux-x86-64.so.2"),))
     result = ladder.run_rung(probe, "load")
     assert result.status == "failed"
-    assert "cannot start the child: " in result.detail
+    assert "cannot be started: " in result.detail
     assert "ld-linux-x86-64.so.2" in result.detail
 
 

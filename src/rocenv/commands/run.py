@@ -12,7 +12,7 @@ from rocenv.activate.loader import CommandNotExecutable, find_program, loader_ar
 from rocenv.commands import candidates
 from rocenv.context import Context
 from rocenv.install.prefix import library_folders, prefix_of
-from rocenv.system.processes import replace_process
+from rocenv.system.process import replace_process
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

@@ -99,12 +99,7 @@ def _asked() -> str | None:
 
 
 def _said(command: tuple[str, ...]) -> str | None:
-    import subprocess
+    from rocenv.system.process import run
 
-    try:
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_TIMEOUT_S, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return None if done.returncode else done.stdout.decode("utf-8", "replace")
+    done = run(command, timeout_s=_TIMEOUT_S, limit_bytes=8 * _MOST_BYTES)
+    return done.stdout.decode("utf-8", "replace") if done.ok else None

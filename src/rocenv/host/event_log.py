@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from pathlib import Path
 from xml.etree import ElementTree
 
 from rocenv.system.machine import words
@@ -40,21 +39,13 @@ def events(channel: str, ids: tuple[int, ...], copy: str, *, most: int = 100) ->
 
 
 def _asked(channel: str, ids: tuple[int, ...], most: int) -> str | None:
-    import subprocess
+    from rocenv.system.process import run
 
-    program = Path(os.environ.get("SYSTEMROOT", r"C:\Windows")) / "System32" / "wevtutil.exe"
+    program = os.path.join(os.environ.get("SYSTEMROOT", r"C:\Windows"), "System32", "wevtutil.exe")
     wanted = " or ".join(f"EventID={number}" for number in ids)
-    try:
-        done = subprocess.run(
-            [program, "qe", channel, f"/q:*[System[({wanted})]]", "/f:xml", "/rd:true", f"/c:{most}"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_TIMEOUT_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return None if done.returncode else done.stdout.decode("utf-8", "replace")
+    argv = [program, "qe", channel, f"/q:*[System[({wanted})]]", "/f:xml", "/rd:true", f"/c:{most}"]
+    done = run(argv, timeout_s=_TIMEOUT_S, limit_bytes=_MOST_BYTES)
+    return done.stdout.decode("utf-8", "replace") if done.ok else None
 
 
 def _plain(event: ElementTree.Element) -> dict[str, str]:

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from rocenv.system.machine import words
-from rocenv.system.own_child import own_child
 
 _TIMEOUT_S = 20
 _MARK = "\ufeff"  # PowerShell begins files with it
@@ -46,7 +45,11 @@ def _of_hip(libraries: tuple[str, ...]) -> str:
         return _said_by([program])
     folder = Path(os.environ.get("SYSTEMROOT", r"C:\Windows")) / "System32"
     there = [str(folder / name) for name in reversed(libraries) if (folder / name).is_file()]
-    return _said_by([sys.executable, *own_child("rocenv.host.hip_child", there[0])]) if there else ""
+    if not there:
+        return ""
+    from rocenv.system.process import own_child
+
+    return _said_by([sys.executable, *own_child("rocenv.host.hip_child", there[0])])
 
 
 def controllers_text() -> str:
@@ -61,21 +64,12 @@ def _program() -> str | None:
 
 
 def _said_by(argv: list[str]) -> str:
-    import subprocess
+    from rocenv.system.process import MERGE, run
 
-    try:
-        done = subprocess.run(
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=_TIMEOUT_S,
-            check=False,
-            env={name: value for name, value in os.environ.items() if name.upper() not in _HIDING},
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return f'"{type(error).__name__} from {Path(argv[0]).name}"'
-    return done.stdout.decode(errors="replace") or f'"{Path(argv[0]).name} ended with {done.returncode:#x}"'
+    environ = {name: value for name, value in os.environ.items() if name.upper() not in _HIDING}
+    done = run(argv, environ=environ, stderr=MERGE, timeout_s=_TIMEOUT_S)
+    printed = "" if done.problem else done.stdout.decode(errors="replace")
+    return printed or f'"{Path(argv[0]).name}: {done.end}"'
 
 
 def _adapters() -> list[dict[str, Any]]:

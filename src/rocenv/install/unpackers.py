@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import shutil
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rocenv.core.errors import ArchiveError
 from rocenv.install.unpack import shown
-from rocenv.system import WINDOWS
+from rocenv.system import WINDOWS, process
+from rocenv.system.exit_codes import describe_exit
 from rocenv.system.files import file_chunks, remove_tree
-from rocenv.system.processes import describe_exit, group_options, kill_group
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -127,35 +125,18 @@ def run_quietly(
     """Run a program to its end and return what went wrong, "" = nothing; it ends when `advance` raises."""
     # 7-Zip on POSIX makes names of files by the locale, and the plain one knows only ASCII.
     environ = os.environ if WINDOWS else {**os.environ, "LC_ALL": "C.UTF-8"}
-    try:
-        child = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            env=environ,
-            **group_options(),
-        )
-    except OSError as error:
-        return f"cannot be started: {error.strerror}"
-    waited_s = 0.0
-    try:
-        while True:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                _, said = child.communicate(timeout=_LOOK_EVERY_S)
-                break
-            waited_s += _LOOK_EVERY_S
-            advance(0)
-            if timeout_s is not None and waited_s >= timeout_s:
-                kill_group(child)
-                return f"not done after {timeout_s / 60:.0f} minutes"
-    except BaseException:
-        kill_group(child)
-        raise
-    if child.returncode == 0:
+    done = process.run(
+        command,
+        environ=environ,
+        stdout=process.DROP,
+        timeout_s=timeout_s,
+        on_wait=lambda: advance(0),
+    )
+    if done.ok:
         return ""
-    lines = [line.strip() for line in said.decode("utf-8", "replace").splitlines() if line.strip()]
-    return " ".join([describe_exit(child.returncode), *(shown(line[:200]) for line in lines[-2:])])
+    lines = [line.strip() for line in done.error_text.splitlines() if line.strip()]
+    end = done.problem or describe_exit(done.code or 0)
+    return " ".join([end, *(shown(line[:200]) for line in lines[-2:])])
 
 
 def _take(member: Member, out: Path, tree: Tree) -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import time
 from collections import deque
 from typing import TYPE_CHECKING
 
 from rocenv.core.errors import RocenvError
-from rocenv.system.bounded import ended, run_bounded
-from rocenv.system.processes import describe_exit, group_options, handled, kill_group
+from rocenv.system import process
+from rocenv.system.exit_codes import describe_exit
 from rocenv.system.quoting import as_typed
 
 if TYPE_CHECKING:
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
     from rocenv.core.progress import Progress
     from rocenv.kernels.recipe import Job
 
-_LOOK_EVERY_S = 0.2
 _LONGEST_S = 3600.0
 _LAST_LINES = 12
 _WIDEST = 300  # of a line that is repeated
@@ -47,12 +44,12 @@ def command(toolchain: Toolchain, job: Job, output: Path) -> list[str]:
 def compiler_version(toolchain: Toolchain) -> str:
     """Return what a compiler says it is; raise RocenvError where it does not start."""
     argv = toolchain.run_argv(toolchain.clang, "--version")
-    answer = run_bounded(argv, os.environ, _ASKED_IN_S)
+    answer = process.run(argv, stderr=process.MERGE, timeout_s=_ASKED_IN_S)
     lines = [line.strip()[:_WIDEST] for line in answer.lines]
-    if answer.problem or answer.code != 0:
+    if not answer.ok:
         said = f", and said `{lines[-1]}`" if lines else ""
         raise RocenvError(
-            f"the compiler of `{toolchain.name}` does not start: {ended(answer)}{said}",
+            f"the compiler of `{toolchain.name}` does not start: {answer.end}{said}",
             hints=(f"rocenv repair {as_typed(toolchain.env)}",) if toolchain.env else (),
             code="kernels-no-compiler",
         )
@@ -82,39 +79,16 @@ def compile_kernel(
     with log.open("wb") as out:
         out.write(f"$ {' '.join(map(as_typed, argv))}\n".encode(errors="surrogateescape"))
         out.flush()
-        try:
-            child = subprocess.Popen(
-                argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=environ, **group_options()
+        with progress.wait(f"compiling the {job.title}", usual_s) as stage:
+            done = process.run(
+                argv, environ=environ, stdout=out, stderr=out, timeout_s=_LONGEST_S, on_wait=stage.tick
             )
-        except OSError as error:
-            raise _failed(job, f"it cannot be started: {error.strerror}", log) from error
-        code = _waited(child, f"compiling the {job.title}", progress, usual_s)
-    if code != 0:
-        raise _failed(job, describe_exit(code), log)
+    if not done.ok:
+        raise _failed(job, done.problem or describe_exit(done.code or 0), log)
     try:
         return output.read_bytes()
     except FileNotFoundError as error:
         raise _failed(job, "it ended well and wrote nothing", log) from error
-
-
-def _waited(child: subprocess.Popen[bytes], title: str, progress: Progress, usual_s: float) -> int:
-    try:
-        with handled(dict.fromkeys(("SIGTERM", "SIGHUP"), _stop)), progress.wait(title, usual_s) as stage:
-            end = time.monotonic() + _LONGEST_S
-            while True:
-                try:
-                    return child.wait(_LOOK_EVERY_S)
-                except subprocess.TimeoutExpired:
-                    stage.tick()
-                    if time.monotonic() > end:
-                        return -9  # as of a child that was killed, which it now is
-    finally:
-        kill_group(child)
-
-
-def _stop(number: int, _frame: object) -> None:
-    """End this process in order: the compiler in its own group would go on without it."""
-    raise SystemExit(128 + number)
 
 
 def _failed(job: Job, why: str, log: Path) -> RocenvError:

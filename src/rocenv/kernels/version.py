@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rocenv.activate.loader import find_program, loader_argv
 from rocenv.core.errors import DataError, RocenvError
 from rocenv.install.prefix import library_folders
-from rocenv.system.bounded import Answer, ended, run_bounded
+from rocenv.system import process
 
 if TYPE_CHECKING:
     from rocenv.kernels.installation import Installation
@@ -20,7 +20,7 @@ _ANSWERS_IN_S = 30.0
 def version_of(installation: Installation) -> str:
     """Return the version of an app; raise RocenvError where nothing tells it."""
     answer = _asked(installation)
-    found = re.search(installation.row.version_pattern, answer.text, re.M) if _is_good(answer) else None
+    found = re.search(installation.row.version_pattern, answer.text, re.M) if answer.ok else None
     if found:
         return str(found["version"])
     if folder := installation.version_of_folder:
@@ -32,22 +32,18 @@ def version_of(installation: Installation) -> str:
     )
 
 
-def _is_good(answer: Answer) -> bool:
-    return not answer.problem and answer.code == 0
-
-
-def _why(answer: Answer) -> str:
+def _why(answer: process.Completed) -> str:
     said = f", and said `{answer.lines[-1].strip()[:200]}`" if answer.lines else ""
-    return (ended(answer) if not _is_good(answer) else "it was asked") + said
+    return ("it was asked" if answer.ok else answer.end) + said
 
 
-def _asked(installation: Installation) -> Answer:
+def _asked(installation: Installation) -> process.Completed:
     """Return what the program prints when it is asked for its version."""
     try:
         argv = [*start_words(installation), *installation.row.version_arguments]
     except RocenvError as error:
-        return Answer(problem=error.message)
-    return run_bounded(argv, os.environ, _ANSWERS_IN_S)
+        return process.Completed(problem=error.message)
+    return process.run(argv, stderr=process.MERGE, timeout_s=_ANSWERS_IN_S)
 
 
 def start_words(installation: Installation) -> list[str]:

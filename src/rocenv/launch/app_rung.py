@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
     from rocenv.host import Host
     from rocenv.install.prefix import Prefix
-    from rocenv.launch.ask import Answer
     from rocenv.launch.devices import Devices
     from rocenv.launch.start import Start
+    from rocenv.system.process import Completed
 
 _BEFORE = ("files", "load", "device")  # where one of them is broken, the app cannot work either
 _TAIL = 4096  # characters
@@ -145,7 +145,7 @@ def _asked(began: float, rung: AppRung, start: Start, ladder: Sequence[RungResul
     return _of_devices(began, rung, start, devices, ladder)
 
 
-def _save(rung: AppRung, start: Start, answer: Answer) -> None:
+def _save(rung: AppRung, start: Start, answer: Completed) -> None:
     if rung.save_dir is None or start.launcher.devices is None:
         return
     command = as_typed(*start.words, *start.launcher.devices.arguments)
@@ -161,7 +161,7 @@ def _of_devices(
     arguments = start.launcher.devices.arguments if start.launcher.devices else ()
     asked = f"`{as_typed(*start.words, *arguments)}`"
     if devices.problem:
-        is_late, is_bad = devices.answer.is_late, code is not None and is_crash(code)
+        is_late, is_bad = devices.answer.timed_out, code is not None and is_crash(code)
         status: RungStatus = "timeout" if is_late else "crashed" if is_bad else "failed"
         return _result(began, status, f"{asked}: {devices.problem}", code=code, said=said)
     target, used = rung.record.lock.target, devices.for_lock(rung.record.lock)

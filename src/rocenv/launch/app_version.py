@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from rocenv.activate.loader import find_program
 from rocenv.core.errors import RocenvError
-from rocenv.launch.ask import ask, ended, program_words
+from rocenv.launch.ask import ask, program_words
 from rocenv.launch.elf import is_executable
 from rocenv.launch.recognition import is_program
 from rocenv.system.files import write_atomic
@@ -112,8 +112,7 @@ def _asked(start: Start, row: AppProgram, program: Path) -> AppVersion:
         if found := pattern.search(line[:_LONGEST]):
             return AppVersion(program=program, version=found["version"])
     asked = " ".join(row.arguments)
-    failed = answer.problem or answer.code != 0
-    why = ended(answer) if failed else "it names no version"
+    why = "it names no version" if answer.ok else answer.end
     return AppVersion(program=program, problem=f"asked with `{asked}`, {why}")
 
 

@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING
 from rocenv.launch.elf import is_executable
 from rocenv.launch.recognition import is_program as recognised
 from rocenv.launch.recognition import name_of, program_at
-from rocenv.system.bounded import Answer, ended, run_bounded
+from rocenv.system import process
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rocenv.data.apps import Launcher
     from rocenv.launch.start import Start
+    from rocenv.system.process import Completed
 
-__all__ = ["Answer", "ask", "ended", "is_helper", "is_program", "is_script", "program_file", "program_words"]
+__all__ = ["ask", "is_helper", "is_program", "is_script", "program_file", "program_words"]
 
 
 def program_words(start: Start) -> tuple[str, ...]:
@@ -80,7 +81,7 @@ def is_helper(word: str, launcher: Launcher) -> bool:
     return name_of(word).lower().removesuffix(".exe") in launcher.helpers
 
 
-def ask(start: Start, arguments: Sequence[str], timeout_s: float) -> Answer:
+def ask(start: Start, arguments: Sequence[str], timeout_s: float) -> Completed:
     """Run the program of a start with other arguments, in the env, and return what it says.
 
     Args:
@@ -94,4 +95,4 @@ def ask(start: Start, arguments: Sequence[str], timeout_s: float) -> Answer:
     """
     words = (*(program_words(start) or start.words[:1]), *arguments)
     argv = replace(start, words=words).argv()
-    return run_bounded(argv, start.environ, timeout_s)
+    return process.run(argv, environ=start.environ, stderr=process.MERGE, timeout_s=timeout_s)

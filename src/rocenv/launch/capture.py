@@ -12,10 +12,7 @@ the console itself, and keeps no log.
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
-import subprocess
-import sys
 import threading
 import time
 from dataclasses import dataclass
@@ -24,10 +21,10 @@ from typing import TYPE_CHECKING
 from rocenv.launch.streams import open_streams
 from rocenv.system import WINDOWS
 from rocenv.system.exit_codes import through_shell
-from rocenv.system.processes import handled
-from rocenv.system.quoting import command_line
+from rocenv.system.process import handled, start_child
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import FrameType
 
@@ -85,9 +82,6 @@ def run_captured(
     readers: list[threading.Thread] = []
     try:
         with _signals_left_to(pressed, streams) as children:
-            with contextlib.suppress(OSError):  # nobody reads it, which is no reason not to start
-                sys.stdout.flush()
-                sys.stderr.flush()
             child = _begin(argv, environ, streams)
             children.append(child)
             streams.give_away()
@@ -103,16 +97,8 @@ def run_captured(
 
 
 def _begin(argv: Sequence[str], environ: Mapping[str, str], streams: Streams) -> subprocess.Popen[bytes]:
-    out, err = streams.stdout, streams.stderr
-    line = command_line(argv, environ) if WINDOWS else list(argv)
     try:
-        try:
-            return subprocess.Popen(line, env=dict(environ), stdout=out, stderr=err)
-        except OSError as error:
-            if WINDOWS or error.errno != errno.ENOEXEC:
-                raise
-            # A script without `#!` is run by sh, as every shell does. Source: execvp(3)
-            return subprocess.Popen(["/bin/sh", *argv], env=dict(environ), stdout=out, stderr=err)
+        return start_child(argv, environ, stdout=streams.stdout, stderr=streams.stderr)
     except OSError as error:
         raise NotStarted(error.strerror or str(error)) from error
 

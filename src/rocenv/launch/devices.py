@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from rocenv.launch.ask import Answer, ask, ended
+from rocenv.launch.ask import ask
 from rocenv.launch.cards import Card, cards_of, owners
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
     from rocenv.host import Host
     from rocenv.launch.start import Start
+    from rocenv.system.process import Completed
 
 TIMEOUT_S = 90.0  # a driver that has slept may take long to wake
 _MIB = 1 << 20
@@ -50,12 +51,12 @@ class Devices:
 
     found: tuple[Device, ...]
     others: tuple[str, ...]  # lines of other devices, as of the CPU or another interface
-    answer: Answer
+    answer: Completed
 
     @property
     def problem(self) -> str:
         """Why the answer says nothing about GPUs; "" = it does."""
-        return "" if not self.answer.problem and self.answer.code == 0 else ended(self.answer)
+        return "" if self.answer.ok else self.answer.end
 
     def for_lock(self, lock: Lock) -> tuple[Device, ...] | None:
         """Return the GPUs that an env is for; None where there may be some, and nothing tells which."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from rocenv.data.apps import CONDITIONS
-from rocenv.launch.ask import ask, ended, program_words
+from rocenv.launch.ask import ask, program_words
 from rocenv.launch.options import Given, Options, read_help
 from rocenv.system.quoting import as_typed
 
@@ -73,8 +73,8 @@ def options_of(start: Start, timeout_s: float = HELP_S) -> Options:
     launcher = start.launcher
     modes = tuple(word for word in start.words if word in launcher.modes)
     answer = ask(start, (*modes, *launcher.help), timeout_s)
-    if answer.problem or answer.code != 0:
-        return Options(problem=ended(answer))
+    if not answer.ok:
+        return Options(problem=answer.end)
     return read_help(answer.text)
 
 

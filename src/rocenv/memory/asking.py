@@ -14,7 +14,7 @@ from rocenv.core.errors import DataError, RocenvError
 from rocenv.probe.dialogue import Dialogue, NoAnswer
 from rocenv.probe.memory_wire import Opened, Seen
 from rocenv.proof import probe_of
-from rocenv.system.processes import handled
+from rocenv.system.process import exit_by_signal, handled
 from rocenv.system.quoting import as_typed
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def talking(prefix: Prefix, record: Record, matrix: Matrix, timeout_s: float) ->
         RocenvError: The env has no HIP runtime of its own.
     """
     with (
-        handled(dict.fromkeys(("SIGTERM", "SIGHUP"), _stop)),
+        handled(dict.fromkeys(("SIGTERM", "SIGHUP"), exit_by_signal)),
         tempfile.TemporaryDirectory(prefix="rocenv-memory-", ignore_cleanup_errors=True) as folder,
     ):
         probe = _only_hip(_probe(prefix, record, matrix, Path(folder), timeout_s))
@@ -130,11 +130,6 @@ def talking(prefix: Prefix, record: Record, matrix: Matrix, timeout_s: float) ->
             yield talk
         finally:
             talk.close()
-
-
-def _stop(number: int, _frame: object) -> None:
-    """End this process in order: its child with what that holds of a GPU, and its folder."""
-    raise SystemExit(128 + number)
 
 
 def _probe(prefix: Prefix, record: Record, matrix: Matrix, folder: Path, timeout_s: float) -> Probe:

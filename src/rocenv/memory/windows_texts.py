@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from typing import Any
 
 from rocenv.system.machine import words
-from rocenv.system.own_child import own_child
+from rocenv.system.process import own_child, run
 
 _TIMEOUT_S = 20
 _MOST_BYTES = 16 << 20
@@ -69,15 +68,5 @@ def _asked_counters() -> str | None:
 
 
 def _said_by(argv: list[str]) -> str | None:
-    try:
-        done = subprocess.run(
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=_TIMEOUT_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.decode("utf-8", errors="replace") if done.returncode == 0 else None
+    done = run(argv, timeout_s=_TIMEOUT_S, limit_bytes=_MOST_BYTES)
+    return done.stdout.decode("utf-8", errors="replace") if done.ok else None

@@ -1,4 +1,4 @@
-"""`python -m rocenv.probe.child RUNG`: run one rung, and live or die with it.
+"""The child process of one rung.
 
 Reads a Task from stdin and writes one Answer to stdout, one line of JSON each. Whatever vendor libraries
 print, on whichever stream, goes to stderr. Exit code 0 says that there is an answer, of whatever kind; what
@@ -54,17 +54,13 @@ def _attempt(rung: Callable[[Session], str], session: Session) -> Answer:
         return Answer(status="failed", detail=str(error))
 
 
-def main() -> NoReturn:
+def main(rung: str) -> NoReturn:
     """Answer on the original stdout, and leave without running the vendor libraries' destructors."""
     out = streams.keep_stdout()
     windows.watch_faults()
-    line = answer(sys.argv[1], Task.from_json(sys.stdin.read())).to_json()
+    line = answer(rung, Task.from_json(sys.stdin.read())).to_json()
     streams.flush_c_streams()
     sys.stderr.flush()
     os.write(out, line.encode() + b"\n")
     # Destructors of a runtime crash at exit now and then, after all that was asked was answered.
     os._exit(0)
-
-
-if __name__ == "__main__":
-    main()

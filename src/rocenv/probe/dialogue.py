@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rocenv.probe.ladder import last_call, tail
 from rocenv.probe.memory_wire import KINDS
-from rocenv.system import processes
-from rocenv.system.own_child import own_child
+from rocenv.system.exit_codes import describe_exit, is_crash
+from rocenv.system.process import kill_group, own_child, start_group
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,14 +57,13 @@ class Dialogue:
         argv = [*probe.python, *own_child("rocenv.probe.memory_child", str(os.getpid()))]
         with log.open("wb") as stderr:
             try:
-                self._child = subprocess.Popen(
+                self._child = start_group(
                     argv,
+                    probe.environ,
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=stderr,
-                    env=dict(probe.environ),
                     cwd=probe.task.work_dir,
-                    **processes.group_options(),
                 )
             except OSError as error:
                 raise NoAnswer("failed", f"cannot start the child: {error}") from error
@@ -79,7 +78,7 @@ class Dialogue:
     def close(self) -> None:
         """End the child; what it has of a GPU's memory, the driver takes back."""
         if self._child.poll() is None:
-            processes.kill_group(self._child)
+            kill_group(self._child)
         assert self._child.stdin is not None
         with contextlib.suppress(OSError):  # what was still to be written has nobody to read it
             self._child.stdin.close()
@@ -141,8 +140,8 @@ class Dialogue:
             self.close()
             return "the child closed its output and did not end"
         self.close()
-        how = "crashed" if processes.is_crash(code) else "ended without an answer"
-        return f"{how}: {processes.describe_exit(code)}{last_call(tail(self._log))}"
+        how = "crashed" if is_crash(code) else "ended without an answer"
+        return f"{how}: {describe_exit(code)}{last_call(tail(self._log))}"
 
     def _read(self) -> None:
         assert self._child.stdout is not None

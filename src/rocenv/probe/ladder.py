@@ -5,8 +5,6 @@ A crash, an abort or a hang of a child is a result. Nothing here loads a vendor 
 
 from __future__ import annotations
 
-import subprocess
-import tempfile
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from rocenv.core.model import RungResult
 from rocenv.probe.wire import CALLING, FAULT, NO_GPU, STANDIN, Answer, Runtime, Task
-from rocenv.system import processes
+from rocenv.system import process
+from rocenv.system.exit_codes import describe_exit, is_crash
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -49,9 +48,6 @@ NEEDS: dict[Runtime, dict[str, tuple[str, ...]]] = {
 RUNGS = tuple(NEEDS["hip"])  # every rung there is
 _BLAS: dict[Runtime, str] = {"hip": "rocblas", "cuda": "cublas"}  # role of the library that `blas` is about
 _TORCH: dict[Runtime, str] = {"hip": "hip", "cuda": "zluda"}  # what the env's torch has to run on
-# Not `-m`: isolated mode hides a rocenv that lies in the user's own site folder or on PYTHONPATH.
-_CHILD = "import sys; sys.path.append(sys.argv.pop(1)); from rocenv.probe.child import main; main()"
-PACKAGE_PARENT = Path(__file__).parents[2]
 _TORCH_SCRIPT = Path(__file__).with_name("torch_gemm.py")
 _TAIL_BYTES = 4096
 _ANSWER_BYTES = 65536
@@ -116,63 +112,41 @@ def run_rung(probe: Probe, rung: str) -> RungResult:
     """
     log = Path(probe.task.work_dir, f"{rung}.log")
     start = time.monotonic()
-    with tempfile.TemporaryFile() as out, log.open("wb") as err:
-        try:
-            child = subprocess.Popen(
-                _command(probe, rung),
-                stdin=subprocess.PIPE,
-                stdout=out,
-                stderr=err,
-                env=dict(probe.environ),
-                cwd=probe.task.work_dir,
-                **processes.group_options(),
-            )
-        except OSError as error:
-            return RungResult(
-                rung=rung, status="failed", elapsed_s=0.0, detail=f"cannot start the child: {error}"
-            )
-        exit_code = _feed(child, probe.task.to_json().encode(), probe.timeout_s)
-        elapsed_s = time.monotonic() - start
-        out.seek(0)
-        answer = out.read(_ANSWER_BYTES).decode("utf-8", "replace")
-    result = _classify(rung, exit_code, answer, tail(log), probe.timeout_s)
-    return replace(result, elapsed_s=elapsed_s)
+    with log.open("wb") as stderr:
+        done = process.run(
+            _command(probe, rung),
+            environ=probe.environ,
+            cwd=probe.task.work_dir,
+            stdin=probe.task.to_json().encode(),
+            stderr=stderr,
+            timeout_s=probe.timeout_s,
+            limit_bytes=_ANSWER_BYTES,
+        )
+    result = _classify(rung, done, tail(log), probe.timeout_s)
+    return replace(result, elapsed_s=time.monotonic() - start)
 
 
 def _command(probe: Probe, rung: str) -> list[str]:
     if rung == "torch":
         runs_on = _TORCH[probe.task.runtime]
         return [*probe.torch_python, "-I", str(_TORCH_SCRIPT), str(probe.task.seed), runs_on]
-    return [*probe.python, "-I", "-c", _CHILD, str(PACKAGE_PARENT), rung]
+    return [*probe.python, *process.own_child("rocenv.probe.child", rung)]
 
 
-def _feed(child: subprocess.Popen[bytes], text: bytes, timeout_s: float) -> int | None:
-    """Return the exit code, or None if the child had to be ended."""
-    try:
-        child.communicate(text, timeout=timeout_s)
-    except subprocess.TimeoutExpired:
-        processes.kill_group(child)
-        return None
-    except BaseException:
-        processes.kill_group(child)
-        raise
-    return child.returncode
-
-
-def _classify(rung: str, exit_code: int | None, output: str, stderr: str, timeout_s: float) -> RungResult:
+def _classify(rung: str, done: process.Completed, stderr: str, timeout_s: float) -> RungResult:
     result = RungResult(
-        rung=rung, status="crashed", elapsed_s=0.0, detail="", exit_code=exit_code, stderr_tail=stderr
+        rung=rung, status="crashed", elapsed_s=0.0, detail="", exit_code=done.code, stderr_tail=stderr
     )
-    if exit_code is None:
-        return replace(
-            result,
-            status="timeout",
-            detail=f"no answer within {timeout_s:g} s{last_call(stderr)}; `--timeout S` waits longer",
-        )
-    if exit_code != 0:
-        how = "crashed" if processes.is_crash(exit_code) else "ended without an answer"
-        end = f"{how}: {processes.describe_exit(exit_code)}{last_call(stderr)}"
-        return replace(result, detail=f"{end}{_fault_library(exit_code, stderr)}")
+    if done.timed_out:
+        detail = f"no answer within {timeout_s:g} s{last_call(stderr)}; `--timeout S` waits longer"
+        return replace(result, status="timeout", detail=detail)
+    if done.code is None:
+        return replace(result, status="failed", detail=f"{done.problem}{last_call(stderr)}")
+    if done.code != 0:
+        how = "crashed" if is_crash(done.code) else "ended without an answer"
+        end = f"{how}: {describe_exit(done.code)}{last_call(stderr)}"
+        return replace(result, detail=f"{end}{_fault_library(done.code, stderr)}")
+    output = done.text
     try:
         answer = Answer.from_json(output)
     except ValueError as error:

@@ -1,0 +1,336 @@
+"""Child processes: run one to its end, run one in the foreground, or become one."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, NoReturn
+
+from rocenv.core.errors import RocenvError
+from rocenv.system import WINDOWS
+from rocenv.system.exit_codes import describe_exit, own_exit_code
+from rocenv.system.quoting import command_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+DROP = subprocess.DEVNULL
+KEEP = subprocess.PIPE
+MERGE = subprocess.STDOUT
+
+PACKAGE_PARENT = Path(__file__).parents[2]
+_LIMIT_BYTES = 1 << 20
+_PIECE_BYTES = 1 << 16
+_LOOK_EVERY_S = 0.1  # on Windows, Ctrl-C is only seen between two waits
+_DRAIN_S = 5.0  # for what is still in the pipes when the child has ended
+_CONTROL = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+_OVERSTRUCK = re.compile(r"[^\n]\x08")  # bold and underlined text of manual pages
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completed:
+    """What a child printed and how it ended."""
+
+    stdout: bytes = b""
+    stderr: bytes = b""
+    code: int | None = None  # None: it was not started, or it was killed
+    problem: str = ""  # why it was not started or was killed, as a clause: "it cannot be started: …"
+    timed_out: bool = False
+
+    @property
+    def ok(self) -> bool:
+        """Whether it ended with exit code 0."""
+        return self.code == 0
+
+    @property
+    def text(self) -> str:
+        """Standard output as text, without terminal control sequences."""
+        text = self.stdout.decode("utf-8", "replace").replace("\r\n", "\n")
+        return _CONTROL.sub("", _OVERSTRUCK.sub("", text))
+
+    @property
+    def error_text(self) -> str:
+        """Standard error as text."""
+        return self.stderr.decode("utf-8", "replace").replace("\r\n", "\n")
+
+    @property
+    def lines(self) -> list[str]:
+        """The non-empty lines of standard output."""
+        return [line for line in self.text.splitlines() if line.strip()]
+
+    @property
+    def end(self) -> str:
+        """How it ended, as a clause: "it ended with exit code 3"."""
+        return self.problem or f"it ended with {describe_exit(self.code or 0)}"
+
+
+def run(
+    argv: Sequence[str] | str,
+    *,
+    environ: Mapping[str, str] | None = None,
+    cwd: Path | str | None = None,
+    stdin: bytes = b"",
+    stdout: IO[bytes] | int = KEEP,
+    stderr: IO[bytes] | int = KEEP,
+    timeout_s: float | None = None,
+    limit_bytes: int = _LIMIT_BYTES,
+    on_line: Callable[[str], None] = lambda _line: None,
+    on_wait: Callable[[], None] = lambda: None,
+) -> Completed:
+    """Run a program to its end, and keep what it prints.
+
+    The child has its own process group. The whole group is killed when the time is over, when it prints too
+    much, and when a callback, Ctrl-C, SIGTERM or SIGHUP interrupts the wait. Never raises for what the child
+    does; a program that cannot be started is a `Completed` with a `problem`.
+
+    Args:
+        argv: The program's path and its arguments; on Windows also a finished command line.
+        environ: The child's environment; None = the environment of this process.
+        cwd: The child's working directory.
+        stdin: What the child can read from standard input.
+        stdout: `KEEP`, `DROP`, or a file to write to.
+        stderr: `KEEP`, `DROP`, `MERGE` (into stdout), or a file to write to.
+        timeout_s: How long the child may run.
+        limit_bytes: How much it may print to each of stdout and stderr.
+        on_line: Called with each line of standard error as it comes, in this thread.
+        on_wait: Called several times a second while the child runs.
+    """
+    import tempfile
+
+    with tempfile.TemporaryFile() as text, _terminations() as received:
+        source: IO[bytes] | int = DROP
+        if stdin:
+            text.write(stdin)
+            text.seek(0)
+            source = text
+        try:
+            child = start_group(argv, environ, stdin=source, stdout=stdout, stderr=stderr, cwd=cwd)
+        except (OSError, RocenvError) as error:
+            reason = error.message if isinstance(error, RocenvError) else error.strerror or str(error)
+            return Completed(problem=f"it cannot be started: {reason}")
+
+        def look() -> None:
+            _exit_if(received)
+            on_wait()
+
+        try:
+            return _Running(child, limit_bytes, on_line).wait(timeout_s, look)
+        except BaseException:
+            kill_group(child)
+            raise
+
+
+class _Running:
+    """A child whose output is being read."""
+
+    def __init__(
+        self, child: subprocess.Popen[bytes], limit_bytes: int, on_line: Callable[[str], None]
+    ) -> None:
+        self._child = child
+        self._limit_bytes = limit_bytes
+        self._on_line = on_line
+        self._reported = 0  # bytes of stderr that `on_line` has seen
+        self._kept = (bytearray(), bytearray())
+        self._over_limit = False
+        self._ended = threading.Event()
+        self._readers = [
+            threading.Thread(target=self._read, args=(stream, kept), daemon=True)
+            for stream, kept in zip((child.stdout, child.stderr), self._kept, strict=True)
+            if stream is not None
+        ]
+        for thread in (*self._readers, threading.Thread(target=self._await_end, daemon=True)):
+            thread.start()
+
+    def wait(self, timeout_s: float | None, on_wait: Callable[[], None]) -> Completed:
+        started = time.monotonic()
+        problem, timed_out = "", False
+        while not self._ended.wait(_slice(started, timeout_s)):
+            self._report_lines()
+            on_wait()
+            if timeout_s is not None and time.monotonic() - started >= timeout_s:
+                problem, timed_out = f"it did not end within {timeout_s:g} s", True
+                break
+        if timed_out or not WINDOWS:
+            kill_group(self._child)  # also after its end: a grandchild could keep the pipes open
+        for reader in self._readers:
+            reader.join(_DRAIN_S)
+        if self._over_limit:
+            problem, timed_out = "it prints without end", False
+        self._report_lines(whole=True)
+        stdout, stderr = (bytes(kept[: self._limit_bytes]) for kept in self._kept)
+        code = None if problem else self._child.returncode
+        return Completed(stdout=stdout, stderr=stderr, code=code, problem=problem, timed_out=timed_out)
+
+    def _await_end(self) -> None:
+        self._child.wait()
+        self._ended.set()
+
+    def _read(self, stream: IO[bytes], kept: bytearray) -> None:
+        with stream, contextlib.suppress(OSError, ValueError):
+            while data := stream.read1(_PIECE_BYTES):  # type: ignore[attr-defined]
+                kept += data
+                if len(kept) > self._limit_bytes:
+                    self._over_limit = True
+                    self._child.kill()
+                    return
+
+    def _report_lines(self, whole: bool = False) -> None:
+        text = bytes(self._kept[1][self._reported :])
+        end = len(text) if whole else text.rfind(b"\n") + 1
+        self._reported += end
+        for line in text[:end].decode("utf-8", "replace").splitlines():
+            self._on_line(line)
+
+
+def _slice(started: float, timeout_s: float | None) -> float:
+    if timeout_s is None:
+        return _LOOK_EVERY_S
+    return max(0.0, min(_LOOK_EVERY_S, started + timeout_s - time.monotonic()))
+
+
+def own_child(module: str, *words: str) -> list[str]:
+    """Arguments for Python that run `main(*words)` of one of rocenv's modules."""
+    # Not `-m`: isolated mode hides a rocenv in the user's own site folder or on PYTHONPATH.
+    start = "import sys; sys.path.append(sys.argv.pop(1))"
+    code = f"{start}; from {module} import main; sys.exit(main(*sys.argv[1:]))"
+    return ["-I", "-c", code, str(PACKAGE_PARENT), *words]
+
+
+def start_group(
+    argv: Sequence[str] | str, environ: Mapping[str, str] | None, **options: Any
+) -> subprocess.Popen[bytes]:
+    """Start a child in a process group of its own, for `kill_group`; raise OSError where that fails."""
+    if WINDOWS:
+        options["creationflags"] = 0x00000200  # CREATE_NEW_PROCESS_GROUP
+    else:
+        options["start_new_session"] = True
+    return _popen(argv, os.environ if environ is None else environ, options)
+
+
+def kill_group(child: subprocess.Popen[bytes]) -> None:
+    """Kill a child started with `start_group`, and what it started."""
+    if WINDOWS:
+        # By its path: a program of that name in the current folder must not run.
+        taskkill = os.path.join(os.environ.get("SYSTEMROOT", r"C:\Windows"), "System32", "taskkill.exe")
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            subprocess.run(
+                [taskkill, "/T", "/F", "/PID", str(child.pid)], capture_output=True, check=False, timeout=30
+            )
+        child.kill()  # Wine's taskkill does not know /T
+    else:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(child.pid, signal.SIGKILL)
+    child.wait()
+
+
+def start_child(argv: Sequence[str], environ: Mapping[str, str], **options: Any) -> subprocess.Popen[bytes]:
+    """Start a child in this console and process group, so that Ctrl-C reaches it.
+
+    It shares this process's streams unless `options` for `Popen` say otherwise.
+
+    Raises:
+        OSError: The program cannot be started.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:  # pythonw has none
+            with contextlib.suppress(OSError):  # that nobody reads it is no reason not to start
+                stream.flush()
+    return _popen(argv, environ, options)
+
+
+def _popen(
+    argv: Sequence[str] | str, environ: Mapping[str, str], options: Mapping[str, Any]
+) -> subprocess.Popen[bytes]:
+    line = argv if isinstance(argv, str) else command_line(argv, environ) if WINDOWS else list(argv)
+    try:
+        return subprocess.Popen(line, env=dict(environ), **options)
+    except OSError as error:
+        if WINDOWS or error.errno != errno.ENOEXEC:
+            raise
+        # sh runs a script without `#!`, as in every shell. Source: execvp(3)
+        return subprocess.Popen(["/bin/sh", *argv], env=dict(environ), **options)
+
+
+@contextlib.contextmanager
+def handled(handlers: Mapping[str, Callable[[int, Any], None]]) -> Iterator[None]:
+    """Handle these signals while inside, those of them that this system has.
+
+    A signal that this process was told to ignore, as by `nohup` or a shell's `&`, stays ignored, here and in
+    children.
+    """
+    here = {getattr(signal, name): handler for name, handler in handlers.items() if hasattr(signal, name)}
+    before = {
+        number: signal.signal(number, handler)
+        for number, handler in here.items()
+        if signal.getsignal(number) is not signal.SIG_IGN
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+
+@contextlib.contextmanager
+def _terminations() -> Iterator[list[int]]:
+    """Collect SIGTERM and SIGHUP: a child in its own group would go on if they ended this process.
+
+    A handler that raised could do so while the child is being started, and the child would be forgotten.
+    """
+    received: list[int] = []
+    names = ("SIGTERM", "SIGHUP") if threading.current_thread() is threading.main_thread() else ()
+    with handled(dict.fromkeys(names, lambda number, _frame: received.append(number))):
+        yield received
+    _exit_if(received)
+
+
+def _exit_if(received: Sequence[int]) -> None:
+    if received:
+        raise SystemExit(128 + received[0])
+
+
+def exit_by_signal(number: int, _frame: object) -> NoReturn:
+    """Exit as a shell reports a signal; a handler for `handled`."""
+    raise SystemExit(128 + number)
+
+
+def run_child(argv: Sequence[str], environ: Mapping[str, str], **options: Any) -> int:
+    """Run a child in the foreground as `start_child` does, wait for it, and return its exit code.
+
+    Leaves interrupts from the keyboard to the child, and goes on waiting. The code is that of `subprocess`:
+    all 32 bits, unsigned, on Windows; minus the signal elsewhere. To exit with it, use `own_exit_code`.
+    """
+    # Handlers that do nothing: the child would inherit an ignored signal. Set before the child starts.
+    with handled(dict.fromkeys(("SIGINT", "SIGQUIT", "SIGBREAK"), lambda *_: None)):
+        return start_child(argv, environ, **options).wait()
+
+
+def replace_process(argv: Sequence[str], environ: Mapping[str, str]) -> NoReturn:
+    """Become `argv`; on Windows run it and exit with its 32-bit code.
+
+    Raises:
+        OSError: The program cannot be started.
+    """
+    if WINDOWS:
+        code = run_child(argv, environ)
+        os._exit(own_exit_code(code))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    for name in ("SIGPIPE", "SIGXFSZ"):
+        # Python ignores these, and a program would inherit that: `yes | head` would not end quietly.
+        signal.signal(getattr(signal, name), signal.SIG_DFL)
+    try:
+        os.execve(argv[0], list(argv), dict(environ))
+    except OSError as error:
+        if error.errno != errno.ENOEXEC:
+            raise
+        os.execve("/bin/sh", ["/bin/sh", *argv], dict(environ))

@@ -1,0 +1,110 @@
+"""The process runner: what it keeps, what it kills, and what it reports."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from rocenv.system import WINDOWS, process
+
+PYTHON = [sys.executable, "-c"]
+needs_groups = pytest.mark.skipif(WINDOWS, reason="process groups and signals of POSIX")
+
+
+def test_it_keeps_both_streams_and_passes_stdin() -> None:
+    code = "import sys; print(sys.stdin.read()); print('warning', file=sys.stderr); sys.exit(3)"
+    done = process.run([*PYTHON, code], stdin=b"hello")
+    assert (done.lines, done.error_text.strip(), done.code) == (["hello"], "warning", 3)
+    assert done.end == "it ended with exit code 3"
+
+
+def test_merged_output_is_plain_text() -> None:
+    done = process.run(
+        [*PYTHON, r"print('\x1b[1mbold\x1b[0m N\bNa')"], stderr=process.MERGE, environ=dict(os.environ)
+    )
+    assert done.ok and done.text == "bold Na\n"
+
+
+def test_a_missing_program_is_a_problem_and_not_an_exception(tmp_path: Path) -> None:
+    done = process.run([str(tmp_path / "none")])
+    assert done.code is None and not done.ok and done.end.startswith("it cannot be started: ")
+
+
+@needs_groups
+def test_a_script_without_a_first_line_runs_in_sh(tmp_path: Path) -> None:
+    script = tmp_path / "script"
+    script.write_text("echo from sh\n")
+    script.chmod(0o755)
+    assert process.run([str(script)]).lines == ["from sh"]
+
+
+@needs_groups
+@pytest.mark.parametrize("how", ["hangs", "ends"])
+def test_it_kills_what_the_child_left_behind(tmp_path: Path, how: str) -> None:
+    child = f"sleep 60 & echo $! > {tmp_path}/pid; " + ("wait" if how == "hangs" else "exit 0")
+    started = time.monotonic()
+    done = process.run(["/bin/sh", "-c", child], timeout_s=1)
+    assert time.monotonic() - started < 5
+    assert done.timed_out is (how == "hangs") and done.ok is (how == "ends")
+    pid = int((tmp_path / "pid").read_text())
+    for _ in range(100):
+        if not alive(pid):
+            return
+        time.sleep(0.05)
+    pytest.fail("the grandchild survived")
+
+
+def alive(pid: int) -> bool:
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+
+
+def test_endless_output_ends_the_child() -> None:
+    done = process.run([*PYTHON, "while True: print('x' * 1000)"], limit_bytes=5000, timeout_s=30)
+    assert (done.code, done.problem, len(done.stdout)) == (None, "it prints without end", 5000)
+    assert not done.timed_out
+
+
+def test_lines_of_stderr_arrive_while_it_runs() -> None:
+    code = "import sys, time; print('first', file=sys.stderr, flush=True); time.sleep(1); sys.exit('last')"
+    arrived: dict[str, float] = {}
+    started = time.monotonic()
+    process.run([*PYTHON, code], on_line=lambda line: arrived.update({line: time.monotonic() - started}))
+    assert list(arrived) == ["first", "last"]
+    assert arrived["last"] - arrived["first"] > 0.5
+
+
+@needs_groups
+def test_an_exception_of_a_callback_kills_the_child(tmp_path: Path) -> None:
+    def stop() -> None:
+        if (tmp_path / "pid").exists():
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        process.run(
+            ["/bin/sh", "-c", f"echo $$ > {tmp_path}/new; mv {tmp_path}/new {tmp_path}/pid; sleep 60"],
+            on_wait=stop,
+        )
+    assert not alive(int((tmp_path / "pid").read_text()))
+
+
+@needs_groups
+def test_sigterm_ends_the_child_too(tmp_path: Path) -> None:
+    code = (
+        "import sys; from rocenv.system import process\n"
+        "process.run(['/bin/sh', '-c', 'echo $$; sleep 60'], stdout=sys.stdout.buffer)"
+    )
+    with subprocess.Popen([*PYTHON, code], stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        parent.send_signal(signal.SIGTERM)
+        assert parent.wait(10) == 128 + signal.SIGTERM
+    assert not alive(pid)
