@@ -609,4 +609,4 @@ class TestHousekeeping:
         (demo.prefix("demo") / ".rocenv" / "verified.json").mkdir()
         done = demo.run("verify", "demo", "--upto", "files")
         assert done.returncode == 0
-        assert "could not be kept" in done.stderr
+        assert "could not keep the result" in done.stderr

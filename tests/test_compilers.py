@@ -140,7 +140,7 @@ def test_an_env_of_a_compiler_is_managed_like_any_other(context: Context, mini: 
     done = mini.run("verify", "clang-21", "--json")
     assert done.returncode == 0
     assert [each["rung"] for each in json.loads(done.stdout)["rungs"]] == ["files"], "there is no set to load"
-    assert done.stderr.strip() == "env `clang-21` is proved up to `files`"
+    assert done.stderr.strip() == "OK up to `files`"
     lock = mini.root / "c.lock"
     lock.write_text(mini.run("lock", "clang-21").stdout)
     assert mini.run("create", "copied", "--from", str(lock)).returncode == 0

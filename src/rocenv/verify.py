@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import json
 import tempfile
 import threading
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rocenv.core.codec import verification_file
 from rocenv.core.errors import RocenvError
-from rocenv.core.model import Machine, RungResult
+from rocenv.core.model import APP_RUNG, Machine, RungResult, Verification
 from rocenv.core.progress import size_text
 from rocenv.host.defender import quarantined
 from rocenv.host.windows import display_driver
 from rocenv.probe.ladder import RUNGS, run_ladder
-from rocenv.proof import first_run_s, probe_of
+from rocenv.probe.setup import first_run_s, probe_of
 from rocenv.resolve.known import known_broken, remedy_command
 from rocenv.system import WINDOWS, pe
 from rocenv.system.files import write_atomic
@@ -31,60 +31,16 @@ if TYPE_CHECKING:
 
     from rocenv.core.model import Record
     from rocenv.core.progress import Progress
-    from rocenv.data.knowledge import Verdict as Known
+    from rocenv.data.knowledge import Verdict
     from rocenv.data.rows import Matrix
     from rocenv.install.change import Difference
     from rocenv.install.prefix import Prefix
 
-APP = "app"  # what an app finds in the env, behind the ladder
 TIMEOUT_S = 120.0  # of one rung: the first use of a GPU may compile for long
 _SHOWN = 3
 _SLOW_S = 60.0
 _SURE = 0.5  # of a cause that a rung's output shows
 _ROOM_BYTES = 1 << 20  # logs, code objects and answers of the children are far smaller
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """How far an env gets on this machine."""
-
-    env: str
-    target: str
-    results: tuple[RungResult, ...]
-    advice: tuple[str, ...] = ()  # what is known to be wrong with such a set, and what to do
-
-    @property
-    def level(self) -> str:
-        """The last rung that passed with all before it that could run; "" if none did.
-
-        What an app finds counts only on a GPU that was proved to be there.
-        """
-        level, proved = "", [result.rung for result in self.results if result.status == "passed"]
-        for result in self.results:
-            if result.rung == APP and "device" not in proved:
-                break
-            if result.status == "passed":
-                level = result.rung
-            elif not result.no_device:
-                break
-        return level
-
-    @property
-    def broken(self) -> tuple[RungResult, ...]:
-        """The rungs that did not pass, and not only for want of a GPU."""
-        return tuple(each for each in self.results if each.status not in ("passed", "skipped"))
-
-    @property
-    def no_device(self) -> bool:
-        """Whether rungs were left out because there is no usable GPU here."""
-        return any(result.no_device for result in self.results)
-
-    @property
-    def exit_code(self) -> int:
-        """0: all passed; 1: something is wrong; 4: nothing is wrong, but there is no GPU to run on."""
-        if self.broken:
-            return 1
-        return 4 if self.no_device else 0
 
 
 def verify(
@@ -98,7 +54,7 @@ def verify(
     timeout_s: float = 0.0,
     report: Callable[[RungResult], None] = lambda _result: None,
     last: Callable[[tuple[RungResult, ...]], RungResult] | None = None,
-) -> Verdict:
+) -> Verification:
     """Walk the ladder in an env, keep the result in its prefix, and return it.
 
     Args:
@@ -139,38 +95,21 @@ def verify(
         if last is not None:
             results = (*results, _knowing(last(results), known, matrix))
             report(results[-1])
-    advice = tuple(_advice(prefix, record, matrix, known[0], driver)) if known else ()
-    verdict = Verdict(env=prefix.name, target=probe.task.target, results=results, advice=advice)
-    # What another target gets says nothing about the set that the env was made of.
-    own = prefix.own if verdict.target == record.lock.code_target else None
-    # Nor does an app that is missing or broken: it is no part of the ladder that an env is judged by.
-    of_env = replace(verdict, results=tuple(each for each in results if each.rung != APP))
-    _keep(of_env, own and own / "verified.json", progress)
-    _keep(verdict, save_dir and save_dir / "verify.json", progress)
-    return verdict
-
-
-def as_json(verdict: Verdict) -> dict[str, object]:
-    """Return a verdict as `verify --json` prints it."""
-    rungs = [
-        {
-            "rung": result.rung,
-            "status": result.status,
-            "elapsed_s": round(result.elapsed_s, 3),
-            "detail": result.detail,
-            "exit_code": result.exit_code,
-            "no_device": result.no_device,
-            "findings": list(result.findings),
-        }
-        for result in verdict.results
-    ]
-    return {
-        "env": verdict.env,
-        "target": verdict.target,
-        "level": verdict.level,
-        "advice": list(verdict.advice),
-        "rungs": rungs,
-    }
+    verification = Verification(
+        env=prefix.name,
+        target=probe.task.target,
+        results=results,
+        advice=tuple(_advice(prefix, record, matrix, known[0], driver)) if known else (),
+        when=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+    )
+    # Results for another target say nothing about the env, and an app is not a part of it.
+    if verification.target == record.lock.code_target:
+        of_env = replace(verification, results=tuple(each for each in results if each.rung != APP_RUNG))
+        _keep(lambda: prefix.write_verification(of_env), prefix.own, progress)
+    if save_dir:
+        file, text = save_dir / "verify.json", verification_file(verification)
+        _keep(lambda: write_atomic(file, text), save_dir, progress)
+    return verification
 
 
 def _work_dir(save_dir: Path | None, stack: ExitStack) -> Path:
@@ -224,7 +163,7 @@ def _shown(prefix: Prefix, each: Difference) -> str:
     return f"{text} (it says that it is version {version})" if version else text
 
 
-def _knowing(result: RungResult, known: Sequence[Known], matrix: Matrix) -> RungResult:
+def _knowing(result: RungResult, known: Sequence[Verdict], matrix: Matrix) -> RungResult:
     """Return the result of a rung that went wrong, with what is known of such a set and of what it said."""
     if result.rung == "files" or result.status not in ("failed", "crashed", "timeout"):
         return result
@@ -238,7 +177,7 @@ def _knowing(result: RungResult, known: Sequence[Known], matrix: Matrix) -> Rung
     return replace(result, findings=tuple(dict.fromkeys(codes)))
 
 
-def _advice(prefix: Prefix, record: Record, matrix: Matrix, row: Known, driver: str) -> Iterator[str]:
+def _advice(prefix: Prefix, record: Record, matrix: Matrix, row: Verdict, driver: str) -> Iterator[str]:
     yield f"known of such a set: {row.what} [{row.source.partition(';')[0].strip()}]"
     machine = Machine(platform=record.lock.platform, driver=driver)
     command = remedy_command(record.lock, matrix, machine, name=prefix.free_name())
@@ -274,20 +213,8 @@ def _defender_took(prefix: Prefix, found: Sequence[Difference]) -> str:
     )
 
 
-def _keep(verdict: Verdict, path: Path | None, progress: Progress) -> None:
-    if path is None:
-        return
-    when = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
-    text = json.dumps({"schema": 1, "when": when, **as_json(verdict)}, indent=1).encode()
+def _keep(write: Callable[[], None], folder: Path, progress: Progress) -> None:
     try:
-        write_atomic(path, text)
-    except OSError as error:  # an env of somebody else, a full disk: the result is good all the same
-        progress.note(f"the result could not be kept in `{path.parent}`: {error.strerror}")
-
-
-def last_level(prefix: Prefix) -> str:
-    """Return the level of the last verification, "" if there was none that can be read."""
-    try:
-        return str(json.loads((prefix.own / "verified.json").read_bytes())["level"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return ""
+        write()
+    except OSError as error:  # another user's env, a full disk: the result is valid all the same
+        progress.note(f"could not keep the result in `{folder}`: {error.strerror}")

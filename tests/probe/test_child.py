@@ -27,7 +27,7 @@ GOOD = json.dumps({"status": "passed", "detail": "well", "no_device": False})
         (f"echo '{GOOD}'; echo '{GOOD}'", "crashed", "its output is 2 lines instead of one"),
         (f"echo 'hello'; echo '{GOOD}'", "crashed", "its output is 2 lines instead of one: `hello"),
         ("echo garbage", "crashed", "its output is no JSON: `garbage"),
-        ("head -c 300000 /dev/urandom", "crashed", "its output is"),
+        ("head -c 300000 /dev/urandom", "crashed", "it prints without end"),
         ("echo '[1]'", "crashed", "its output is no JSON object"),
         ("""echo '{"status": "excellent", "detail": ""}'""", "crashed", "its output is not an answer"),
         ("""echo '{"status": "passed", "detail": 3}'""", "crashed", "its output is not an answer"),

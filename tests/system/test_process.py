@@ -33,7 +33,11 @@ def test_merged_output_is_plain_text() -> None:
 
 def test_a_missing_program_is_a_problem_and_not_an_exception(tmp_path: Path) -> None:
     done = process.run([str(tmp_path / "none")])
-    assert done.code is None and not done.ok and done.end.startswith("it cannot be started: ")
+    assert (
+        done.code is None
+        and not done.ok
+        and done.end == f"`{tmp_path / 'none'}` cannot be started: No such file or directory"
+    )
 
 
 @needs_groups

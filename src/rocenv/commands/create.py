@@ -15,6 +15,7 @@ from rocenv.commands.plan_view import plan_json, plan_text
 from rocenv.commands.resolve import Asked, completed, lacking_of, plan_of, request_options, visible_gpus
 from rocenv.commands.verify import print_ladder, verdict_text
 from rocenv.context import Context
+from rocenv.core.codec import verification_to_plain
 from rocenv.core.errors import FetchError, RocenvError
 from rocenv.core.model import Machine, Request
 from rocenv.install.prefix import prefix_of
@@ -24,9 +25,8 @@ from rocenv.system.machine import cloud_folder
 from rocenv.system.quoting import as_typed
 
 if TYPE_CHECKING:
-    from rocenv.core.model import Lock, Record
+    from rocenv.core.model import Lock, Record, Verification
     from rocenv.install.prefix import Prefix
-    from rocenv.verify import Verdict
 
 
 @click.command()
@@ -95,14 +95,12 @@ def command(
             record = _build(name, lock, asked, lock_file, context)
     verdict = None if no_verify else _verify(prefix, context)
     if as_json:
-        from rocenv.verify import as_json as verdict_json
-
         print_json(
             {
                 "env": name,
                 "prefix": str(prefix.path),
                 "plan": plan_json(record.lock, lacking),
-                "verify": verdict_json(verdict) if verdict else None,
+                "verify": verification_to_plain(verdict) if verdict else None,
             }
         )
     note(f"\nactivate with:  {activation_line(prefix, record.lock.platform)}")
@@ -209,7 +207,7 @@ def _left_the_mirror(name: str, lock: Lock, error: FetchError, context: Context)
     )
 
 
-def _verify(prefix: Prefix, context: Context) -> Verdict:
+def _verify(prefix: Prefix, context: Context) -> Verification:
     from rocenv.verify import verify
 
     note("")

@@ -159,7 +159,6 @@ def _tell(concern: Concern) -> None:
 
 def _run(view: View, concerns: tuple[Concern, ...]) -> int:
     from rocenv.launch.run import run
-    from rocenv.verify import last_level
 
     def tell(text: str) -> None:
         try:
@@ -167,7 +166,8 @@ def _run(view: View, concerns: tuple[Concern, ...]) -> int:
         except OSError:  # nobody reads it; the app goes on, and its exit code counts
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # or Python would complain at its end
 
-    done = run(view, concerns, last_level(view.start.prefix), tell)
+    last = view.start.prefix.verification()
+    done = run(view, concerns, last.level if last else "", tell)
     if done.explanation is not None:
         tell("\n" + "\n".join(done.explanation.lines()))
     return done.code

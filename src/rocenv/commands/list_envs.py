@@ -19,8 +19,6 @@ def summary(prefix: Prefix) -> dict[str, Any]:
     told: dict[str, Any] = {"name": prefix.name, "state": prefix.state, "prefix": str(prefix.path)}
     if prefix.state != "complete":
         return told
-    from rocenv.verify import last_level
-
     try:
         record = prefix.record()
     except RocenvError as error:
@@ -30,7 +28,8 @@ def summary(prefix: Prefix) -> dict[str, Any]:
         {"kind": part.kind, "version": part.version, "channel": part.channel}
         for part in record.lock.components
     ]
-    told["verified"] = last_level(prefix)
+    last = prefix.verification()
+    told["verified"] = last.level if last else ""
     return told
 
 

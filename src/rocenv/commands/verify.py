@@ -13,6 +13,8 @@ from rocenv.commands import candidates
 from rocenv.commands.output import colour, json_option, note, print_json
 from rocenv.commands.resolve import require_target
 from rocenv.context import Context
+from rocenv.core.codec import verification_to_plain
+from rocenv.core.model import APP_RUNG
 from rocenv.core.progress import sanitized
 from rocenv.install.prefix import prefix_of
 from rocenv.probe.ladder import RUNGS
@@ -22,9 +24,8 @@ from rocenv.system.quoting import as_typed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rocenv.core.model import RungResult
+    from rocenv.core.model import RungResult, Verification
     from rocenv.install.prefix import Prefix
-    from rocenv.verify import Verdict
 
 _COLOURS = {"passed": "green", "failed": "red", "crashed": "red", "timeout": "red", "skipped": "yellow"}
 
@@ -44,7 +45,7 @@ def print_ladder(result: RungResult, *, err: bool = False) -> None:
             click.echo(f"    known: `rocenv explain {code}`", err=err)
 
 
-def verdict_text(verdict: Verdict, app: str = "") -> str:
+def verdict_text(verdict: Verification, app: str = "") -> str:
     """Return the ladder's meaning in a sentence or two, and what is known of such a set.
 
     Args:
@@ -54,14 +55,9 @@ def verdict_text(verdict: Verdict, app: str = "") -> str:
     return "\n".join([_meaning(verdict, app), *verdict.advice])
 
 
-def _meaning(verdict: Verdict, app: str) -> str:
-    from rocenv.verify import APP
-
-    proved = f"proved up to `{verdict.level}`" if verdict.level else "nothing could be proved"
-    # A compiler is for many targets.
-    proved, here = (
-        (f"{proved} for {verdict.target}", f" for {verdict.target}") if verdict.target else (proved, "")
-    )
+def _meaning(verdict: Verification, app: str) -> str:
+    here = f" for {verdict.target}" if verdict.target else ""  # a compiler is for many targets
+    level = f"OK up to `{verdict.level}`{here}" if verdict.level else f"Nothing was proved{here}"
     if verdict.broken:
         worst = verdict.broken[0]
         status = "did not end in time" if worst.status == "timeout" else worst.status
@@ -70,20 +66,15 @@ def _meaning(verdict: Verdict, app: str) -> str:
             return text
         asked = ("--app", app) if app else ()
         again = as_typed("rocenv", "verify", verdict.env, *asked)
-        if worst.rung == APP:
-            text = f"env `{verdict.env}` is {proved}, but {app} does not work in it: `{APP}` {status}"
-            if not worst.stderr_tail:  # it said nothing, and what to do stands in the detail
+        if worst.rung == APP_RUNG:
+            text = f"{level}, but {app} does not work in env `{verdict.env}`: `{APP_RUNG}` {status}"
+            if not worst.stderr_tail:  # it printed nothing, and the detail says what to do
                 return text
         return f"{text}; `{again} --save-artifacts DIR` keeps the logs"
     if verdict.no_device:
-        return (
-            f"nothing is wrong with env `{verdict.env}`, {proved}; only the rungs that need a GPU could not "
-            "run: there is no usable AMD GPU here"
-        )
-    left_out = app and all(each.status != "passed" for each in verdict.results if each.rung == APP)
-    return f"env `{verdict.env}` is {proved}" + (
-        f"; that {app} works in it is not proved" if left_out else ""
-    )
+        return f"{level}. The remaining checks need an AMD GPU, and this machine has none that can be used"
+    left_out = app and all(each.status != "passed" for each in verdict.results if each.rung == APP_RUNG)
+    return f"{level}. Nothing shows whether {app} works in it" if left_out else level
 
 
 def _asking(
@@ -152,7 +143,6 @@ def command(
 
     The exit code is 0 if all rungs passed, 1 if one did not, 4 if only a GPU to run on is missing.
     """
-    from rocenv.verify import as_json as verdict_json
     from rocenv.verify import verify
 
     if target:
@@ -171,6 +161,6 @@ def command(
         last=_asking(context, prefix, app, target, timeout_s or 0, save_artifacts) if app else None,
     )
     if as_json:
-        print_json(verdict_json(verdict))
+        print_json(verification_to_plain(verdict))
     note(verdict_text(verdict, app))
     return verdict.exit_code

@@ -6,11 +6,13 @@ key path, so a damaged or foreign file is never half understood.
 
 from __future__ import annotations
 
+import datetime
 import json
 from dataclasses import MISSING, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from rocenv.core.errors import DataError
+from rocenv.core.model import RungResult, Verification
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -114,3 +116,60 @@ def _require(plain: Any, kind: type, where: str, key: str) -> None:
 
 def _join(key: str, name: str) -> str:
     return f"{key}.{name}" if key else name
+
+
+def verification_to_plain(verification: Verification) -> dict[str, Any]:
+    """The JSON form of a verification, as `verify --json` prints it."""
+    rungs = [
+        {
+            "rung": result.rung,
+            "status": result.status,
+            "elapsed_s": round(result.elapsed_s, 3),
+            "detail": result.detail,
+            "exit_code": result.exit_code,
+            "no_device": result.no_device,
+            "findings": list(result.findings),
+        }
+        for result in verification.results
+    ]
+    return {
+        "env": verification.env,
+        "target": verification.target,
+        "level": verification.level,
+        "advice": list(verification.advice),
+        "rungs": rungs,
+    }
+
+
+def verification_file(verification: Verification) -> bytes:
+    """The content of `verified.json`."""
+    plain = {"schema": 1, "when": verification.when, **verification_to_plain(verification)}
+    return json.dumps(plain, indent=1).encode()
+
+
+def verification_from_plain(plain: Any) -> Verification:
+    """Read the content of `verified.json`; raises KeyError, TypeError or ValueError for anything else."""
+    results = tuple(
+        RungResult(
+            rung=str(row["rung"]),
+            status=row["status"],
+            elapsed_s=float(row.get("elapsed_s", 0.0)),
+            detail=str(row.get("detail", "")),
+            exit_code=row.get("exit_code"),
+            no_device=bool(row.get("no_device")),
+            findings=tuple(row.get("findings", ())),
+        )
+        for row in plain["rungs"]
+    )
+    if not results:
+        raise ValueError("no rung ran")
+    when = plain.get("when", "")
+    if when:
+        datetime.datetime.fromisoformat(when)
+    return Verification(
+        env=str(plain.get("env", "")),
+        target=str(plain.get("target", "")),
+        results=results,
+        advice=tuple(plain.get("advice", ())),
+        when=when,
+    )

@@ -223,3 +223,59 @@ class RungResult:
     no_device: bool = False  # skipped or failed only because there is no usable GPU here
     stderr_tail: str = ""
     findings: tuple[str, ...] = ()
+
+    @property
+    def wrong(self) -> bool:
+        """Whether it did not pass although it ran."""
+        return self.status not in ("passed", "skipped")
+
+
+APP_RUNG = "app"  # after the ladder: whether an app finds the GPU in the env
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """How far an env gets on this machine, as `verify` finds it and `.rocenv/verified.json` keeps it."""
+
+    env: str
+    target: str
+    results: tuple[RungResult, ...]
+    advice: tuple[str, ...] = ()  # what is known to be wrong with such a set, and what to do
+    when: str = ""  # ISO 8601, UTC
+
+    @property
+    def level(self) -> str:
+        """The last rung that passed with all before it that could run; "" if none did.
+
+        The rung of an app counts only on a GPU that was proved to work.
+        """
+        level, passed = "", [result.rung for result in self.results if result.status == "passed"]
+        for result in self.results:
+            if result.rung == APP_RUNG and "device" not in passed:
+                break
+            if result.status == "passed":
+                level = result.rung
+            elif not result.no_device:
+                break
+        return level
+
+    @property
+    def broken(self) -> tuple[RungResult, ...]:
+        """The rungs that did not pass for another reason than a missing GPU."""
+        return tuple(result for result in self.results if result.wrong)
+
+    @property
+    def no_device(self) -> bool:
+        """Whether rungs were skipped because this machine has no usable GPU."""
+        return any(result.no_device for result in self.results)
+
+    @property
+    def exit_code(self) -> int:
+        """0: all passed; 1: something is wrong; 4: only a GPU to run on is missing."""
+        if self.broken:
+            return 1
+        return 4 if self.no_device else 0
+
+    def status(self, rung: str) -> str:
+        """The status of a rung, "" if it did not run."""
+        return next((result.status for result in self.results if result.rung == rung), "")

@@ -13,7 +13,7 @@ import unicodedata
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rocenv.core.codec import from_plain, load_json, to_plain
+from rocenv.core.codec import from_plain, load_json, to_plain, verification_file, verification_from_plain
 from rocenv.core.errors import DataError, PrefixError
 from rocenv.core.model import FileEntry, Record
 from rocenv.system import WINDOWS
@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from rocenv.core.model import Lock
+    from rocenv.core.model import Lock, Verification
     from rocenv.home import Home
 
+_VERIFIED = "verified.json"
 _COPY = "copy" if WINDOWS else "cp"
 RECORD_SCHEMA = 1
 # What may not stand in a name: separators of paths and of lists of paths, on Linux or on Windows, and what
@@ -158,6 +159,17 @@ class Prefix:
             raise DataError(f"`{path}` was changed", hints=self.made_anew)
         plain: dict[str, Any] = json.loads(text)
         return {name: from_plain(FileEntry, entry, str(path)) for name, entry in plain.items()}
+
+    def verification(self) -> Verification | None:
+        """The result of the last `verify`; None if there is none that can be read."""
+        try:
+            return verification_from_plain(json.loads((self.own / _VERIFIED).read_bytes()))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return None
+
+    def write_verification(self, verification: Verification) -> None:
+        """Keep the result of `verify`; raises OSError where that is not possible."""
+        write_atomic(self.own / _VERIFIED, verification_file(verification))
 
     @property
     def made_anew(self) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rocenv.core.errors import RocenvError
-from rocenv.core.model import Machine, RungResult
+from rocenv.core.model import APP_RUNG, Machine, RungResult
 from rocenv.launch.devices import list_devices
 from rocenv.launch.flags import options_of
 from rocenv.launch.of_devices import described, only
@@ -19,7 +19,6 @@ from rocenv.launch.start import GENERIC, choose, plan_start
 from rocenv.system.exit_codes import is_crash
 from rocenv.system.files import write_atomic
 from rocenv.system.quoting import as_typed
-from rocenv.verify import APP
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -236,7 +235,7 @@ def _result(
     said: str = "",
 ) -> RungResult:
     return RungResult(
-        rung=APP,
+        rung=APP_RUNG,
         status=status,
         elapsed_s=time.monotonic() - began,
         detail=detail,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -19,7 +18,7 @@ from rocenv.resolve.of_app import narrowed
 from rocenv.system.quoting import as_typed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from pathlib import Path
 
     from rocenv.core.model import Record
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from rocenv.launch.view import View
 
 State = Literal["works", "fails", "unknown"]
-_WRONG = ("failed", "crashed", "timeout")
 _BEFORE = ("memory", "kernel", "gemm")  # what has to work, or BLAS is not what is wrong
 
 
@@ -37,25 +35,17 @@ def blas_state(view: View, program: Path | None = None) -> State:
     blas = view.start.launcher.math_library
     if blas is None or (program is not None and _brings_blas(blas, program, view.start.prefix)):
         return "unknown"
-    rungs = rungs_found(view.start.prefix)
-    status = rungs.get("blas", "")
+    last = view.start.prefix.verification()
+    status = last.status("blas") if last else ""
     if status == "passed":
         return "works"
-    if any(rungs.get(rung) in _WRONG for rung in _BEFORE):
+    broken = {result.rung for result in last.broken} if last else set()
+    if broken.intersection(_BEFORE):
         return "unknown"  # the GPU does not work at all, which no other BLAS mends
-    if status in _WRONG:
+    if "blas" in broken:
         return "fails"
     has = has_kernels(view, blas)
     return "unknown" if has is None else "works" if has else "fails"
-
-
-def rungs_found(prefix: Prefix) -> Mapping[str, str]:
-    """Return rung -> status of the last verification; empty where there was none that can be read."""
-    try:
-        found = json.loads((prefix.own / "verified.json").read_bytes())
-        return {str(each["rung"]): str(each["status"]) for each in found["rungs"]}
-    except (OSError, ValueError, KeyError, TypeError):
-        return {}
 
 
 def has_kernels(view: View, blas: Blas) -> bool | None:

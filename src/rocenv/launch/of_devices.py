@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rocenv.launch.blas import rungs_found
 from rocenv.launch.programs import build_text, builds_for, env_with, has_gpu, has_program
 from rocenv.launch.view import Concern
 from rocenv.system.quoting import as_typed
@@ -42,7 +41,7 @@ def gpu_listed(view: View) -> Iterator[Concern]:
             f": this machine has no GPU that can be used, {view.host.why or 'as far as it tells'}",
         )
     if said is None and _is_usable(view):
-        is_seen = rungs_found(view.start.prefix).get("device") == "passed"
+        is_seen = _device_status(view) == "passed"
         yield Concern(
             code=NO_GPU_HERE,
             severity="error" if needs_gpu(view) else "warning",
@@ -64,10 +63,15 @@ def gpu_listed(view: View) -> Iterator[Concern]:
 
 def _is_usable(view: View) -> bool:
     """Tell whether programs in the env can use a GPU of its target: as `verify` and the machine tell."""
-    status = rungs_found(view.start.prefix).get("device", "skipped")
+    status = _device_status(view) or "skipped"
     target = view.start.record.lock.target
     is_there = has_gpu(view.host, target) if view.host.gpus else status == "passed"
     return bool(target) and is_there and status in ("passed", "skipped")
+
+
+def _device_status(view: View) -> str:
+    last = view.start.prefix.verification()
+    return last.status("device") if last else ""
 
 
 def _with_hip(view: View, *, is_seen: bool) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
 
     from rocenv.core.model import FileEntry
     from rocenv.launch.view import View
-
-_WRONG = ("failed", "crashed", "timeout")
 
 
 def python_there(view: View) -> Iterator[Concern]:
@@ -140,10 +137,8 @@ def _putting_first(view: View, wanted: str) -> str:
 
 def last_proof(view: View) -> Iterator[Concern]:
     """What `verify` found."""
-    try:
-        found = json.loads((view.start.prefix.own / "verified.json").read_bytes())
-        wrong = [each["rung"] for each in found["rungs"] if each["status"] in _WRONG]
-    except (OSError, ValueError, KeyError, TypeError):
+    last = view.start.prefix.verification()
+    if last is None:
         yield Concern(
             code="not-verified",
             severity="warning",
@@ -151,11 +146,11 @@ def last_proof(view: View) -> Iterator[Concern]:
             remedy=f"rocenv verify {view.env}",
         )
         return
-    if wrong:
+    if last.broken:
         yield Concern(
             code="verify-failed",
             severity="warning",
-            text=f"`{wrong[0]}` did not pass when the env was last verified",
+            text=f"`{last.broken[0].rung}` did not pass when the env was last verified",
             remedy=f"rocenv verify {view.env}",
         )
 

@@ -140,8 +140,10 @@ def _classify(rung: str, done: process.Completed, stderr: str, timeout_s: float)
     if done.timed_out:
         detail = f"no answer within {timeout_s:g} s{last_call(stderr)}; `--timeout S` waits longer"
         return replace(result, status="timeout", detail=detail)
+    if done.code is None and done.stdout:
+        return replace(result, detail=f"ended without an answer, {done.problem}")
     if done.code is None:
-        return replace(result, status="failed", detail=f"{done.problem}{last_call(stderr)}")
+        return replace(result, status="failed", detail=done.problem)
     if done.code != 0:
         how = "crashed" if is_crash(done.code) else "ended without an answer"
         end = f"{how}: {describe_exit(done.code)}{last_call(stderr)}"

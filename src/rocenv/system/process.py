@@ -43,7 +43,7 @@ class Completed:
     stdout: bytes = b""
     stderr: bytes = b""
     code: int | None = None  # None: it was not started, or it was killed
-    problem: str = ""  # why it was not started or was killed, as a clause: "it cannot be started: …"
+    problem: str = ""  # why it was not started or was killed, as a clause: "it did not end within 5 s"
     timed_out: bool = False
 
     @property
@@ -115,8 +115,9 @@ def run(
         try:
             child = start_group(argv, environ, stdin=source, stdout=stdout, stderr=stderr, cwd=cwd)
         except (OSError, RocenvError) as error:
-            reason = error.message if isinstance(error, RocenvError) else error.strerror or str(error)
-            return Completed(problem=f"it cannot be started: {reason}")
+            name = argv if isinstance(argv, str) else argv[0]
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+            return Completed(problem=f"`{name}` cannot be started: {reason}")
 
         def look() -> None:
             _exit_if(received)

@@ -7,9 +7,8 @@ that stand for CUDA's also by hash. All others are hashed by the slow check alon
 from __future__ import annotations
 
 import datetime
-import json
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rocenv.activate.shells import SHELLS
 from rocenv.core.errors import DataError, PrefixError, RocenvError
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from rocenv.install.prefix import Prefix
 
 _SHOWN = 10
-_WRONG = ("failed", "crashed", "timeout")
 _MODULES = ("updates/dkms", "extra", "kernel/drivers/gpu/drm/amd/amdgpu")  # where the kernel has amdgpu
 
 
@@ -185,28 +183,26 @@ def env_gpu_hidden(scene: Scene) -> Seen | None:
 def env_never_verified(scene: Scene) -> Seen | None:
     """Nothing has shown that the env works."""
     env = _asked(scene)
-    return None if _proof(env) else Seen("env_never_verified", {"env": env.name})
+    return None if env.prefix.verification() else Seen("env_never_verified", {"env": env.name})
 
 
 def env_verify_failed(scene: Scene) -> Seen | None:
     """The last verification did not pass."""
     env = _asked(scene)
-    for rung in _proof(env).get("rungs", ()):
-        if rung["status"] in _WRONG:
-            found = {
-                "env": env.name,
-                "rung": str(rung["rung"]),
-                "code": str(rung["exit_code"] or ""),
-            }
-            return Seen("env_verify_failed", found, (f"{rung['rung']}: {rung['detail']}",))
-    return None
+    last = env.prefix.verification()
+    if last is None or not last.broken:
+        return None
+    rung = last.broken[0]
+    found = {"env": env.name, "rung": rung.rung, "code": str(rung.exit_code or "")}
+    return Seen("env_verify_failed", found, (f"{rung.rung}: {rung.detail}",))
 
 
 def env_verified_without_gpu(scene: Scene) -> Seen | None:
     """The last verification found no GPU, and there is one now."""
     env = _asked(scene)
     usable = any(gpu.usable and gpu.target == env.record.lock.target for gpu in scene.host.gpus)
-    if not usable or not any(rung.get("no_device") for rung in _proof(env).get("rungs", ())):
+    last = env.prefix.verification()
+    if not usable or last is None or not last.no_device:
         return None
     return Seen("env_verified_without_gpu", {"env": env.name})
 
@@ -215,11 +211,13 @@ def env_verified_before_driver(scene: Scene) -> Seen | None:
     """The kernel's GPU driver was installed after the last verification."""
     env = _asked(scene)
     driver_s = None if scene.elsewhere else _driver_installed_s(scene.host.driver.kernel)
-    proof = _proof(env)
-    if driver_s is None or not proof or proof["when_s"] >= driver_s:
+    last = env.prefix.verification()
+    if driver_s is None or last is None or not last.when:
+        return None
+    if datetime.datetime.fromisoformat(last.when).timestamp() >= driver_s:
         return None
     installed = datetime.datetime.fromtimestamp(driver_s, datetime.timezone.utc)
-    evidence = (f"verified {proof['when']}", f"amdgpu {installed.isoformat(timespec='seconds')}")
+    evidence = (f"verified {last.when}", f"amdgpu {installed.isoformat(timespec='seconds')}")
     return Seen("env_verified_before_driver", {"env": env.name}, evidence)
 
 
@@ -235,17 +233,6 @@ def _driver_installed_s(kernel: str) -> float | None:
 def _asked(scene: Scene) -> Env:
     assert scene.asked is not None, "a check of an env is left out where none was named"
     return scene.asked
-
-
-def _proof(env: Env) -> dict[str, Any]:
-    """Return what `verify` kept, {} where that is nothing that can be read; `when_s` is its time."""
-    try:
-        found: dict[str, Any] = json.loads((env.prefix.own / "verified.json").read_bytes())
-        when = datetime.datetime.fromisoformat(found["when"])
-        rungs = [(rung["status"], rung["rung"], rung["detail"], rung["exit_code"]) for rung in found["rungs"]]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return {}
-    return found | {"when_s": when.timestamp()} if rungs else {}
 
 
 def _files_seen(tells: str, wrong: Mapping[str, str], env: Env) -> Seen | None:
