@@ -275,7 +275,9 @@ def programs(scenery: Scenery, monkeypatch: pytest.MonkeyPatch) -> Callable[...,
             return process.Completed(code=1 if text is None else 0, stdout=(text or "").encode())
 
         monkeypatch.setattr(process, "run", run)
-        monkeypatch.setattr(kernel_log, "words", lambda path, ask, _most: None if "kern" in path else ask())
+        monkeypatch.setattr(
+            kernel_log, "program_output", lambda path, ask, _most: None if "kern" in path else ask()
+        )
         monkeypatch.setattr(kernel_log, "examined_elsewhere", lambda: False)
         monkeypatch.setattr(kernel_log, "machine_path", lambda _path: scenery.folder / "none")
         scenery.elsewhere = False

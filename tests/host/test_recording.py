@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rocenv.system import machine
-from rocenv.system.answers import Answers
+from rocenv.system.machine import Answers
 from tests.host.roots import GIB
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def test_what_was_not_asked_is_not_there(monkeypatch: pytest.MonkeyPatch) -> Non
         assert "HSA_OVERRIDE_GFX_VERSION" not in machine.environment()
         assert not machine.machine_path("/proc").exists()
         assert machine.tried("free bytes", "/", lambda: 7, 0) == 0
-        assert machine.words("/windows/hipinfo.txt", lambda: "this machine's") is None
+        assert machine.program_output("/windows/hipinfo.txt", lambda: "this machine's") is None
     assert machine.is_folder("/")
     assert machine.environment() is os.environ
 
@@ -121,14 +121,14 @@ def test_a_limit_holds_for_what_was_recorded_without_one() -> None:
 def test_programs_and_tries_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ROCENV_SYSROOT", raising=False)
     with machine.recording(everything) as answers:
-        assert machine.words("/windows/hipinfo.txt", lambda: "device# 0") == "device# 0"
-        assert machine.words("/windows/defender.xml", lambda: None) is None
+        assert machine.program_output("/windows/hipinfo.txt", lambda: "device# 0") == "device# 0"
+        assert machine.program_output("/windows/defender.xml", lambda: None) is None
         assert machine.tried("locks", "/home/user/.cache", lambda: "No locks available", "") != ""
         machine.keep_row("/windows/registry.json", "SOFTWARE", {"A": 1})
     assert answers.rows == {"/windows/registry.json": {"SOFTWARE": {"A": 1}}}
     with machine.answering(answers):
-        assert machine.words("/windows/hipinfo.txt", lambda: None) == "device# 0"
-        assert machine.words("/windows/defender.xml", lambda: "mine") is None
+        assert machine.program_output("/windows/hipinfo.txt", lambda: None) == "device# 0"
+        assert machine.program_output("/windows/defender.xml", lambda: "mine") is None
         assert machine.tried("locks", "/home/user/.cache", lambda: "mine", "") == "No locks available"
         assert machine.tried("locks", "/home/user/.cache", lambda: 1, 0) == 0, (
             "an answer of another kind is none"

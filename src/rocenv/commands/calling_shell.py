@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rocenv.activate.shells import SHELLS
-from rocenv.system.parent import parent_name
+from rocenv.system.machine import parent_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -7,7 +7,7 @@ import re
 import stat
 from typing import TYPE_CHECKING
 
-from rocenv.system.machine import examined_elsewhere, machine_path, read_attribute, words
+from rocenv.system.machine import examined_elsewhere, machine_path, program_output, read_attribute
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -54,7 +54,7 @@ def matching(log: Iterable[str], pattern: Pattern[str], *words_: str, most: int 
 
 
 def _log() -> tuple[str, ...] | None:
-    text = words(_COPY, _asked, _MOST_BYTES) or _of_file()
+    text = program_output(_COPY, _asked, _MOST_BYTES) or _of_file()
     if not text and examined_elsewhere():
         text = read_attribute(_DEVICE, _MOST_BYTES)[0]
     if not text:
@@ -66,7 +66,7 @@ def _log() -> tuple[str, ...] | None:
 
 def _of_file() -> str:
     """Return the file in which syslog keeps what the kernel said, the end of it if it is long."""
-    kept = words(_FILE, _end_of_file, _MOST_BYTES) or ""
+    kept = program_output(_FILE, _end_of_file, _MOST_BYTES) or ""
     # The head of a long file is of an earlier start.
     return kept if len(kept.encode()) < _MOST_BYTES else _end_of_file() or kept
 

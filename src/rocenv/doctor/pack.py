@@ -25,8 +25,7 @@ from rocenv.doctor.words import said
 from rocenv.home import Home
 from rocenv.host.gpu import printable
 from rocenv.system import WINDOWS
-from rocenv.system.answers import Answers
-from rocenv.system.machine import answering, environment, recording
+from rocenv.system.machine import Answers, answering, environment, recording
 from rocenv.system.quoting import as_typed
 
 if TYPE_CHECKING:

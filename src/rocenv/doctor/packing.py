@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from rocenv.data.rows import Matrix
-    from rocenv.system.answers import Answers
+    from rocenv.system.machine import Answers
 
 # Variables that are there for a check that goes through all; one that it asks for by name always is.
 _SHOWN = re.compile(

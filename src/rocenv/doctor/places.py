@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from rocenv.system.answers import Answers
+    from rocenv.system.machine import Answers
 
 # What a check looks for in a list of folders.
 MATTERS = re.compile(r"rocm|hip|zluda|amd|cuda|nvidia|rocenv", re.IGNORECASE)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rocenv.doctor.checks import kernel
 from rocenv.doctor.nameless import HOST, OTHER, USER
-from rocenv.system.mounts import Mount, holder, mounts
+from rocenv.system.machine import Mount, holder, mounts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

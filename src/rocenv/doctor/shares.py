@@ -10,11 +10,18 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rocenv.system.machine import NETWORK_FILESYSTEMS, examined_elsewhere, mount_of, read_text, tried
-from rocenv.system.mounts import holder, mounts
+from rocenv.system.machine import (
+    NETWORK_FILESYSTEMS,
+    examined_elsewhere,
+    holder,
+    mount_of,
+    mounts,
+    read_text,
+    tried,
+)
 
 if TYPE_CHECKING:
-    from rocenv.system.mounts import Mount
+    from rocenv.system.machine import Mount
 
 _LINKS = 40  # more than the kernel follows
 

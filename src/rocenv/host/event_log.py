@@ -6,7 +6,7 @@ import os
 import re
 from xml.etree import ElementTree
 
-from rocenv.system.machine import words
+from rocenv.system.machine import program_output
 
 _TIMEOUT_S = 20
 _MOST_BYTES = 4 << 20
@@ -24,7 +24,7 @@ def events(channel: str, ids: tuple[int, ...], copy: str, *, most: int = 100) ->
         copy: The file below `windows/` that holds the same of an examined machine.
         most: How many.
     """
-    text = words(f"/windows/{copy}", lambda: _asked(channel, ids, most), _MOST_BYTES)
+    text = program_output(f"/windows/{copy}", lambda: _asked(channel, ids, most), _MOST_BYTES)
     if text is None:
         return None
     # What the Event Viewer saves has a declaration.

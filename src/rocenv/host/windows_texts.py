@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from rocenv.system.machine import words
+from rocenv.system.machine import program_output
 
 _TIMEOUT_S = 20
 _MARK = "\ufeff"  # PowerShell begins files with it
@@ -36,7 +36,7 @@ def hip_text(libraries: tuple[str, ...]) -> str:
     Args:
         libraries: Names under which HIP's runtime may be there.
     """
-    return (words("/windows/hipinfo.txt", lambda: _of_hip(libraries)) or "").removeprefix(_MARK)
+    return (program_output("/windows/hipinfo.txt", lambda: _of_hip(libraries)) or "").removeprefix(_MARK)
 
 
 def _of_hip(libraries: tuple[str, ...]) -> str:
@@ -54,7 +54,7 @@ def _of_hip(libraries: tuple[str, ...]) -> str:
 
 def controllers_text() -> str:
     """Return the display adapters as JSON, with the keys of `Win32_VideoController` and AMD's release."""
-    said = words("/windows/video_controllers.json", lambda: json.dumps(_adapters(), indent=1))
+    said = program_output("/windows/video_controllers.json", lambda: json.dumps(_adapters(), indent=1))
     return (said or "").removeprefix(_MARK)
 
 

@@ -23,9 +23,16 @@ from rocenv.install.shims import apply_shims, base_files, undo_shims
 from rocenv.install.tools import python_tools
 from rocenv.preload import ORIGINALS, preload, shims_of
 from rocenv.system import WINDOWS
-from rocenv.system.files import remove_path, remove_tree, storage_errors
+from rocenv.system.files import (
+    in_use,
+    move_unused,
+    remove_path,
+    remove_tree,
+    require_unused,
+    set_aside,
+    storage_errors,
+)
 from rocenv.system.locks import locked
-from rocenv.system.moving import in_use, move_unused, require_unused, set_aside
 from rocenv.system.quoting import as_typed
 
 if TYPE_CHECKING:

@@ -17,9 +17,7 @@ from rocenv.core.codec import from_plain, load_json, to_plain, verification_file
 from rocenv.core.errors import DataError, PrefixError
 from rocenv.core.model import FileEntry, Record
 from rocenv.system import WINDOWS
-from rocenv.system.files import remove_path, remove_tree, write_atomic
-from rocenv.system.moving import set_aside
-from rocenv.system.names import is_device
+from rocenv.system.files import is_device, remove_path, remove_tree, set_aside, write_atomic
 from rocenv.system.quoting import as_typed
 
 if TYPE_CHECKING:

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 from rocenv.core.codec import from_plain, load_json, to_plain
 from rocenv.core.errors import ArchiveError, DataError, FetchError
 from rocenv.core.model import FileEntry
-from rocenv.system.files import remove_tree, storage_errors
+from rocenv.system.files import move, remove_tree, storage_errors
 from rocenv.system.locks import locked
-from rocenv.system.moving import move
 
 if TYPE_CHECKING:
     from collections.abc import Callable

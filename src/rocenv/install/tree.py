@@ -18,8 +18,7 @@ from rocenv.core.errors import ArchiveError, PrefixError
 from rocenv.core.model import FileEntry
 from rocenv.install.unpack import NAME_ERRORS, member_path, shown
 from rocenv.system import WINDOWS
-from rocenv.system.files import file_chunks, remove_tree, sha256_of, write_uncached
-from rocenv.system.names import is_device
+from rocenv.system.files import file_chunks, is_device, remove_tree, sha256_of, write_uncached
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

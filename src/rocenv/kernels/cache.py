@@ -17,9 +17,8 @@ from rocenv.core.errors import DataError
 from rocenv.kernels.check import Checked, check
 from rocenv.kernels.compile import compile_kernel
 from rocenv.kernels.source import content_hash
-from rocenv.system.files import remove_tree, storage_errors
+from rocenv.system.files import move, remove_tree, storage_errors
 from rocenv.system.locks import locked
-from rocenv.system.moving import move
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -11,7 +11,7 @@ import os
 import sys
 from typing import Any
 
-from rocenv.system.machine import words
+from rocenv.system.machine import program_output
 from rocenv.system.process import own_child, run
 
 _TIMEOUT_S = 20
@@ -33,13 +33,13 @@ ConvertTo-Json -Compress -Depth 3 @{
 
 def dxgi_adapters() -> list[dict[str, Any]]:
     """Return the adapters that DXGI lists; keys as `dxgi_child` prints them."""
-    plain = _parsed(words("/windows/dxgi.json", _asked_dxgi))
+    plain = _parsed(program_output("/windows/dxgi.json", _asked_dxgi))
     return [row for row in plain if isinstance(row, dict)] if isinstance(plain, list) else []
 
 
 def counters(*, with_processes: bool) -> dict[str, list[dict[str, Any]]]:
     """Return the counters of `adapters` and `processes`, and the `names` of those; {} = there are none."""
-    plain = _parsed(words("/windows/gpu_counters.json", _asked_counters, _MOST_BYTES))
+    plain = _parsed(program_output("/windows/gpu_counters.json", _asked_counters, _MOST_BYTES))
     if not isinstance(plain, dict):
         return {}
     wanted = ("adapters", "processes", "names") if with_processes else ("adapters",)

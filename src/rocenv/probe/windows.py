@@ -105,10 +105,11 @@ if sys.platform == "win32":
             return f"its own start failed (WinError {code}: {error.strerror})"
         if code not in _IMPORTS_AT_FAULT:
             return str(error)
-        from rocenv.probe import imports
+        from rocenv.system.pe import explain_not_loading
 
         beside, path_dirs = os.path.dirname(path), os.environ.get("PATH", "").split(os.pathsep)
-        why = imports.explain(path, (beside, *path_dirs, *task.search), (_system_folder(), *task.system_dirs))
+        folders = (beside, *path_dirs, *task.search)
+        why = explain_not_loading(path, folders, (_system_folder(), *task.system_dirs))
         return f"WinError {code}: {why}"
 
     def _system_folder() -> str:

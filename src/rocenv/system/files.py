@@ -1,4 +1,4 @@
-"""Links, removal, whole writes, and what a full or read-only disk answers."""
+"""Files: hashing, links, renames, removal, atomic writes, and errors of the disk."""
 
 from __future__ import annotations
 
@@ -6,21 +6,27 @@ import contextlib
 import errno
 import hashlib
 import os
+import re
 import shutil
 import stat
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rocenv.core.errors import PrefixError
 from rocenv.system import WINDOWS
-from rocenv.system.in_use import users_of
-from rocenv.system.moving import move
-from rocenv.system.removal import unlink_marked
+from rocenv.system.windows_files import unlink_read_only, users_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 CHUNK_BYTES = 1 << 20
+_NAME_SURROGATE = 0x20000000  # of a link or a junction, not of a cloud's file. Source: ntifs.h
+_PATIENCE_S = 5.0  # a virus scanner looks at what was just written, and lets go of it soon
+_PAUSE_S = 0.05
+_ASIDE = re.compile(r"\.(.+)\.[0-9]+\.removing", re.S)
+# Source: learn.microsoft.com, "Naming Files, Paths, and Namespaces"
+_DEVICE = re.compile(r"(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9\u00b9\u00b2\u00b3]) *(\..*)?", re.I)
 
 
 def file_chunks(path: Path, start: int = 0) -> Iterator[bytes]:
@@ -80,6 +86,65 @@ def _reflink(source: Path, destination: Path) -> bool:
     return False
 
 
+def move(source: Path, destination: Path) -> None:
+    """Rename a file, also to the name of another one, or a folder to where none is.
+
+    On Windows it is tried for some seconds, since a scanner may hold what was just written.
+    """
+    # The spelling of a folder's name alone can be changed by `rename`, which replaces nothing on Windows.
+    rename = os.rename if os.path.isdir(source) else os.replace
+    end = time.monotonic() + (_PATIENCE_S if WINDOWS else 0.0)
+    while True:
+        try:
+            rename(source, destination)
+        except PermissionError:
+            if time.monotonic() >= end:
+                raise
+            time.sleep(_PAUSE_S)
+        else:
+            return
+
+
+def move_unused(folder: Path, destination: Path) -> None:
+    """Rename a folder; raise PrefixError where, on Windows, a running program has a file below it open."""
+    try:
+        move(folder, destination)
+    except PermissionError as error:
+        if not WINDOWS:
+            raise
+        raise in_use(folder, folder.rglob("*")) from error
+
+
+def in_use(folder: Path, files: Iterable[Path]) -> PrefixError:
+    """Return the error of a folder in which a program has one of these files open, by its name if known."""
+    programs = (str(path) for path in files if path.suffix.lower() in (".dll", ".exe", ".pyd"))
+    users = next((found for path in programs if (found := users_of(path))), ())
+    return PrefixError(
+        f"a file in `{folder}` is in use by {' and '.join(users) or 'another program'}",
+        hints=("close that program, then run the same command again",),
+        code="in-use",
+    )
+
+
+def require_unused(folder: Path) -> None:
+    """Raise PrefixError where, on Windows, a running program has a file open below a folder to be removed.
+
+    The folder is renamed and back again. What is left under the other name, if this is interrupted in
+    between, is known by `set_aside`.
+    """
+    if not WINDOWS:
+        return
+    aside = folder.with_name(f".{folder.name}.{os.getpid()}.removing")
+    move_unused(folder, aside)
+    move_unused(aside, folder)
+
+
+def set_aside(name: str) -> str:
+    """Return the name of the folder whose removal left one of this name behind, "" for any other."""
+    found = _ASIDE.fullmatch(name)
+    return found[1] if found else ""
+
+
 def break_link(path: Path) -> None:
     """Give `path` data of its own, writable, so that changing it cannot reach the store or another env.
 
@@ -127,11 +192,6 @@ def _open_folders(path: Path) -> None:
                 inner.chmod(0o700)
 
 
-_SURROGATE = (
-    0x20000000  # Source: ntifs.h, IsReparseTagNameSurrogate: a link or a junction, not a cloud's file
-)
-
-
 def _remove_files(folder: Path) -> None:
     """Remove all files below a folder, read-only or not, and leave folders that can be removed.
 
@@ -144,7 +204,7 @@ def _remove_files(folder: Path) -> None:
         info = entry.stat(follow_symlinks=False)
         if not stat.S_ISDIR(info.st_mode):
             _unlink(Path(entry.path))
-        elif not getattr(info, "st_reparse_tag", 0) & _SURROGATE:
+        elif not getattr(info, "st_reparse_tag", 0) & _NAME_SURROGATE:
             _remove_files(Path(entry.path))
 
 
@@ -164,7 +224,7 @@ def _unlink(path: Path) -> None:
             if not WINDOWS:
                 raise
             # Windows removes no name of a file that is marked read-only, as those of the store are.
-            unlink_marked(path)
+            unlink_read_only(path)
 
 
 def write_atomic(path: Path, data: bytes) -> None:
@@ -245,3 +305,8 @@ def storage_errors(place: Path) -> Iterator[None]:
                 code="home-unwritable",
             ) from error
         raise
+
+
+def is_device(name: str) -> bool:
+    """Tell whether Windows takes the name of a file, in any folder, for a device."""
+    return _DEVICE.fullmatch(name) is not None

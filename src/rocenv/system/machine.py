@@ -1,20 +1,23 @@
-"""Looks at the machine: its files below `ROCENV_SYSROOT` if that is set, its mounts, its C library."""
+"""Looks at the machine, or at one that stands in for it.
+
+A look goes to this machine, to a copy of another machine's files (`ROCENV_SYSROOT`), or to the recorded
+answers of a machine (`answering`). `recording` keeps what this machine answers, for the support bundle.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import os
+import posixpath
+import re
 import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path, PurePath, PurePosixPath
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from rocenv.system import WINDOWS
-from rocenv.system.answers import Answers, Plain, Variables
-from rocenv.system.mounts import Mount, holder, mounts
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
 
 # File systems whose locks, links or memory maps cannot be relied on.
 # Why a network home is refused: docs/design.md, "Where an env may lie".
@@ -22,13 +25,92 @@ NETWORK_FILESYSTEMS = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "ncpfs", "afs", "9p", "fuse.sshfs", "fuse.rclone", "fuse.s3fs"}
 )
 
-# Nothing that is opened to look may block or be inherited; Windows has neither flag.
+# Opening something to look at it must not block, nor leak to children; Windows has neither flag.
 _PLAIN = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 _MOST_BYTES = 16 << 20  # of a text that is read whole
 
+Plain = str | int | bool | None  # what an attempt may result in
 _T = TypeVar("_T", bound=Plain)
 
-# At most one of them is there: what answers are kept in, and what gives them instead of the machine.
+
+def plain_path(path: str) -> str:
+    """The one spelling under which an absolute path is recorded."""
+    return path if "\\" in path else posixpath.normpath("/" + path.lstrip("/"))
+
+
+@dataclass(slots=True)
+class Answers:
+    """The answers of one machine, by what was asked; a number is an errno, 0 = none."""
+
+    windows: bool = False  # it is a Windows machine
+    files: dict[str, tuple[str, int]] = field(default_factory=dict)
+    folders: dict[str, tuple[tuple[str, ...], int]] = field(default_factory=dict)
+    opened: dict[str, int] = field(default_factory=dict)
+    reached: dict[str, int] = field(default_factory=dict)  # going by the mode alone
+    real: dict[str, str] = field(default_factory=dict)  # paths without the links in them
+    tried: dict[tuple[str, str], Plain] = field(default_factory=dict)
+    variables: dict[str, str] = field(default_factory=dict)
+    rows: dict[str, dict[str, object]] = field(default_factory=dict)  # of copies that are JSON objects
+
+    def keep_file(self, path: str, text: str, error: int) -> None:
+        """Keep the result of reading a file; of two reads, the longer one."""
+        path = plain_path(path)
+        if len(text) >= len(self.files.get(path, ("", 0))[0]):
+            self.files[path] = (text, error)
+
+    def keep_folder(self, path: str, names: tuple[str, ...], error: int) -> None:
+        """Keep the result of listing a folder."""
+        self.folders[plain_path(path)] = (names, error)
+
+    def file(self, path: str) -> tuple[str, int]:
+        """The text of a file, and the errno of reading it."""
+        return self.files.get(plain_path(path), ("", errno.ENOENT))
+
+    def folder(self, path: str) -> tuple[tuple[str, ...], int]:
+        """The names in a folder, and the errno of listing it."""
+        return self.folders.get(plain_path(path), ((), errno.ENOENT))
+
+
+class Variables(Mapping[str, str]):
+    """The environment variables of a machine; reports each one that is looked at.
+
+    Iteration yields only the variables that `shown` accepts, or a recording would hold the whole environment
+    of its user.
+    """
+
+    def __init__(
+        self,
+        values: Mapping[str, str],
+        *,
+        windows: bool = False,
+        seen: Callable[[str, str], None] = lambda _name, _value: None,
+        shown: Callable[[str], bool] = lambda _name: True,
+    ) -> None:
+        """Wrap the variables.
+
+        Args:
+            values: All variables.
+            windows: Ignore the case of names.
+            seen: Called with the name and value of each variable that is looked at.
+            shown: Which variables iteration yields.
+        """
+        self._values = {name.upper() if windows else name: value for name, value in values.items()}
+        self._windows, self._seen, self._shown = windows, seen, shown
+
+    def __getitem__(self, name: str) -> str:
+        key = name.upper() if self._windows else name
+        value = self._values[key]
+        self._seen(key, value)
+        return value
+
+    def __iter__(self) -> Iterator[str]:
+        return filter(self._shown, self._values)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+# At most one of them is set: what answers are recorded in, and what gives them instead of the machine.
 _kept: Answers | None = None
 _given: Answers | None = None
 _shown: Callable[[str], bool] | None = None
@@ -36,10 +118,10 @@ _shown: Callable[[str], bool] | None = None
 
 @contextlib.contextmanager
 def recording(shown: Callable[[str], bool]) -> Iterator[Answers]:
-    """Keep all that the machine is asked, and what it answers.
+    """Record everything that the machine is asked, and its answers.
 
     Args:
-        shown: Tells which variables of the environment are there for a program that goes through all.
+        shown: Which variables a program that iterates over the environment sees.
     """
     global _kept, _shown
     assert _given is None and _kept is None
@@ -52,7 +134,7 @@ def recording(shown: Callable[[str], bool]) -> Iterator[Answers]:
 
 @contextlib.contextmanager
 def answering(answers: Answers) -> Iterator[None]:
-    """Have these answers stand in for the machine; what was not asked then is not there."""
+    """Replace the machine by recorded answers; what was not asked then does not exist."""
     global _given
     assert _given is None and _kept is None
     _given = answers
@@ -63,43 +145,37 @@ def answering(answers: Answers) -> Iterator[None]:
 
 
 def sysroot() -> Path:
-    """Return the folder below which the machine's own files are read."""
+    """The folder below which the files of the examined machine are read."""
     if _given is not None:
-        return Path(os.devnull)  # nothing lies below it, so nobody takes this machine for that one
+        return Path(os.devnull)  # nothing is below it, so no file of this machine is taken for one of that
     return Path(os.environ.get("ROCENV_SYSROOT") or "/")
 
 
 def machine_path(path: str) -> Path:
-    """Return where the absolute `path` of the examined machine lies here."""
+    """Where the absolute `path` of the examined machine is on this one."""
     return sysroot() / path.lstrip("/")
 
 
-def read_text(path: str) -> str | None:
-    """Return the text of a file of the examined machine, or None where it cannot be read."""
-    text, error = read_attribute(path, _MOST_BYTES)
-    return None if error else text.replace("\r\n", "\n")
-
-
 def examined_elsewhere() -> bool:
-    """Tell whether the files of another machine stand in for this one's."""
+    """Whether another machine than this one is examined."""
     return _given is not None or bool(os.environ.get("ROCENV_SYSROOT"))
 
 
 def examined_windows() -> bool:
-    """Tell whether the examined machine is a Windows one; a `windows` folder in the sysroot stands for it."""
+    """Whether the examined machine runs Windows; a `windows` folder in the sysroot says so."""
     if _given is not None:
         return _given.windows
     return os.path.isdir(machine_path("/windows")) if examined_elsewhere() else WINDOWS
 
 
 def missing_sysroot() -> str:
-    """Return what `ROCENV_SYSROOT` names where that is no folder, else ""."""
+    """The value of `ROCENV_SYSROOT` where that is not a folder, else ""."""
     named = os.environ.get("ROCENV_SYSROOT", "")
     return named if named and _given is None and not os.path.isdir(named) else ""
 
 
 def environment() -> Mapping[str, str]:
-    """Return the variables of the examined machine's environment, or of this process, where it has none."""
+    """The environment variables of the examined machine; those of this process where it has none."""
     if _given is not None:
         return Variables(_given.variables, windows=_given.windows)
     if _kept is not None:
@@ -108,9 +184,9 @@ def environment() -> Mapping[str, str]:
 
 
 def read_attribute(path: str, limit_bytes: int = 1 << 16) -> tuple[str, int]:
-    """Return the head of a file of the examined machine, and the errno that kept it from being read, or 0.
+    """Read the beginning of a file; returns its text and the errno of reading it, 0 = none.
 
-    It never waits or fills the memory, whatever lies there.
+    Never blocks and never fills the memory, whatever the file is.
     """
     if _given is not None:
         text, error = _given.file(path)
@@ -133,51 +209,56 @@ def _head(path: str, limit_bytes: int) -> tuple[str, int]:
 
 
 def _bytes(file: int, limit: int) -> bytes:
-    """Return what can be read without waiting; /proc gives no more than a page at once."""
     data = os.read(file, limit)
     with contextlib.suppress(BlockingIOError):
         while data and len(data) < limit and (more := os.read(file, limit - len(data))):
-            data += more
+            data += more  # /proc gives no more than a page at once
     return data
 
 
-def words(copy: str, ask: Callable[[], str | None], limit_bytes: int = 1 << 20) -> str | None:
-    """Return what a program of this machine says, or a copy of it from the examined one; None = nothing.
+def read_text(path: str) -> str | None:
+    """Read a whole text file; None where it cannot be read."""
+    text, error = read_attribute(path, _MOST_BYTES)
+    return None if error else text.replace("\r\n", "\n")
+
+
+def program_output(copy: str, ask: Callable[[], str | None], limit_bytes: int = 1 << 20) -> str | None:
+    """The output of a program, or of an examined machine the copy of it; None = there is none.
 
     Args:
-        copy: The file of an examined machine that holds the same, say `/windows/hipinfo.txt`.
-        ask: Asks the program.
-        limit_bytes: How much of the copy is read.
+        copy: The file of an examined machine with the same text, such as `/windows/hipinfo.txt`.
+        ask: Runs the program on this machine.
+        limit_bytes: How much of the copy to read.
     """
     if examined_elsewhere():
         text, error = read_attribute(copy, limit_bytes)
         return None if error else text
-    said = ask()
+    output = ask()
     if _kept is not None:
-        _kept.keep_file(copy, said or "", errno.ENOENT if said is None else 0)
-    return said
+        _kept.keep_file(copy, output or "", errno.ENOENT if output is None else 0)
+    return output
 
 
 def keep_row(copy: str, key: str, row: object) -> None:
-    """Keep what this machine said as a row of a copy that is a JSON object, where it is recorded.
+    """Record an answer as one row of a copy that is a JSON object.
 
     Args:
-        copy: The file of an examined machine that holds the same, say `/windows/registry.json`.
-        key: Of the row.
-        row: Plain values.
+        copy: The file of an examined machine with the same data, such as `/windows/registry.json`.
+        key: The key of the row.
+        row: Its plain value.
     """
     if _kept is not None:
         _kept.rows.setdefault(copy, {})[key] = row
 
 
 def tried(what: str, about: str, attempt: Callable[[], _T], unknown: _T) -> _T:
-    """Return what a try gives that only works on the very machine.
+    """The result of an attempt that only works on the machine itself.
 
     Args:
-        what: Names the try, say `free bytes`.
-        about: What is tried, as a rule a path.
-        attempt: Does it; its answer is a plain value, so that it can be kept.
-        unknown: The answer of an examined machine for which nobody tried it.
+        what: The name of the attempt, such as `free bytes`.
+        about: What is tried, usually a path.
+        attempt: Makes the attempt; its result is a plain value so that it can be recorded.
+        unknown: The result for an examined machine on which nobody tried it.
     """
     if _given is not None:
         answer = _given.tried.get((what, about), unknown)
@@ -190,13 +271,8 @@ def tried(what: str, about: str, attempt: Callable[[], _T], unknown: _T) -> _T:
     return found
 
 
-def is_there(path: str) -> bool:
-    """Tell whether something of the examined machine lies there."""
-    return access_errno(path) != errno.ENOENT
-
-
 def open_errno(path: str) -> int:
-    """Return the errno of opening a device of the examined machine to read and write, 0 where it opens."""
+    """The errno of opening a device for reading and writing, 0 where that works."""
     if _given is not None:
         return _given.opened.get(path, errno.ENOENT)
     error = 0
@@ -210,9 +286,9 @@ def open_errno(path: str) -> int:
 
 
 def access_errno(path: str) -> int:
-    """Return why a device could not be opened, going by its mode alone; 0 = it could.
+    """The errno that opening a device would give, by its mode alone.
 
-    For devices that must not be touched only to look: opening a render node wakes a sleeping GPU.
+    For devices that a look must not touch: opening a render node wakes a sleeping GPU.
     """
     if _given is not None:
         return _given.reached.get(path, errno.ENOENT)
@@ -224,18 +300,23 @@ def access_errno(path: str) -> int:
     return error
 
 
+def is_there(path: str) -> bool:
+    """Whether something exists at a path."""
+    return access_errno(path) != errno.ENOENT
+
+
 def list_folder(path: str) -> list[str]:
-    """Return the sorted names in a folder of the examined machine; empty where it cannot be read."""
+    """The sorted names in a folder; empty where it cannot be read."""
     return list(_listed(path)[0])
 
 
 def unreadable(path: str) -> bool:
-    """Tell whether something of the examined machine is there that is no folder to be listed."""
+    """Whether something exists at a path that cannot be listed as a folder."""
     return _listed(path)[1] not in (0, errno.ENOENT)
 
 
 def is_folder(path: str) -> bool:
-    """Tell whether a folder of the examined machine is there, whether or not it can be listed."""
+    """Whether a folder exists, readable or not."""
     return _listed(path)[1] in (0, errno.EACCES, errno.EPERM)
 
 
@@ -252,8 +333,13 @@ def _listed(path: str) -> tuple[tuple[str, ...], int]:
     return found
 
 
+def parent_name() -> str:
+    """The name of the program that started this one, cut to 15 bytes by the kernel; "" where unknown."""
+    return (read_text(f"/proc/{os.getppid()}/comm") or "").rstrip("\n")
+
+
 def glibc_version() -> tuple[int, int] | None:
-    """Return the version of the C library that runs this Python, or None if that is not the GNU one."""
+    """The version of the C library that runs this Python; None if that is not glibc."""
     try:
         name, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
     except (AttributeError, ValueError, OSError):
@@ -264,14 +350,52 @@ def glibc_version() -> tuple[int, int] | None:
     return int(major), int(minor)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mount:
+    """A mounted file system."""
+
+    point: str
+    kind: str
+    device: str
+
+
+def mounts(text: str) -> Iterator[Mount]:
+    """Parse `/proc/self/mountinfo`; a later mount at the same point hides an earlier one.
+
+    Source: proc_pid_mountinfo(5)
+    """
+    for line in text.splitlines():
+        left, _, right = line.partition(" - ")
+        fields, tail = left.split(" "), right.split(" ")
+        if len(fields) >= 5 and len(tail) >= 2:
+            yield Mount(point=_unescaped(fields[4]), kind=tail[0], device=tail[1])
+
+
+def _unescaped(text: str) -> str:
+    """Decode a path of the kernel, which writes space, tab, newline and backslash in octal."""
+    path = re.sub(
+        rb"\\([0-7]{3})", lambda octal: bytes([int(octal[1], 8) & 0xFF]), text.encode(errors="replace")
+    )
+    return path.decode("utf-8", "replace")
+
+
+def holder(listed: Iterable[Mount], path: PurePath) -> Mount | None:
+    """Which of some mounts holds an absolute path without links in it."""
+    best: Mount | None = None
+    for mount in listed:
+        inside = path == type(path)(mount.point) or type(path)(mount.point) in path.parents
+        if inside and (best is None or len(mount.point) >= len(best.point)):
+            best = mount
+    return best
+
+
 def mount_of(path: PurePath) -> Mount | None:
-    """Return the mount that holds `path`, which need not exist; None where mounts cannot be listed."""
+    """The mount that holds `path`, which need not exist; None where mounts cannot be listed."""
     text, error = read_attribute("/proc/self/mountinfo", _MOST_BYTES)
     return None if error else holder(mounts(text), _real(path))
 
 
 def _real(path: PurePath) -> PurePath:
-    """Return a path without the links in it."""
     if _given is not None:
         return PurePosixPath(_given.real.get(path.as_posix(), path.as_posix()))
     found = Path(os.path.realpath(path))
@@ -281,9 +405,9 @@ def _real(path: PurePath) -> PurePath:
 
 
 def cloud_folder(path: Path) -> str:
-    """Return the folder around `path` that OneDrive keeps in its cloud, "" where it lies in none.
+    """The OneDrive folder that contains `path`, "" where there is none.
 
-    Source: the variables that OneDrive sets for its user, OneDrive, OneDriveConsumer and OneDriveCommercial.
+    Source: the variables that OneDrive sets for its user.
     """
     for name in ("OneDrive", "OneDriveConsumer", "OneDriveCommercial"):
         folder = environment().get(name, "")
@@ -294,7 +418,7 @@ def cloud_folder(path: Path) -> str:
 
 
 def free_bytes(path: Path) -> int:
-    """Return the bytes that an ordinary user may still write where `path` is, or will be."""
+    """How much an ordinary user may still write where `path` is, or will be."""
     while not path.exists():
         path = path.parent
     return shutil.disk_usage(path).free

@@ -13,8 +13,7 @@ from rocenv.core.errors import RocenvError
 from rocenv.kernels.placed import folder_of, forget
 from rocenv.kernels.placed import write as keep_note
 from rocenv.kernels.places.order import content_of, earlier, sha256_of, write_new
-from rocenv.system.files import write_atomic
-from rocenv.system.moving import move
+from rocenv.system.files import move, write_atomic
 
 if TYPE_CHECKING:
     from rocenv.home import Home

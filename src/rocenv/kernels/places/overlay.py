@@ -18,9 +18,8 @@ from rocenv.kernels.places.mirror import mirror
 from rocenv.kernels.places.order import as_precompiled, content_of, placed_by, sha256_of, write_new
 from rocenv.kernels.recipe import is_at_least
 from rocenv.kernels.version import start_words
-from rocenv.system.files import clone_file, remove_path, remove_tree, storage_errors, write_atomic
+from rocenv.system.files import clone_file, move, remove_path, remove_tree, storage_errors, write_atomic
 from rocenv.system.locks import locked
-from rocenv.system.moving import move
 
 if TYPE_CHECKING:
     from rocenv.compilers import Toolchain
