@@ -49,7 +49,7 @@ def row(name: str, version: str, *targets: str) -> str:
 
 
 @pytest.fixture
-def world(mini: Mini, monkeypatch: pytest.MonkeyPatch) -> Context:
+def context(mini: Mini, monkeypatch: pytest.MonkeyPatch) -> Context:
     """The mini world with two compilers in its archive, as seen from inside this process."""
     rows = row("clang-3", "3.1", "gfx1030", "gfx1100") + row("clang-21", "21.1", "gfx1100")
     (mini.root / "profiles" / "zz.toml").write_text(f"schema = 1\n{rows}")

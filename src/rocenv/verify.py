@@ -152,7 +152,7 @@ def _files_rung(prefix: Prefix, record: Record, progress: Progress) -> RungResul
 
 
 def _shown(prefix: Prefix, each: Difference) -> str:
-    """Return a difference in words; of a DLL that is another one also what it says it is."""
+    """A difference in words; of a DLL that is another one also what it says it is."""
     text = f"`{each.path}` is {each.what}"
     if each.what != "changed" or not each.path.lower().endswith(".dll"):
         return text
@@ -164,7 +164,7 @@ def _shown(prefix: Prefix, each: Difference) -> str:
 
 
 def _knowing(result: RungResult, known: Sequence[Verdict], matrix: Matrix) -> RungResult:
-    """Return the result of a rung that went wrong, with what is known of such a set and of what it said."""
+    """The result of a rung that went wrong, with what is known of such a set and of what it said."""
     if result.rung == "files" or result.status not in ("failed", "crashed", "timeout"):
         return result
     from rocenv.diagnose import diagnose_bytes
@@ -199,7 +199,7 @@ def _said_when_slow(progress: Progress) -> Iterator[None]:
 
 
 def _defender_took(prefix: Prefix, found: Sequence[Difference]) -> str:
-    """Return what Microsoft Defender took of what is missing, in words; "" where it tells of none."""
+    """What Microsoft Defender took of what is missing, in words; "" where it tells of none."""
     missing = [str(prefix.path.joinpath(*each.path.split("/"))) for each in found if each.what == "missing"]
     taken = quarantined(missing) if missing and (WINDOWS or examined_elsewhere()) else ()
     if not taken:

@@ -10,7 +10,7 @@ import pytest
 from rocenv.host import Gpu
 from rocenv.memory.amounts import ranges
 from rocenv.memory.hip_figures import gpu_of
-from rocenv.probe.memory_wire import Seen
+from rocenv.probe.wire import Seen
 
 HERE, THERE = "0000:03:00.0", "0000:07:00.0"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rocenv.probe import ladder, maps
+from rocenv.probe import ladder, own_process
 from rocenv.probe.wire import Task
 from tests.probe.conftest import Rig, Set, compile_library
 
@@ -76,7 +76,7 @@ MAPS = """\
 
 
 def test_maps_are_read_for_code_only() -> None:
-    assert maps.parse_maps(MAPS) == {
+    assert own_process.parse_maps(MAPS) == {
         "/usr/bin/python3.11",
         "/home/me/my envs/demo/lib/libamdhip64.so.5",
         "/usr/lib/libicudata.so.72",
@@ -95,7 +95,7 @@ def test_what_was_there_before_may_be_the_machines_unless_the_prefix_has_it() ->
     )
     before = frozenset({"/usr/bin/python3", "/lib/libz.so.1", "/lib/libffi.so.8", "/lib/libc.so.6"})
     now = before | {"/e/demo/lib/libamdhip64.so.5", "/e/demo-2/lib/libnuma.so.1"}
-    assert maps.outsiders(before, now, task) == ["/e/demo-2/lib/libnuma.so.1", "/lib/libffi.so.8"]
+    assert own_process.outsiders(before, now, task) == ["/e/demo-2/lib/libnuma.so.1", "/lib/libffi.so.8"]
 
 
 def test_the_machines_folders_hold_no_library_of_the_prefix(tmp_path: Path) -> None:
@@ -114,15 +114,15 @@ def test_the_machines_folders_hold_no_library_of_the_prefix(tmp_path: Path) -> N
     fine = {f"{prefix}/rocm/bin/amdhip64.dll", f"{system}/amd_comgr.dll", f"{python}/DLLs/_hashlib.pyd"}
     fine |= {f"{other}/virus scanner.dll"}  # loaded into every process, at any time
     leaks = [f"{other}/rocblas.dll", f"{prefix}-2/nvcuda.dll", f"{system}/amdhip64.dll"]
-    assert maps.outsiders(before, before | fine | set(leaks), task, python) == leaks
+    assert own_process.outsiders(before, before | fine | set(leaks), task, python) == leaks
     # The interpreter came with its own, and had it before anything was loaded.
     late = f"{python}/Library/amdhip64.dll"
-    assert maps.outsiders(before, before | {late}, task, python) == [late]
+    assert own_process.outsiders(before, before | {late}, task, python) == [late]
 
 
 def test_everything_may_lie_outside_where_nothing_belongs_to_a_set() -> None:
     task = Task(target="", prefix="/", libraries={}, work_dir="/tmp", expected={}, runtime="cuda")
-    assert maps.outsiders(frozenset(), frozenset({"/usr/lib/libcuda.so.1"}), task) == []
+    assert own_process.outsiders(frozenset(), frozenset({"/usr/lib/libcuda.so.1"}), task) == []
 
 
 def test_a_task_reaches_the_child_as_it_was_written() -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rocenv.core.progress import Wait
     from rocenv.memory.limits import Bound
     from rocenv.memory.probe_result import ProbeResult
-    from rocenv.probe.memory_wire import Opened
+    from rocenv.probe.wire import Opened
 
 _ALIKE = 0.03  # of what was had: a difference that needs no explanation
 

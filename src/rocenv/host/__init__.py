@@ -47,7 +47,7 @@ class Host:
         return None if self.selected is None else self.gpus[self.selected]
 
     def devices_for(self, target: str) -> tuple[Gpu, ...]:
-        """Return the GPUs that an env for a target should see, in the order that it should see them.
+        """The GPUs that an env for a target should see, in the order that it should see them.
 
         Those of the target come first, for programs take the first one; iGPUs beside a card of the target are
         not among them. Empty where none of HIP's GPUs has the target.
@@ -67,7 +67,7 @@ class Host:
 
 
 def detect(matrix: Matrix) -> Host:
-    """Return what is known about this machine, or the one below `ROCENV_SYSROOT`.
+    """What is known about this machine, or the one below `ROCENV_SYSROOT`.
 
     Nothing that lies there raises: what cannot be read or makes no sense is a fact less, not a GPU less.
 
@@ -115,7 +115,7 @@ def detect(matrix: Matrix) -> Host:
 
 
 def examined_platform() -> Literal["linux", "windows"]:
-    """Return the system of the examined machine; a `windows` folder in the sysroot stands for Windows."""
+    """The system of the examined machine; a `windows` folder in the sysroot stands for Windows."""
     return "windows" if examined_windows() else "linux"
 
 

@@ -30,13 +30,13 @@ class Quarantined:
 
 
 def quarantined(paths: Iterable[str]) -> tuple[Quarantined, ...]:
-    """Return which of these files Defender's history names, each once, the newest first; empty if unknown."""
+    """Which of these files Defender's history names, each once, the newest first; empty if unknown."""
     wanted = {_key(path) for path in paths}
     return tuple(each for each in history() if _key(each.path) in wanted)
 
 
 def history() -> tuple[Quarantined, ...]:
-    """Return every file that Defender's log names, each once, the newest first; empty where unknown."""
+    """Every file that Defender's log names, each once, the newest first; empty where unknown."""
     found: dict[str, Quarantined] = {}
     for event in events(_CHANNEL, (1116, 1117), "defender.xml") or ():
         for path in map(str.strip, _FILE.findall(event.get("Path", ""))):

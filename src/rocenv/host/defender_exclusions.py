@@ -17,7 +17,7 @@ _DEFENDER = r"SOFTWARE\Microsoft\Windows Defender"
 
 
 def excluded(folder: str) -> bool | None:
-    """Tell whether a folder, or one above it, is left alone; None where that is not known."""
+    """Whether a folder, or one above it, is left alone; None where that is not known."""
     key = rf"{_DEFENDER}\Exclusions\Paths"
     rows = values(key)
     if rows is None:
@@ -31,7 +31,7 @@ def excluded(folder: str) -> bool | None:
 
 
 def watches() -> bool:
-    """Tell whether it looks at files as they are opened, which it does unless it is told not to."""
+    """Whether it looks at files as they are opened, which it does unless it is told not to."""
     told = values(rf"{_DEFENDER}\Real-Time Protection") or {}
     return not told.get("DisableRealtimeMonitoring")
 

@@ -36,7 +36,7 @@ class Barrier(NamedTuple):
 
 
 def linux_driver() -> Driver:
-    """Return what the kernel says of itself and of amdgpu."""
+    """What the kernel says of itself and of amdgpu."""
     text = read_attribute("/proc/version")[0]
     version = re.match(r"Linux version (\S+)", text)
     return Driver(
@@ -48,7 +48,7 @@ def linux_driver() -> Driver:
 
 
 def kfd_barrier() -> Barrier | None:
-    """Return why `/dev/kfd`, without which nothing computes, does not open; None where it does.
+    """Why `/dev/kfd`, without which nothing computes, does not open; None where it does.
 
     It is really opened: in a container the mode says yes where the kernel says no.
     """
@@ -69,7 +69,7 @@ def kfd_barrier() -> Barrier | None:
 
 
 def render_barrier(minor: int) -> Barrier | None:
-    """Return why a GPU's render node cannot be used, going by its mode; None where it can."""
+    """Why a GPU's render node cannot be used, going by its mode; None where it can."""
     path = f"/dev/dri/renderD{minor}"
     error = access_errno(path)
     if error == errno.ENOENT:

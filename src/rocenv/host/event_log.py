@@ -13,7 +13,7 @@ _MOST_BYTES = 4 << 20
 
 
 def events(channel: str, ids: tuple[int, ...], copy: str, *, most: int = 100) -> list[dict[str, str]] | None:
-    """Return the data of events, newest first; None where the log cannot be read.
+    """The data of events, newest first; None where the log cannot be read.
 
     Data without a name stands under its number, from "0". `TimeCreated` is the system's time of the event,
     `Provider` is who wrote it: numbers of events are each provider's own.

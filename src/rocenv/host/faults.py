@@ -43,7 +43,7 @@ def fault_of(
     recent: datetime.datetime,
     code: int,
 ) -> Fault | None:
-    """Return the newest crash of a process, or else the one of another program that it most likely is.
+    """The newest crash of a process, or else the one of another program that it most likely is.
 
     An app that is started through a batch file crashes in a process of its own. A name alone proves little,
     so such a crash counts where its exception is what the app ended with, or it has only just happened.
@@ -67,7 +67,7 @@ def fault_of(
 
 
 def faults() -> tuple[Fault, ...]:
-    """Return the newest crashes that Windows has noted, the newest first; empty where it says none."""
+    """The newest crashes that Windows has noted, the newest first; empty where it says none."""
     told = events("Application", (1000,), "application_errors.xml", most=_NEWEST) or ()
     return tuple(fault for event in told if (fault := _fault(event)) is not None)
 

@@ -63,7 +63,7 @@ class Found:
 
 
 def target_name(gfx_target_version: int) -> str:
-    """Return the target that the kernel's number stands for: 90010 -> `gfx90a`, 110003 -> `gfx1103`.
+    """The target that the kernel's number stands for: 90010 -> `gfx90a`, 110003 -> `gfx1103`.
 
     Source: torvalds/linux:drivers/gpu/drm/amd/amdkfd/kfd_device.c
     """
@@ -73,7 +73,7 @@ def target_name(gfx_target_version: int) -> str:
 
 
 def target_age(target: str) -> tuple[int, int, int]:
-    """Return a key by which newer targets are greater; what is no target is the oldest.
+    """A key by which newer targets are greater; what is no target is the oldest.
 
     Source: llvm/llvm-project:llvm/docs/AMDGPUUsage.rst, minor version and stepping are one digit each.
     """
@@ -85,16 +85,16 @@ def target_age(target: str) -> tuple[int, int, int]:
 
 
 def is_target(text: str) -> bool:
-    """Tell whether a text has the form of a target's bare name, known or not."""
+    """Whether a text has the form of a target's bare name, known or not."""
     return re.fullmatch(r"gfx[0-9a-f]{3,8}", text) is not None
 
 
 def printable(text: str) -> str:
-    """Return a text of the machine as one short line that no terminal takes for commands."""
+    """A text of the machine as one short line that no terminal takes for commands."""
     return "".join(char if char.isprintable() else "?" for char in " ".join(text[:_LONGEST].split()))
 
 
 def split_target(text: str) -> tuple[str, str]:
-    """Return the bare target and its features: `gfx90a:sramecc+:xnack-` -> `gfx90a`, `:sramecc+:xnack-`."""
+    """The bare target and its features: `gfx90a:sramecc+:xnack-` -> `gfx90a`, `:sramecc+:xnack-`."""
     name, colon, features = text.strip().partition(":")
     return name, colon + features

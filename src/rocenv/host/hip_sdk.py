@@ -39,7 +39,7 @@ class InstalledSdk:
 
 
 def installed_sdks(matrix: Matrix) -> tuple[InstalledSdk, ...]:
-    """Return what is installed, each folder once; first those that variables name."""
+    """What is installed, each folder once; first those that variables name."""
     found: dict[str, InstalledSdk] = {}
     for folder, found_by in _folders(matrix):
         key = os.path.normcase(os.path.realpath(folder))
@@ -50,7 +50,7 @@ def installed_sdks(matrix: Matrix) -> tuple[InstalledSdk, ...]:
 
 
 def examine(folder: Path, found_by: str, matrix: Matrix) -> InstalledSdk:
-    """Tell what lies in a folder by the names of its run-time compiler, which end in the release."""
+    """What lies in a folder by the names of its run-time compiler, which end in the release."""
     names = {entry.name.lower() for entry in (folder / "bin").iterdir()}
     rows = [row for row in matrix.hip_sdk if row.hiprtc and row.hiprtc[0].lower() in names]
     if not rows:
@@ -72,7 +72,7 @@ def examine(folder: Path, found_by: str, matrix: Matrix) -> InstalledSdk:
 
 
 def _is_of_an_env(folder: Path) -> bool:
-    """Tell whether a folder lies in an env of rocenv, whose HIP_PATH it is while that is active."""
+    """Whether a folder lies in an env of rocenv, whose HIP_PATH it is while that is active."""
     return any((parent / ".rocenv").is_dir() for parent in folder.parents)
 
 
@@ -102,7 +102,7 @@ if sys.platform == "win32":
     import winreg
 
     def _registered_variables() -> list[tuple[str, str]]:
-        """Return the machine's own variables: a window opened before the installation has them not."""
+        """The machine's own variables: a window opened before the installation has them not."""
         found = []
         with (
             contextlib.suppress(OSError),

@@ -47,7 +47,7 @@ class Node:
         return f"{self.value('device_id'):04x}" if self.value("device_id") else ""
 
     def addresses(self) -> tuple[str, str]:
-        """Return where it may be on the PCI bus: by its location, and where a partition's board is.
+        """Where it may be on the PCI bus: by its location, and where a partition's board is.
 
         The lowest three bits of the location are the number of the partition on boards that are divided, and
         the PCI function on all others.
@@ -57,18 +57,18 @@ class Node:
         return f"{board}.{self.value('location_id') & 7}", f"{board}.0"
 
     def value(self, name: str) -> int:
-        """Return a property, 0 where it is not there, as the kernel writes for what does not apply."""
+        """A property, 0 where it is not there, as the kernel writes for what does not apply."""
         return self.properties.get(name, 0)
 
 
 def gpu_nodes() -> tuple[Node, ...]:
-    """Return the nodes that are GPUs, in the order of their numbers, which is HIP's."""
+    """The nodes that are GPUs, in the order of their numbers, which is HIP's."""
     numbers = sorted(int(name) for name in list_folder(NODES) if _NUMBER.fullmatch(name))
     return tuple(filter(_is_gpu, map(_node, numbers)))
 
 
 def present() -> bool:
-    """Tell whether the kernel has a KFD topology at all."""
+    """Whether the kernel has a KFD topology at all."""
     return bool(list_folder(NODES))
 
 

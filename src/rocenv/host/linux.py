@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def linux_gpus(matrix: Matrix) -> Found:
-    """Return the GPUs in the order of their KFD nodes, which is HIP's, then those that KFD left out."""
+    """The GPUs in the order of their KFD nodes, which is HIP's, then those that KFD left out."""
     ids = pci.Ids(matrix)
     devices = pci.devices()
     nodes = kfd.gpu_nodes()
@@ -49,7 +49,7 @@ def linux_gpus(matrix: Matrix) -> Found:
 
 
 def _cards(nodes: tuple[kfd.Node, ...], devices: list[pci.Device]) -> Mapping[int, pci.Device]:
-    """Return which card each node is on; several partitions are on the same."""
+    """Which card each node is on; several partitions are on the same."""
     at = {device.address: device for device in devices}
     cards = {}
     for node in nodes:

@@ -12,6 +12,6 @@ _FILE_SYSTEM = r"SYSTEM\CurrentControlSet\Control\FileSystem"
 
 
 def limited() -> bool | None:
-    """Tell whether the limit holds; None where that is not known."""
+    """Whether the limit holds; None where that is not known."""
     found = values(_FILE_SYSTEM)
     return None if found is None else found.get("LongPathsEnabled") != 1

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def override_notes(
     value: str, gpus: Sequence[Gpu], support: Mapping[str, Support], known: Iterable[Override]
 ) -> tuple[str, ...]:
-    """Return what to say of an override that does nothing, or harm; it acts on all GPUs alike."""
+    """What to say of an override that does nothing, or harm; it acts on all GPUs alike."""
     stands_for = _target(value)
     if not stands_for:
         return (f"{OVERRIDE}={value} is no version like 10.3.0, and programs refuse it: `unset {OVERRIDE}`",)

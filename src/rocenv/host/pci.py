@@ -40,7 +40,7 @@ class Device:
 
 
 def devices() -> tuple[Device, ...]:
-    """Return the graphics devices of all makers, in the order of their addresses."""
+    """The graphics devices of all makers, in the order of their addresses."""
     found = []
     for address in list_folder(DEVICES):
         folder = f"{DEVICES}/{address}"
@@ -84,16 +84,16 @@ class Ids:
         return {(device.lower(), revision.lower().zfill(2)): name.strip() for device, revision, name in lines}
 
     def row(self, device: str, revision: str) -> PciId | None:
-        """Return what is known about an id; a row for the very revision before one for any."""
+        """What is known about an id; a row for the very revision before one for any."""
         return self._rows.get((device, revision)) or self._rows.get((device, ""))
 
     def target(self, device: str, revision: str) -> str:
-        """Return the target of an id, "" where no row knows it."""
+        """The target of an id, "" where no row knows it."""
         row = self.row(device, revision)
         return row.target if row else ""
 
     def product(self, device: str, revision: str) -> str:
-        """Return what people call the product: what it may be, where the id is shared; "" = not known."""
+        """What people call the product: what it may be, where the id is shared; "" = not known."""
         name = self._names.get((device, revision))
         if name:
             return name
@@ -104,7 +104,7 @@ class Ids:
         return " / ".join(row.products[:_SHOWN]) + more or row.codename
 
     def integrated(self, target: str, device: str = "", revision: str = "") -> bool | None:
-        """Tell whether a GPU is part of a CPU; None where neither its id nor its target is known."""
+        """Whether a GPU is part of a CPU; None where neither its id nor its target is known."""
         row = self.row(device, revision)
         if row and row.kind:
             return row.kind == "apu"

@@ -46,7 +46,7 @@ _KINDS = {True: "part of the CPU", None: "not known to be a card", False: "a car
 
 
 def supported_today(matrix: Matrix) -> Mapping[str, Support]:
-    """Return what the newest release of each channel does for targets, whatever the platform."""
+    """What the newest release of each channel does for targets, whatever the platform."""
     from packaging.version import Version
 
     versions = {row.rocm: Version(row.rocm) for row in matrix.support}
@@ -64,7 +64,7 @@ def supported_today(matrix: Matrix) -> Mapping[str, Support]:
 def choose(
     gpus: Sequence[Gpu], others: Sequence[str], support: Mapping[str, Support]
 ) -> tuple[int | None, str]:
-    """Return the index of the GPU to use, or None, and why.
+    """The index of the GPU to use, or None, and why.
 
     Args:
         gpus: Numbered.
@@ -101,7 +101,7 @@ def choose(
 
 
 def called(gpu: Gpu) -> str:
-    """Return what to call a GPU in a sentence."""
+    """What to call a GPU in a sentence."""
     return f"GPU {gpu.index} ({gpu.target or gpu.name or gpu.pci_id or 'target unknown'})"
 
 

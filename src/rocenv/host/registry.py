@@ -21,7 +21,7 @@ _KEPT = re.compile(r"HIP_PATH(_[0-9]+)?|LongPathsEnabled|DisableRealtimeMonitori
 
 
 def values(key: str) -> dict[str, Any] | None:
-    """Return the values of a key below HKEY_LOCAL_MACHINE; None where it cannot be read."""
+    """The values of a key below HKEY_LOCAL_MACHINE; None where it cannot be read."""
     if examined_elsewhere():
         found = (copied(_COPY) or {}).get(key)
         return found if isinstance(found, dict) else None
@@ -37,7 +37,7 @@ def keep(key: str, row: dict[str, Any]) -> None:
 
 
 def copied(path: str) -> dict[str, Any] | None:
-    """Return the JSON object in a file of an examined machine, None where there is none."""
+    """The JSON object in a file of an examined machine, None where there is none."""
     text = read_attribute(path, _MOST_BYTES)[0].removeprefix("\ufeff")
     try:
         plain = json.loads(text)

@@ -33,7 +33,7 @@ _USUAL = re.compile(r"[a-z]:\\(windows|winnt)(\\|$)")
 
 
 def system_libraries() -> dict[str, str] | None:
-    """Return the libraries in System32 that matter here, in lower case, and their file versions.
+    """The libraries in System32 that matter here, in lower case, and their file versions.
 
     None where they are not known.
     """
@@ -50,7 +50,7 @@ def system_libraries() -> dict[str, str] | None:
 
 
 def names_in(folder: str) -> frozenset[str] | None:
-    """Return the names in a folder, in lower case, none where there is no such one; None = not known."""
+    """The names in a folder, in lower case, none where there is no such one; None = not known."""
     if examined_elsewhere():
         rows = {_plain(each): names for each, names in (copied(_FOLDERS) or {}).items()}
         key = _plain(folder)
@@ -66,7 +66,7 @@ def names_in(folder: str) -> frozenset[str] | None:
 
 
 def is_system_folder(folder: str, windows: str) -> bool:
-    """Tell whether a folder on PATH is one of Windows' own.
+    """Whether a folder on PATH is one of Windows' own.
 
     Args:
         folder: Of the examined machine.

@@ -50,7 +50,7 @@ class Controller:
 
 
 def windows_gpus(matrix: Matrix) -> Found:
-    """Return the GPUs in HIP's order, then those that only the display drivers know."""
+    """The GPUs in HIP's order, then those that only the display drivers know."""
     from rocenv.host.windows_texts import controllers_text, hip_text
 
     adapters = controllers_text()
@@ -84,21 +84,21 @@ def windows_gpus(matrix: Matrix) -> Found:
 
 
 def display_driver(matrix: Matrix) -> str:
-    """Return the release of AMD's display driver on this machine, as AMD counts; "" where it is not known."""
+    """The release of AMD's display driver on this machine, as AMD counts; "" where it is not known."""
     from rocenv.host.windows_texts import controllers_text
 
     return _display_driver(parse_controllers(controllers_text()), matrix)[1]
 
 
 def parse_hip(text: str, matrix: Matrix) -> tuple[Gpu, ...]:
-    """Return the devices in the text that `hipInfo` prints, in the order of their numbers."""
+    """The devices in the text that `hipInfo` prints, in the order of their numbers."""
     parts = _SEPARATOR.split(text)[1:]
     devices = sorted(zip(map(int, parts[::2]), parts[1::2], strict=True), key=lambda part: part[0])
     return tuple(_of_hip(dict(_FIELD.findall(part)), matrix) for _, part in devices)
 
 
 def parse_controllers(text: str) -> tuple[Controller, ...]:
-    """Return the display adapters in JSON with the keys of `Win32_VideoController`; one needs no list."""
+    """The display adapters in JSON with the keys of `Win32_VideoController`; one needs no list."""
     try:
         plain = json.loads(text) if text.strip() else []
     except (ValueError, RecursionError):
@@ -108,7 +108,7 @@ def parse_controllers(text: str) -> tuple[Controller, ...]:
 
 
 def target_by_name(name: str, matrix: Matrix) -> str:
-    """Return the target of a GPU that Windows calls so, "" where no row knows the name."""
+    """The target of a GPU that Windows calls so, "" where no row knows the name."""
     plain = _plain(name)
     return next((row.target for row in matrix.gpu_name if re.search(row.pattern, plain, re.IGNORECASE)), "")
 
@@ -130,7 +130,7 @@ def _of_hip(fields: dict[str, str], matrix: Matrix) -> Gpu:
 
 
 def _units(text: str, wave: int) -> int | None:
-    """Return the compute units; HIP counts pairs of them where waves are 32 wide, which is RDNA."""
+    """The compute units; HIP counts pairs of them where waves are 32 wide, which is RDNA."""
     if not wave or not re.fullmatch(r"[0-9]{1,6}", text):
         return None
     return int(text) * (2 if wave == 32 else 1)
@@ -178,7 +178,7 @@ def _plain(name: str) -> str:
 
 
 def _twin(gpu: Gpu, spare: list[Gpu]) -> Gpu | None:
-    """Return what the display drivers say of a device of HIP: by its name, else by its target."""
+    """What the display drivers say of a device of HIP: by its name, else by its target."""
     same = [each for each in spare if _plain(each.name).lower() == _plain(gpu.name).lower()]
     same = same or [each for each in spare if each.target and each.target == gpu.target]
     return same[0] if same else None

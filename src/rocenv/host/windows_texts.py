@@ -31,7 +31,7 @@ _MEMORY = ("HardwareInformation.qwMemorySize", "HardwareInformation.MemorySize")
 
 
 def hip_text(libraries: tuple[str, ...]) -> str:
-    """Return what `hipInfo` prints, or the same said by HIP itself; "" where there is no HIP.
+    """What `hipInfo` prints, or the same said by HIP itself; "" where there is no HIP.
 
     Args:
         libraries: Names under which HIP's runtime may be there.
@@ -53,7 +53,7 @@ def _of_hip(libraries: tuple[str, ...]) -> str:
 
 
 def controllers_text() -> str:
-    """Return the display adapters as JSON, with the keys of `Win32_VideoController` and AMD's release."""
+    """The display adapters as JSON, with the keys of `Win32_VideoController` and AMD's release."""
     said = program_output("/windows/video_controllers.json", lambda: json.dumps(_adapters(), indent=1))
     return (said or "").removeprefix(_MARK)
 

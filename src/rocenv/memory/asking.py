@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from rocenv.core.codec import from_plain
 from rocenv.core.errors import DataError, RocenvError
 from rocenv.probe.dialogue import Dialogue, NoAnswer
-from rocenv.probe.memory_wire import Opened, Seen
 from rocenv.probe.setup import probe_of
+from rocenv.probe.wire import Opened, Seen
 from rocenv.system.process import exit_by_signal, handled
 from rocenv.system.quoting import as_typed
 

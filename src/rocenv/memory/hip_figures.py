@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
     from rocenv.host import Gpu, Host
     from rocenv.install.prefix import Prefix
-    from rocenv.probe.memory_wire import Seen
+    from rocenv.probe.wire import Seen
 
 LIST_TIMEOUT_S = 20.0
 

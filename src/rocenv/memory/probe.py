@@ -24,7 +24,7 @@ from rocenv.memory.limits import Limit, bound_of
 from rocenv.memory.pools import machine_memory
 from rocenv.memory.probe_result import Pieces, ProbeResult, Refusal, Step
 from rocenv.probe.dialogue import NoAnswer
-from rocenv.probe.memory_wire import Filled, Pushed, Tried
+from rocenv.probe.wire import Filled, Pushed, Tried
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from rocenv.memory.asking import Talk
     from rocenv.memory.gpus import GpuMemory
     from rocenv.memory.limits import Bound
-    from rocenv.probe.memory_wire import Opened, Seen
+    from rocenv.probe.wire import Opened, Seen
 
 TIMEOUT_S = 60.0  # of one request: a card that others have filled may be slow to make room
 _HANGS = 2  # after so many nothing more is tried: each costs a whole time limit

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from rocenv.memory.gpus import GpuMemory
     from rocenv.memory.limits import Bound
-    from rocenv.probe.memory_wire import Opened
+    from rocenv.probe.wire import Opened
 
 Became = Literal["had", "refused", "wrong", "failed", "crashed", "timeout"]
 

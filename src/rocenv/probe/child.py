@@ -11,25 +11,15 @@ import os
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
-from rocenv.probe import products, rungs, streams, windows
+from rocenv.probe import own_process, windows
 from rocenv.probe.device import Failure, NoDevice
 from rocenv.probe.library import CallError
+from rocenv.probe.rungs import RUNGS
 from rocenv.probe.session import Session
 from rocenv.probe.wire import STANDIN, Answer, Task
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-RUNGS: dict[str, Callable[[Session], str]] = {
-    "load": rungs.load,
-    "version": rungs.version,
-    "compile": rungs.compile_kernel,
-    "device": rungs.device,
-    "memory": rungs.memory,
-    "kernel": products.kernel,
-    "gemm": products.gemm_own,
-    "blas": products.blas,
-}
 
 
 def answer(rung: str, task: Task) -> Answer:
@@ -56,10 +46,10 @@ def _attempt(rung: Callable[[Session], str], session: Session) -> Answer:
 
 def main(rung: str) -> NoReturn:
     """Answer on the original stdout, and leave without running the vendor libraries' destructors."""
-    out = streams.keep_stdout()
+    out = own_process.keep_stdout()
     windows.watch_faults()
     line = answer(rung, Task.from_json(sys.stdin.read())).to_json()
-    streams.flush_c_streams()
+    own_process.flush_c_streams()
     sys.stderr.flush()
     os.write(out, line.encode() + b"\n")
     # Destructors of a runtime crash at exit now and then, after all that was asked was answered.

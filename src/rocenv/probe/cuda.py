@@ -1,4 +1,4 @@
-"""The C interfaces of CUDA's driver API and of cuBLAS, as far as the rungs call them: ZLUDA's or NVIDIA's.
+"""CUDA's driver API and cuBLAS, of ZLUDA or NVIDIA: prototypes and constants, and the GPU that programs get.
 
 Only the child process of a rung imports this.
 
@@ -9,16 +9,24 @@ lshqqytiger/ZLUDA@5e71745 zluda/src/cuda.rs and zluda_blas/src/lib.rs for what Z
 from __future__ import annotations
 
 import ctypes
+import os
 from ctypes import POINTER, c_char_p, c_int, c_size_t, c_ubyte, c_uint, c_void_p
 from typing import TYPE_CHECKING, Any
 
-from rocenv.probe.device import BlasCalls, RuntimeCalls
+from rocenv.core.model import VISIBLE
+from rocenv.probe import hip
+from rocenv.probe.device import BlasCalls, Failure, NoDevice, RuntimeCalls, count_devices
 from rocenv.probe.library import SUCCESS, Interface, named_by
+from rocenv.probe.wire import NO_GPU
 
 if TYPE_CHECKING:
     from rocenv.probe.library import Library
+    from rocenv.probe.session import Session
 
 NO_DEVICE = 100  # CUDA_ERROR_NO_DEVICE
+# Source: lshqqytiger/ZLUDA@5e71745:zluda/src/impl/device.rs
+_ZLUDA = "[ZLUDA]"
+_NAME_BYTES = 256
 ATTRIBUTE_INTEGRATED = 18
 _OPERATION_NONE = 0
 _R_16F = 2
@@ -175,3 +183,77 @@ step:
     ret;
 }
 """
+
+
+def open_device(session: Session) -> str:
+    """Make the first device current, the one that programs take, and describe it.
+
+    Raises:
+        NoDevice: There is none.
+        Failure: It is not ZLUDA's, its target is another, or HIP sees a GPU that ZLUDA does not.
+    """
+    driver = session.library("nvcuda")
+    zluda = "hip" in session.task.libraries
+    try:
+        count = count_devices(driver, "cuInit", "cuDeviceGetCount", (NO_DEVICE,), f"{NO_GPU}: {{}}".format)
+    except NoDevice as error:
+        if zluda:
+            _require_blind_hip(session, str(error))
+        raise
+    device, name, memory = ctypes.c_int(0), ctypes.create_string_buffer(_NAME_BYTES), ctypes.c_size_t(0)
+    driver.call("cuDeviceGet", ctypes.byref(device), 0)
+    driver.call("cuDeviceGetName", name, len(name), device)
+    driver.call("cuDeviceTotalMem_v2", ctypes.byref(memory), device)
+    shown = name.value.decode("utf-8", "replace").strip() or "a GPU without a name"
+    if zluda:
+        if not shown.endswith(_ZLUDA):
+            raise Failure(f"nvcuda is not ZLUDA's: its device calls itself `{shown}`, without {_ZLUDA}")
+        _require_target(session, driver, device)
+    target = session.task.target if zluda else "target not compared, there is no HIP behind it"
+    context = ctypes.c_void_p()
+    driver.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
+    driver.call("cuCtxSetCurrent", context)
+    return f"{shown}, {target}, {memory.value / 2**30:.1f} GiB, the first of {count}"
+
+
+def _require_blind_hip(session: Session, answer: str) -> None:
+    """Raise Failure if HIP sees a GPU: then it is ZLUDA that does not get on with what is installed here."""
+    try:
+        found = hip.devices(session.library("hip"))
+    except NoDevice:
+        return
+    seen = ", ".join(f"{each.name} ({each.target})" for each in found)
+    raise Failure(
+        f"HIP sees {seen}, ZLUDA does not ({answer.removeprefix(NO_GPU + ': ')}): "
+        "is the build older than what the display driver asks for?"
+    )
+
+
+def _require_target(session: Session, driver: Library, device: ctypes.c_int) -> None:
+    """Raise Failure unless the first GPU of HIP, which is ZLUDA's first, has the set's target."""
+    found = hip.devices(session.library("hip"))
+    target, first = session.task.target, found[0]
+    if first.target == target:
+        return
+    integrated = " integrated" if _is_integrated(driver, device) else ""
+    text = f"the first{integrated} GPU is {first.name} ({first.target}), the set is for {target}"
+    right = [each for each in found if each.target == target]
+    if not right:
+        raise Failure(text)
+    number = _number(right[0].ordinal)
+    raise Failure(
+        f"{text}, which {right[0].name} has: with {VISIBLE}={number} programs see that one; "
+        "what the env sets itself is set anew by `rocenv create NEW --from LOCK` on this machine"
+    )
+
+
+def _number(ordinal: int) -> str:
+    """What the variable calls the GPU that has this number among those that it lets programs see."""
+    visible = [each.strip() for each in os.environ.get(VISIBLE, "").split(",")]
+    return visible[ordinal] if ordinal < len(visible) and visible[ordinal] else str(ordinal)
+
+
+def _is_integrated(driver: Library, device: ctypes.c_int) -> bool:
+    answer = ctypes.c_int(0)
+    status = driver.status_of("cuDeviceGetAttribute", ctypes.byref(answer), ATTRIBUTE_INTEGRATED, device)
+    return status == 0 and answer.value == 1

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from rocenv.probe.library import CallError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from rocenv.probe.gemm import Precision
     from rocenv.probe.library import Library
@@ -64,6 +64,29 @@ class BlasCalls:
     computation: tuple[int, ...]  # the end of gemm_ex: the type to compute in, the algorithm …
 
 
+def count_devices(
+    library: Library, start: str, count: str, none: tuple[int, ...], why_none: Callable[[str], str]
+) -> int:
+    """Initialise an API and count its devices; raises NoDevice if there is none.
+
+    Args:
+        library: The API.
+        start: Its function that initialises it.
+        count: Its function that counts the devices.
+        none: What these answer where there is no device.
+        why_none: From such an answer, the text of the NoDevice.
+    """
+    found = ctypes.c_int(0)
+    for call, argument in ((start, 0), (count, ctypes.byref(found))):
+        status = library.status_of(call, argument)
+        if status in none:
+            raise NoDevice(why_none(f"{call} answered {status} {library.status_name(status)}".rstrip()))
+        library.check(call, status)
+    if found.value < 1:
+        raise NoDevice(why_none(f"{count} found none"))
+    return found.value
+
+
 class Runtime:
     """The API that allocates and launches, with a device made current."""
 
@@ -72,7 +95,7 @@ class Runtime:
         self._calls = calls
 
     def allocate(self, size_bytes: int) -> ctypes.c_void_p:
-        """Return the address of memory on the device; raise NotAllocated where there is none to be had."""
+        """The address of memory on the device; raises NotAllocated where there is none to be had."""
         address = ctypes.c_void_p()
         call = self._calls.allocate
         try:
@@ -91,7 +114,7 @@ class Runtime:
         self._library.call(calls.upload, address, data, len(data), *calls.upload_kind)
 
     def download(self, address: ctypes.c_void_p, size_bytes: int) -> bytes:
-        """Return what the device holds; waits for what was launched before."""
+        """What the device holds; waits for what was launched before."""
         calls, data = self._calls, ctypes.create_string_buffer(size_bytes)
         self._library.call(calls.download, data, address, size_bytes, *calls.download_kind)
         return data.raw
@@ -101,7 +124,7 @@ class Runtime:
         self._library.call(self._calls.fill, address, value, size_bytes)
 
     def memory_info(self) -> tuple[int, int]:
-        """Return how many bytes the device has free, and how many there are."""
+        """How many bytes the device has free, and how many there are."""
         free, total = ctypes.c_size_t(0), ctypes.c_size_t(0)
         self._library.call(self._calls.memory_info, ctypes.byref(free), ctypes.byref(total))
         return free.value, total.value
@@ -111,13 +134,13 @@ class Runtime:
         self._library.call(self._calls.synchronize)
 
     def load_module(self, image: bytes) -> ctypes.c_void_p:
-        """Return the handle of a loaded kernel image."""
+        """The handle of a loaded kernel image."""
         module = ctypes.c_void_p()
         self._library.call(self._calls.load_module, ctypes.byref(module), image)
         return module
 
     def find_function(self, module: ctypes.c_void_p, name: str) -> ctypes.c_void_p:
-        """Return a kernel of a loaded image."""
+        """A kernel of a loaded image."""
         function = ctypes.c_void_p()
         self._library.call(self._calls.find_function, ctypes.byref(function), module, name.encode())
         return function
@@ -159,7 +182,7 @@ class Buffer:
         self._runtime.upload(self.address, data)
 
     def read(self) -> bytes:
-        """Return what the device holds."""
+        """What the device holds."""
         return self._runtime.download(self.address, self.size_bytes)
 
 

@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING, Any, Literal
 
 from rocenv.probe.ladder import last_call, tail
-from rocenv.probe.memory_wire import KINDS
+from rocenv.probe.wire import KINDS
 from rocenv.system.exit_codes import describe_exit, is_crash
 from rocenv.system.process import kill_group, own_child, start_group
 
@@ -84,7 +84,7 @@ class Dialogue:
             self._child.stdin.close()
 
     def ask(self, what: str, tell: Callable[[Any], None] = lambda _: None, **words: Any) -> Any:
-        """Return the answer to a request.
+        """The answer to a request.
 
         Args:
             what: Which one.
@@ -126,7 +126,7 @@ class Dialogue:
         return kind, found
 
     def _line(self) -> bytes | None:
-        """Return the next line, empty at the end of the output; None = there is none in time."""
+        """The next line, empty at the end of the output; None = there is none in time."""
         end = time.monotonic() + self._timeout_s
         while (left := end - time.monotonic()) > 0:
             with contextlib.suppress(queue.Empty):

@@ -71,23 +71,23 @@ def random_values(seed: int, count: int, precision: Precision) -> list[float]:
 
 
 def pack(values: Sequence[float], precision: Precision) -> bytes:
-    """Return the numbers as the device sees them."""
+    """The numbers as the device sees them."""
     return struct.pack(f"<{len(values)}{_FORMAT[precision]}", *values)
 
 
 def unpack(data: bytes, precision: Precision) -> list[float]:
-    """Return the numbers in `data`."""
+    """The numbers in `data`."""
     item = _FORMAT[precision]
     return list(struct.unpack(f"<{len(data) // struct.calcsize(item)}{item}", data))
 
 
 def poison(count: int, precision: Precision) -> bytes:
-    """Return what an output is filled with before the run: a NaN that no arithmetic makes."""
+    """What an output is filled with before the run: a NaN that no arithmetic makes."""
     return _POISON[precision] * count
 
 
 def expected_element(row: Iterable[float], column: Iterable[float], precision: Precision) -> Expected:
-    """Return one inner product in float64 and its bound, for products accumulated in float32."""
+    """One inner product in float64 and its bound, for products accumulated in float32."""
     products = list(map(mul, row, column))
     value = sum(products)
     # The reference is itself rounded, in float64.
@@ -98,14 +98,14 @@ def expected_element(row: Iterable[float], column: Iterable[float], precision: P
 
 
 def expected_product(a: Sequence[float], b: Sequence[float], n: int, precision: Precision) -> list[Expected]:
-    """Return every element of A*B in float64 with its bound."""
+    """Every element of A*B in float64 with its bound."""
     columns = [b[j::n] for j in range(n)]
     rows = (a[i * n : (i + 1) * n] for i in range(n))
     return [expected_element(row, column, precision) for row in rows for column in columns]
 
 
 def difference(data: bytes, expected: Sequence[Expected], n: int, precision: Precision) -> str:
-    """Return what is wrong with the result `data`, or "" if every element is within its bound."""
+    """What is wrong with the result `data`, or "" if every element is within its bound."""
     bits = _BITS[precision]
     poisoned = struct.unpack(f"<{bits}", _POISON[precision])[0]
     unwritten = struct.unpack(f"<{len(expected)}{bits}", data).count(poisoned)

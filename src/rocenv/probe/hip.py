@@ -1,4 +1,4 @@
-"""The C interfaces of HIP, hipRTC and rocBLAS: prototypes, constants and structures.
+"""HIP, hipRTC and rocBLAS: prototypes, constants and structures, and the GPUs that HIP lists.
 
 Only the child process of a rung imports this.
 
@@ -9,35 +9,34 @@ ROCm/rocBLAS library/include/internal/rocblas-{types,functions,auxiliary}.h.
 from __future__ import annotations
 
 import ctypes
+import os
+import re
 from ctypes import POINTER, c_char_p, c_int, c_size_t, c_uint, c_void_p
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from rocenv.probe.device import BlasCalls, RuntimeCalls
-from rocenv.probe.library import Interface, named_by
+from rocenv.probe.device import BlasCalls, Failure, RuntimeCalls, count_devices
+from rocenv.probe.library import SUCCESS, Interface, named_by
+from rocenv.probe.wire import NO_GPU
+
+if TYPE_CHECKING:
+    from rocenv.probe.library import Library
+    from rocenv.probe.session import Session
 
 NO_DEVICE = 100  # hipErrorNoDevice
 INVALID_DEVICE = 101  # hipErrorInvalidDevice: what hipInit answers without a kernel driver in some releases
 _HOST_TO_DEVICE, _DEVICE_TO_HOST = 1, 2
+_PLACE = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+_PLACE_BYTES = 64
 _OPERATION_NONE = 111
 _F16_R, _F32_R = 150, 151
 _GEMM_ALGO_STANDARD, _NO_SOLUTION_INDEX, _GEMM_FLAGS_NONE = 0, 0, 0
 
 _out = c_void_p  # a pointer that the caller gets something through; ctypes passes byref() and buffers
 _sgemm = [
-    c_void_p,
-    c_int,
-    c_int,
-    c_int,
-    c_int,
-    c_int,
-    _out,
-    c_void_p,
-    c_int,
-    c_void_p,
-    c_int,
-    _out,
-    c_void_p,
-    c_int,
+    *(c_void_p, c_int, c_int, c_int, c_int, c_int),  # handle, operations of A and B, m, n, k
+    *(_out, c_void_p, c_int, c_void_p, c_int),  # alpha; A, lda; B, ldb
+    *(_out, c_void_p, c_int),  # beta; C, ldc
 ]
 _gemm_ex = [
     *(c_void_p, c_int, c_int, c_int, c_int, c_int),  # handle, operations of A and B, m, n, k
@@ -138,3 +137,86 @@ class DevicePropertiesR0600(ctypes.Structure):
         ("gcn_arch_name", ctypes.c_char * 256),
         ("_rest", ctypes.c_char * 4096),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A GPU as the runtime describes it."""
+
+    ordinal: int
+    target: str  # without `:xnack-` and the like
+    name: str
+    memory_bytes: int
+    wave: int
+
+
+def open_device(session: Session) -> str:
+    """Choose the first GPU of the right target and describe it; raise as `choose_device`."""
+    device = choose_device(session)
+    return (
+        f"{device.name or 'a GPU without a name'}, {session.describe_target()}, "
+        f"{device.memory_bytes / 2**30:.1f} GiB, wave {device.wave}"
+    )
+
+
+def choose_device(session: Session) -> Device:
+    """Choose the first GPU of the right target, and make it current.
+
+    Raises:
+        NoDevice: There is none.
+        Failure: None has the target.
+    """
+    runtime = session.library("hip")
+    found = devices(runtime)
+    for device in found:
+        if device.target == session.target:
+            runtime.call("hipSetDevice", device.ordinal)
+            return device
+    raise Failure(
+        f"the GPU is {', '.join(device.target or '(nameless)' for device in found)}, "
+        f"the set is for {session.describe_target()}"
+    )
+
+
+def devices(runtime: Library) -> list[Device]:
+    """The GPUs that HIP sees, one at least; raises NoDevice where it sees none."""
+    count = count_devices(runtime, "hipInit", "hipGetDeviceCount", (NO_DEVICE, INVALID_DEVICE), _why_none)
+    return [_describe(runtime, ordinal) for ordinal in range(count)]
+
+
+def _describe(runtime: Library, ordinal: int) -> Device:
+    # 6.0 changed the structure and gave the function that fills it a new name.
+    modern = runtime.has("hipGetDevicePropertiesR0600")
+    properties = DevicePropertiesR0600() if modern else DevicePropertiesR0000()
+    name = "hipGetDevicePropertiesR0600" if modern else "hipGetDeviceProperties"
+    runtime.call(name, ctypes.byref(properties), ordinal)
+    return Device(
+        ordinal,
+        properties.gcn_arch_name.decode("ascii", "replace").partition(":")[0],
+        properties.name.decode("utf-8", "replace").strip(),
+        properties.total_global_mem,
+        properties.warp_size,
+    )
+
+
+def place_on_bus(runtime: Library, ordinal: int) -> str:
+    """Where a GPU sits, `0000:03:00.0`, "" where HIP does not say."""
+    text = ctypes.create_string_buffer(_PLACE_BYTES)
+    if not runtime.has("hipDeviceGetPCIBusId"):
+        return ""
+    if runtime.status_of("hipDeviceGetPCIBusId", text, len(text), ordinal) != SUCCESS:
+        return ""
+    place = text.value.decode("ascii", "replace").lower()
+    return place if _PLACE.fullmatch(place) else ""
+
+
+def _why_none(answer: str) -> str:
+    if os.name == "posix":
+        # The kernel driver's door; under WSL 2 it is /dev/dxg.
+        if not os.path.exists("/dev/kfd") and not os.path.exists("/dev/dxg"):
+            return f"{NO_GPU}: there is no /dev/kfd ({answer})"
+        if os.path.exists("/dev/kfd") and not os.access("/dev/kfd", os.R_OK | os.W_OK):
+            return (
+                f"{NO_GPU} for this user: no permission on /dev/kfd, is it in the group `render`? ({answer})"
+            )
+    return f"{NO_GPU}: {answer}"

@@ -158,14 +158,14 @@ def _classify(rung: str, done: process.Completed, stderr: str, timeout_s: float)
 
 
 def _fault_library(exit_code: int, stderr: str) -> str:
-    """Return in which library the fault happened that ended a child on Windows, "" if that is not known."""
+    """In which library the fault happened that ended a child on Windows, "" if that is not known."""
     start = f"{FAULT}0x{exit_code & 0xFFFFFFFF:08X} in "
     places = [line.removeprefix(start).strip() for line in stderr.splitlines() if line.startswith(start)]
     return f", in the code of {_printable(places[-1])}" if places else ""
 
 
 def last_call(stderr: str) -> str:
-    """Return what a child that never answered was doing, and what was printed last."""
+    """What a child that never answered was doing, and what was printed last."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip() and not line.startswith(FAULT)]
     calls = [line.removeprefix(CALLING) for line in lines if line.startswith(CALLING)]
     text = f" in {calls[-1]}" if calls else ""
@@ -179,7 +179,7 @@ def _printable(text: str) -> str:
 
 
 def tail(log: Path) -> str:
-    """Return the end of a log; an empty one is removed."""
+    """The end of a log; an empty one is removed."""
     with log.open("rb") as stream:
         size = stream.seek(0, 2)
         stream.seek(max(0, size - _TAIL_BYTES))
@@ -190,7 +190,7 @@ def tail(log: Path) -> str:
 
 
 def _unmet(needs: Sequence[str], rung: str, results: Mapping[str, RungResult]) -> RungResult | None:
-    """Return the result of a rung that cannot run after these, None if it can."""
+    """The result of a rung that cannot run after these, None if it can."""
     missing = [need for need in needs if need in results and results[need].status != "passed"]
     if not missing:
         return None
@@ -202,7 +202,7 @@ def _unmet(needs: Sequence[str], rung: str, results: Mapping[str, RungResult]) -
 
 
 def _contradicted(result: RungResult, device: RungResult | None) -> RungResult:
-    """Return a failure where a rung sees no GPU and `device` saw one: then the GPU is not what is missing."""
+    """A failure where a rung sees no GPU and `device` saw one: then the GPU is not what is missing."""
     if not result.no_device or device is None or device.status != "passed":
         return result
     return replace(result, status="failed", no_device=False, detail=f"{result.detail}, but `device` saw one")

@@ -80,11 +80,11 @@ class Library:
         self.standin = self.has("rocenv_standin")
 
     def has(self, name: str) -> bool:
-        """Tell whether the library exports a function."""
+        """Whether the library exports a function."""
         return hasattr(self._library, name)
 
     def function(self, name: str, result: Any, *arguments: Any) -> Any:
-        """Return an exported function with this type of result and these of arguments."""
+        """An exported function with this type of result and these of arguments."""
         function = self._library[name]
         function.restype, function.argtypes = result, list(arguments)
         return function
@@ -112,12 +112,12 @@ class Library:
             raise CallError(name, status, self.status_name(status))
 
     def status_name(self, status: int) -> str:
-        """Return the library's own name for a status, "" if it has none."""
+        """The library's own name for a status, "" if it has none."""
         return self.interface.status_name(self, status)
 
 
 def named_by(function: str) -> Callable[[Library, int], str]:
-    """Return the namer for libraries that have a `const char* FUNCTION(status)`."""
+    """The namer for libraries that have a `const char* FUNCTION(status)`."""
 
     def status_name(library: Library, status: int) -> str:
         if not library.has(function):

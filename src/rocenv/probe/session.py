@@ -1,22 +1,61 @@
-"""What the rungs of one child share: the task, the libraries it opened, and the API that it works with."""
+"""What the rungs of one child share: the task, the libraries that it opened, and the API that it uses."""
 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rocenv.core.model import OVERRIDE
-from rocenv.probe import cuda, hip, maps, streams, windows
-from rocenv.probe.device import Failure
+from rocenv.probe import cuda, hip, own_process, windows
+from rocenv.probe.device import Blas, Failure, Runtime
 from rocenv.probe.library import Interface, Library
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rocenv.probe.device import BlasCalls, RuntimeCalls
     from rocenv.probe.wire import Task
 
 _INTERFACES = {**hip.INTERFACES, **cuda.INTERFACES}
 _NOTHING_CALLED = Interface({})
 _SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Api:
+    """How programs of one kind reach the GPU."""
+
+    role: str  # of the library that allocates and launches
+    calls: RuntimeCalls
+    blas_role: str
+    blas_calls: BlasCalls
+    open_device: Callable[[Session], str]  # make a GPU current and describe it
+    kernel: Callable[[Session], bytes]  # the image that holds gemm.KERNEL
+    kernel_name: Callable[[Session], str]
+
+
+_APIS: dict[str, Api] = {
+    "hip": Api(
+        role="hip",
+        calls=hip.RUNTIME,
+        blas_role="rocblas",
+        blas_calls=hip.BLAS,
+        open_device=hip.open_device,
+        kernel=lambda session: session.code_object.read_bytes(),
+        kernel_name=lambda session: session.code_object.name,
+    ),
+    "cuda": Api(
+        role="nvcuda",
+        calls=cuda.RUNTIME,
+        blas_role="cublas",
+        blas_calls=cuda.BLAS,
+        open_device=cuda.open_device,
+        kernel=lambda _session: cuda.KERNEL,
+        kernel_name=lambda _session: "PTX",
+    ),
+}
 
 
 class Session:
@@ -29,8 +68,8 @@ class Session:
 
     def __init__(self, task: Task) -> None:
         self.task = task
-        self.before = maps.mapped_libraries()
-        self.interposers = streams.interposers([*hip.PROTOTYPES, *cuda.PROTOTYPES])
+        self.before = own_process.mapped_libraries()
+        self.interposers = own_process.interposers([*hip.PROTOTYPES, *cuda.PROTOTYPES])
         self._libraries: dict[str, Library] = {}
         self._preloaded: list[Library] | None = None
 
@@ -49,8 +88,22 @@ class Session:
         """Where `compile` leaves the kernel and `kernel` and `gemm` find it."""
         return Path(self.task.work_dir, f"sgemm_{self.target}.co")
 
+    @property
+    def api(self) -> Api:
+        """The API that programs of the env use."""
+        return _APIS[self.task.runtime]
+
+    def runtime(self) -> Runtime:
+        """Make a device current and return its API; raise NoDevice or Failure."""
+        self.api.open_device(self)
+        return Runtime(self.library(self.api.role), self.api.calls)
+
+    def blas(self) -> Blas:
+        """The BLAS, whose handle the caller opens with `with`."""
+        return Blas(self.library(self.api.blas_role), self.api.blas_calls)
+
     def library(self, role: str) -> Library:
-        """Return the loaded library of a role; raise Failure if it cannot be loaded.
+        """The loaded library of a role; raises Failure if it cannot be loaded.
 
         What is preloaded comes first, then HIP: the others ask for it by name, and get the one that is there.
         """
@@ -74,22 +127,24 @@ class Session:
             self._preloaded.append(self._load(path, _NOTHING_CALLED))
 
     def leaks(self) -> list[str]:
-        """Return what is wrong with where the loaded libraries came from."""
+        """What is wrong with where the loaded libraries came from."""
         found = []
         if self.interposers:
             names = ", ".join(f"`{name}`" for name in self.interposers[:_SHOWN])
             more = f" and {len(self.interposers) - _SHOWN} more" if len(self.interposers) > _SHOWN else ""
             found.append(f"there before its library was loaded (LD_PRELOAD?): {names}{more}")
-        now = maps.mapped_libraries()
+        now = own_process.mapped_libraries()
         if self.before is not None and now is not None:
             found += [
                 f"from outside the prefix: {path}"
-                for path in maps.outsiders(self.before, now, self.task, maps.interpreter_folder())
+                for path in own_process.outsiders(
+                    self.before, now, self.task, own_process.interpreter_folder()
+                )
             ]
         return found
 
     def describe_target(self) -> str:
-        """Return the target, and where it is the override's, that it is."""
+        """The target, and where it is the override's, that it is."""
         if self.target == self.task.target:
             return self.target
         return f"{self.target} ({OVERRIDE}={os.environ[OVERRIDE]}, in place of {self.task.target})"
@@ -103,7 +158,7 @@ class Session:
 
 
 def overridden_target(value: str) -> str:
-    """Return the target that a value of HSA_OVERRIDE_GFX_VERSION stands for, "" if it is none.
+    """The target that a value of HSA_OVERRIDE_GFX_VERSION stands for, "" if it is none.
 
     Three decimals; the last two become hexadecimal digits: 9.0.10 is gfx90a.
     """

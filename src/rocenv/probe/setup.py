@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def probe_of(
     prefix: Prefix, record: Record, c_library: CLibrary, *, target: str, work_dir: Path, timeout_s: float
 ) -> Probe:
-    """Return what is asked of an env.
+    """What is asked of an env.
 
     Args:
         prefix: A complete env.
@@ -69,18 +69,18 @@ def probe_of(
 
 
 def first_run_s(lock: Lock) -> int:
-    """Return what the first use of a set may take, 0 where that is nothing special."""
+    """What the first use of a set may take, 0 where that is nothing special."""
     build = zluda_of(lock)
     return build.shims.first_run_s if build is not None and build.shims is not None else 0
 
 
 def env_environ(prefix: Prefix, record: Record, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment that programs of an env run in."""
+    """The environment that programs of an env run in."""
     return apply(expand(record.lock.environment, str(prefix.path)), environ, record.lock.platform)
 
 
 def child_python(prefix: Prefix, record: Record, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the start of a command line that runs rocenv's own Python as `rocenv run` runs programs."""
+    """The start of a command line that runs rocenv's own Python as `rocenv run` runs programs."""
     if not record.loader:
         return (sys.executable,)
     folders = library_folders(prefix, record.lock)
@@ -97,7 +97,7 @@ def _native(prefix: Prefix, path: str) -> str:
 
 
 def _names(files: Collection[str]) -> set[str]:
-    """Return the names of the libraries that an env holds."""
+    """The names of the libraries that an env holds."""
     mark = ".dll" if WINDOWS else ".so"
     return {
         path.rpartition("/")[2]
@@ -107,7 +107,7 @@ def _names(files: Collection[str]) -> set[str]:
 
 
 def _libraries(prefix: Prefix, lock: Lock, files: Collection[str]) -> dict[str, str]:
-    """Return role -> absolute path; the place where it should be if the env does not hold it."""
+    """Role -> absolute path; the place where it should be if the env does not hold it."""
     found = {}
     folders = [folder.relative_to(prefix.path).as_posix() for folder in library_folders(prefix, lock)]
     for component in lock.components:
@@ -118,7 +118,7 @@ def _libraries(prefix: Prefix, lock: Lock, files: Collection[str]) -> dict[str, 
 
 
 def _zluda_libraries(prefix: Prefix, record: Record, files: Collection[str]) -> dict[str, str]:
-    """Return the roles that are called where ZLUDA stands for CUDA, by their paths; empty without ZLUDA."""
+    """The roles that are called where ZLUDA stands for CUDA, by their paths; empty without ZLUDA."""
     build = zluda_of(record.lock)
     if build is None or build.layout is None or build.shims is None:
         return {}
@@ -135,5 +135,5 @@ def _zluda_libraries(prefix: Prefix, record: Record, files: Collection[str]) -> 
 
 
 def _system_dirs() -> tuple[str, ...]:
-    """Return the folders whose libraries are the machine's."""
+    """The folders whose libraries are the machine's."""
     return (os.environ.get("SYSTEMROOT", r"C:\Windows"),) if WINDOWS else ()

@@ -21,7 +21,7 @@ _TRANSFORM_LOSS = 256
 
 
 def _within(got: Any, exact: Any, magnitude: Any, factor: float) -> str:
-    """Return what is wrong with `got`, "" if each element is within factor * magnitude of `exact`."""
+    """What is wrong with `got`, "" if each element is within factor * magnitude of `exact`."""
     error = (got.double().cpu() - exact).abs()
     wrong = int((~(error <= factor * magnitude)).sum())  # NaN is wrong
     return f"{wrong} of {error.numel()} elements are wrong" if wrong else ""
@@ -32,7 +32,7 @@ def _gamma(terms: int) -> float:
 
 
 def matmul(torch: Any, device: str) -> str:
-    """Return what is wrong with a float32 matrix product on `device`."""
+    """What is wrong with a float32 matrix product on `device`."""
     a, b = (torch.rand(_SIZE, _SIZE) * 2 - 1 for _ in range(2))
     got = a.to(device) @ b.to(device)
     exact, magnitude = a.double() @ b.double(), a.double().abs() @ b.double().abs()
@@ -40,7 +40,7 @@ def matmul(torch: Any, device: str) -> str:
 
 
 def conv2d(torch: Any, device: str) -> str:
-    """Return what is wrong with a convolution with 16 output channels on `device`.
+    """What is wrong with a convolution with 16 output channels on `device`.
 
     Source: ROCm/ROCm#3951, where this shape ended as a memory aperture violation.
     """
@@ -54,7 +54,7 @@ def conv2d(torch: Any, device: str) -> str:
 
 
 def runs_on(torch: Any, expected: str) -> str:
-    """Return what is wrong with the kind of torch this is, "" if it is built for `expected`, hip or zluda."""
+    """What is wrong with the kind of torch this is, "" if it is built for `expected`, hip or zluda."""
     if expected == "hip":
         return "" if torch.version.hip else "is no ROCm build"
     if torch.version.hip or not torch.version.cuda:
@@ -63,7 +63,7 @@ def runs_on(torch: Any, expected: str) -> str:
 
 
 def answer(seed: int, expected: str) -> dict[str, Any]:
-    """Return what the rung found."""
+    """What the rung found."""
     try:
         torch: Any = importlib.import_module("torch")
     except Exception as error:  # whatever its libraries bring up
@@ -81,7 +81,7 @@ def answer(seed: int, expected: str) -> dict[str, Any]:
 
 
 def products(torch: Any, seed: int, expected: str, name: str) -> dict[str, Any]:
-    """Return what came of the products on the first GPU."""
+    """What came of the products on the first GPU."""
     runtime = f"HIP {torch.version.hip}"
     if expected == "zluda":
         # ZLUDA says so of each GPU; without it these would be the libraries and the GPU of somebody else.

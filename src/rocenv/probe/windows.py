@@ -58,7 +58,7 @@ if sys.platform == "win32":
     _LONGEST = 1 << 15  # of a path, in characters
 
     def loaded_modules() -> list[str]:
-        """Return the paths of the modules of this process, the program first."""
+        """The paths of the modules of this process, the program first."""
         process = _kernel.GetCurrentProcess()
         needed, room = wintypes.DWORD(), 0
         while True:
@@ -71,7 +71,7 @@ if sys.platform == "win32":
             room = needed.value // ctypes.sizeof(wintypes.HMODULE)
 
     def module_name(module: int | None) -> str:
-        """Return the path of a loaded module, "" if it has none."""
+        """The path of a loaded module, "" if it has none."""
         name = ctypes.create_unicode_buffer(_LONGEST)
         return name.value if _name_of(module, name, _LONGEST) else ""
 
@@ -96,7 +96,7 @@ if sys.platform == "win32":
                 raise Failure(f"the folder `{folder}` of the set cannot be searched: {error}") from error
 
     def explain(error: OSError, path: str, task: Task) -> str:
-        """Return why a library does not load, with what is missing by name where that can be known."""
+        """Why a library does not load, with what is missing by name where that can be known."""
         if not os.path.exists(path):
             return f"there is no file `{path}`"
         # ctypes says what 126 means in words of its own, without the number.
@@ -129,7 +129,7 @@ else:
         """Do nothing: the loader knows where libraries look for others."""
 
     def explain(error: OSError, path: str, task: Task) -> str:
-        """Return the loader's words, which name what is missing."""
+        """The loader's words, which name what is missing."""
         return str(error)
 
     def watch_faults() -> None:

@@ -55,7 +55,7 @@ _LAST_SIGNAL = 255
 
 
 def unsigned(code: int) -> int:
-    """Return a Windows code as it is written, 0xC0000005, also where it was read as a negative number.
+    """A Windows code as it is written, 0xC0000005, also where it was read as a negative number.
 
     Signals, which are small negative numbers, and ordinary codes stay as they are.
     """
@@ -63,7 +63,7 @@ def unsigned(code: int) -> int:
 
 
 def describe_exit(code: int) -> str:
-    """Return a name for an exit code of a child: `SIGSEGV`, `0xC0000005 (access violation)`, `exit code 3`.
+    """A name for an exit code of a child: `SIGSEGV`, `0xC0000005 (access violation)`, `exit code 3`.
 
     A code of Windows may be given as the unsigned number that it is, or as the negative one some tools print.
     """
@@ -83,7 +83,7 @@ def describe_exit(code: int) -> str:
 
 
 def meaning_of_exit(code: int) -> str:
-    """Return what an end means, "it …", where its name does not say so; else ""."""
+    """What an end means, "it …", where its name does not say so; else ""."""
     code = unsigned(code)
     if code < 0:
         return _SIGNALS.get(describe_exit(code), "")
@@ -91,7 +91,7 @@ def meaning_of_exit(code: int) -> str:
 
 
 def through_shell(code: int) -> int:
-    """Return the exit code of a program that may be a shell's script, with a signal told as one.
+    """The exit code of a program that may be a shell's script, with a signal told as one.
 
     A shell whose program a signal ended passes that on as 128 and the number: 139 becomes -11, which is what
     the program itself would have given. Not for programs that number their own ends so high. On Windows codes
@@ -107,7 +107,7 @@ def through_shell(code: int) -> int:
 
 
 def is_crash(code: int) -> bool:
-    """Tell whether an exit code of a child means that it was ended by a fault and not by its own choice.
+    """Whether an exit code of a child means that it was ended by a fault and not by its own choice.
 
     A Windows program that Ctrl-C ended did not crash, nor did one that returned -1.
     """
@@ -116,7 +116,7 @@ def is_crash(code: int) -> bool:
 
 
 def own_exit_code(code: int) -> int:
-    """Return what to hand to `sys.exit` or `os._exit` to end as a child did, with all 32 bits on Windows.
+    """What to hand to `sys.exit` or `os._exit` to end as a child did, with all 32 bits on Windows.
 
     Both take a signed number, and `sys.exit` turns what does not fit into -1. A child that a signal ended
     becomes 128 and the number, as in every shell.

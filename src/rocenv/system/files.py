@@ -116,7 +116,7 @@ def move_unused(folder: Path, destination: Path) -> None:
 
 
 def in_use(folder: Path, files: Iterable[Path]) -> PrefixError:
-    """Return the error of a folder in which a program has one of these files open, by its name if known."""
+    """The error of a folder in which a program has one of these files open, by its name if known."""
     programs = (str(path) for path in files if path.suffix.lower() in (".dll", ".exe", ".pyd"))
     users = next((found for path in programs if (found := users_of(path))), ())
     return PrefixError(
@@ -140,7 +140,7 @@ def require_unused(folder: Path) -> None:
 
 
 def set_aside(name: str) -> str:
-    """Return the name of the folder whose removal left one of this name behind, "" for any other."""
+    """The name of the folder whose removal left one of this name behind, "" for any other."""
     found = _ASIDE.fullmatch(name)
     return found[1] if found else ""
 
@@ -308,5 +308,5 @@ def storage_errors(place: Path) -> Iterator[None]:
 
 
 def is_device(name: str) -> bool:
-    """Tell whether Windows takes the name of a file, in any folder, for a device."""
+    """Whether Windows takes the name of a file, in any folder, for a device."""
     return _DEVICE.fullmatch(name) is not None

@@ -25,7 +25,7 @@ class MsiError(Exception):
 
 
 def packed_files(package: Path) -> list[PackedFile]:
-    """Return what a package would install, by its long names; the names are as they stand there, unchecked.
+    """What a package would install, by its long names; the names are as they stand there, unchecked.
 
     Raises:
         MsiError: It cannot be read, or this is not Windows.
@@ -69,7 +69,7 @@ def _long(name: str) -> str:
 
 
 def _rows(package: Path, table: str, columns: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """Return a table's rows: its key, whose name is the table's (but for Media), and these columns."""
+    """A table's rows: its key, whose name is the table's (but for Media), and these columns."""
     key = "DiskId" if table == "Media" else table
     names = ", ".join(f"`{name}`" for name in (key, *columns))
     with _Database(package) as database:
@@ -140,7 +140,7 @@ if sys.platform == "win32":
                     self._library.MsiCloseHandle(record)
 
         def text(self, record: wintypes.ULONG, field: int) -> str:
-            """Return a field as text, "" for nothing."""
+            """A field as text, "" for nothing."""
             buffer = ctypes.create_unicode_buffer(1024)
             size = wintypes.DWORD(len(buffer))
             self._call("MsiRecordGetStringW", record, field, buffer, ctypes.byref(size))

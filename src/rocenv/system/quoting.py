@@ -22,7 +22,7 @@ _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567
 
 
 def find_windows_program(name: str, environ: Mapping[str, str]) -> str | None:
-    """Return the path of a command as cmd finds it in `environ`, None where it is nowhere.
+    """The path of a command as cmd finds it in `environ`, None where it is nowhere.
 
     A name may lack its extension: those of `PATHEXT` are tried in order, in each folder of `PATH`. The
     current folder is not searched: what lies in a folder by chance must not be run for a program's name.
@@ -49,7 +49,7 @@ def _searched(name: str, path: str) -> Iterator[str]:
 
 
 def command_line(argv: Sequence[str], environ: Mapping[str, str]) -> str:
-    """Return the command line that starts `argv`, whose first word is a path, so that each word arrives.
+    """The command line that starts `argv`, whose first word is a path, so that each word arrives.
 
     A batch file is started through cmd, which reads the line before the file does.
 
@@ -70,7 +70,7 @@ def command_line(argv: Sequence[str], environ: Mapping[str, str]) -> str:
 
 
 def _for_cmd(word: str, always: bool = False) -> str:
-    """Return a word in quotes for cmd: quotes doubled, and nothing in it taken for a variable.
+    """A word in quotes for cmd: quotes doubled, and nothing in it taken for a variable.
 
     There is no way to quote a `%` on a command line; an expansion to nothing behind it keeps it from
     beginning a name. Source: CVE-2024-24576 and what programs do about it since.
@@ -88,7 +88,7 @@ def _for_cmd(word: str, always: bool = False) -> str:
 
 
 def as_typed(*words: str) -> str:
-    """Return a command, or one word of it, as people type it in the shell of this machine.
+    """A command, or one word of it, as people type it in the shell of this machine.
 
     On Windows in quotes that programs and cmd take for such; what no quotes keep from cmd, as `%`, stays.
     """

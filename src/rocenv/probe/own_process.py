@@ -1,12 +1,9 @@
-"""Which libraries a process has mapped, and which of them came from the wrong place.
-
-Reads `/proc/self/maps`, and on Windows asks for the list of loaded modules; where neither can be had, nothing
-is known and nothing is said to be wrong.
-"""
+"""The child's own process: the libraries that it has mapped, and what C code prints in it."""
 
 from __future__ import annotations
 
-import os.path
+import ctypes
+import os
 import sys
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -19,9 +16,43 @@ if TYPE_CHECKING:
 
     from rocenv.probe.wire import Task
 
+# The C libraries of Windows keep streams of their own, each. Python uses the first; the second is loaded with
+# the system's own libraries, and is the one of programs that mingw built.
+_C_LIBRARIES = ("ucrtbase", "msvcrt")
+
+
+def keep_stdout() -> int:
+    """A descriptor of stdout, and let whatever is printed there from now on go to stderr."""
+    out = os.dup(1)
+    os.dup2(2, 1)
+    if sys.platform == "win32":
+        ctypes.CDLL(_C_LIBRARIES[1])._dup2(2, 1)
+    # The parent reads UTF-8, in a path for instance.
+    if hasattr(sys.stderr, "reconfigure"):
+        sys.stderr.reconfigure(encoding="utf-8", errors="backslashreplace")
+    return out
+
+
+def flush_c_streams() -> None:
+    """Write out what vendor libraries printed through C's stdio."""
+    for name in _C_LIBRARIES if sys.platform == "win32" else (None,):
+        ctypes.CDLL(name).fflush(None)
+
+
+def interposers(names: Iterable[str]) -> list[str]:
+    """Which of these functions this process offers before any vendor library was loaded.
+
+    Such a function comes from a preloaded library, and would be called in place of the prefix's own. Windows
+    binds functions to libraries by name, so that there it cannot be.
+    """
+    if sys.platform == "win32":
+        return []
+    everything = ctypes.CDLL(None)
+    return [name for name in names if hasattr(everything, name)]
+
 
 def mapped_libraries() -> frozenset[str] | None:
-    """Return the paths of the code that this process has mapped, or None where that cannot be read."""
+    """The paths of the code that this process has mapped, or None where that cannot be read."""
     if sys.platform == "win32":
         # Resolved: 8.3 names, and case as the disk has it.
         return frozenset(map(os.path.realpath, windows.loaded_modules()))
@@ -33,7 +64,7 @@ def mapped_libraries() -> frozenset[str] | None:
 
 
 def parse_maps(text: str) -> frozenset[str]:
-    """Return the paths of mapped code: files with an executable part, and what is named like a library."""
+    """The paths of mapped code: files with an executable part, and what is named like a library."""
     paths = set()
     # 7f11c000-7f11d000 r-xp 00000000 08:01 1234    /usr/lib/libfoo.so.1
     # 7f120000-7f130000 rwxs 10a000000 00:06 330    /dev/dri/renderD128
@@ -51,7 +82,7 @@ def parse_maps(text: str) -> frozenset[str]:
 
 
 def outsiders(before: frozenset[str], now: frozenset[str], task: Task, interpreter: str = "") -> list[str]:
-    """Return the mapped libraries that are not where they must be, sorted.
+    """The mapped libraries that are not where they must be, sorted.
 
     What came in since `before` must lie in the prefix or be allowed outside; what was there already (the
     interpreter, a preloaded library) may lie anywhere. On Windows, where virus scanners and overlays load
@@ -80,7 +111,7 @@ def outsiders(before: frozenset[str], now: frozenset[str], task: Task, interpret
 
 
 def interpreter_folder() -> str:
-    """Return the folder of a Python that brings its own C library, "" where the machine's serves it."""
+    """The folder of a Python that brings its own C library, "" where the machine's serves it."""
     return sys.base_prefix if sys.platform == "win32" else ""
 
 
