@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rocenv.core.model import Artifact, Component, Layout, Lock, Request, ShimFile, Shims
+from rocenv.core.model import VENV, Artifact, Component, Layout, Lock, Request, ShimFile, Shims, venv_layout
 
 SHIMS = Shims(
     runtime=("amdhip64.dll",),
@@ -14,7 +14,10 @@ SHIMS = Shims(
     ),
     original="nvrtc64_112_0.dll",
 )
-SDK_LAYOUT = Layout(root="5.7", library_dirs=("5.7/bin",), libraries={"hip": "amdhip64.dll"}, bin="5.7/bin")
+SDK_LAYOUT = Layout(
+    root="rocm/5.7", library_dirs=("rocm/5.7/bin",), libraries={"hip": "amdhip64.dll"}, bin="rocm/5.7/bin"
+)
+TORCH_LIB = "venv/Lib/site-packages/torch/lib"
 
 
 def artifact(name: str, digit: str, kind: str = "archive") -> Artifact:
@@ -71,6 +74,8 @@ def zluda_lock() -> Lock:
             why="",
             artifacts=(artifact("torch", "4", "wheel"),),
             python="3.11.9",
+            layout=venv_layout("3.11.9", "windows"),
+            into=VENV,
         ),
     )
     return Lock(

@@ -168,7 +168,7 @@ class TestDocuments:
         assert document(mini, "config", "get", "defaults.rocm") == {"key": "defaults.rocm", "value": "6.4"}
         locked = document(mini, "lock", "demo")
         assert locked == json.loads(mini.run("lock", "demo").stdout)
-        assert locked["schema"] == 1
+        assert locked["schema"] == 2
         assert all(
             each.keys() >= {"url", "sha256", "size_bytes"} for each in locked["components"][0]["artifacts"]
         )

@@ -11,11 +11,11 @@ import pytest
 
 from rocenv.context import Context
 from rocenv.core.errors import DataError, FetchError, ResolutionImpossible
+from rocenv.core.lock import LOCK_SCHEMA, lock_text, read_lock
 from rocenv.core.model import Artifact, Component, EnvChange, Layout, Lock, Program, Request
 from rocenv.core.progress import Progress
 from rocenv.data.load import load
 from rocenv.home import Home
-from rocenv.lockfile import artifacts_of, lock_text, read_lock
 from rocenv.net import Network
 from rocenv.net.unreachable import REMEMBERED_FOR_S
 from rocenv.plan import make_plan
@@ -331,7 +331,8 @@ def test_every_field_of_a_lock_survives(tmp_path: Path) -> None:
         artifacts=(wheel,),
         glibc="2.38",
         loader=LOADER,
-        layout=layout,
+        layout=layout.below("rocm"),
+        into="rocm",
         python="3.11.7",
     )
     lock = Lock(
@@ -372,6 +373,28 @@ def test_what_is_no_lock(tmp_path: Path, content: str, said: str) -> None:
         assert "--upgrade" in caught.value.hints[0]
 
 
+def test_a_lock_of_schema_1_is_read_as_the_same_set(tmp_path: Path) -> None:
+    """Its paths are below the folder of the ROCm packages, and no part says where it lies."""
+    packages = Layout(root="opt/rocm", library_dirs=("opt/rocm/lib",), libraries={}, links={"usr/bin": "a/*"})
+    rocm = Component(kind="rocm", name="amd", version="6.2", channel="amd", why="", layout=packages)
+    torch = Component(kind="torch", name="torch", version="2.5", channel="index", why="", python="3.11.2")
+    old = Lock(
+        request=Request(), platform="linux", target="gfx1100", components=(rocm, torch), environment=()
+    )
+    path = tmp_path / "x.lock"
+    path.write_text(lock_text(old).replace(f'"schema": {LOCK_SCHEMA}', '"schema": 1'))
+    lock = read_lock(path)
+    layout, venv = lock.components[0].layout, lock.components[1].layout
+    assert layout is not None
+    assert venv is not None
+    assert [part.into for part in lock.components] == ["rocm", "venv"]
+    assert (layout.root, layout.library_dirs) == ("rocm/opt/rocm", ("rocm/opt/rocm/lib",))
+    assert layout.links == {"rocm/usr/bin": "rocm/a/*"}
+    assert (layout.bin, layout.device_libs) == ("", "")
+    assert lock.python == venv.python == "venv/bin/python"
+    assert venv.site_packages == "venv/lib/python3.11/site-packages"
+
+
 @pytest.mark.parametrize("name", ["missing", "."])
 def test_a_lock_that_cannot_be_read(tmp_path: Path, name: str) -> None:
     with pytest.raises(DataError, match="cannot read the lock"):
@@ -399,6 +422,13 @@ def test_a_lock_that_cannot_be_read(tmp_path: Path, name: str) -> None:
         ),
         (("components", 0, "layout", "libraries"), {"hip": "/usr/lib/x.so"}, "leads out of the env"),
         (("components", 0, "loader"), "../../evil", "leads out of the env"),
+        (("components", 0, "into"), ".rocenv", "no place for a part of a set"),
+        (("components", 0, "layout", "bin"), "bin", "`bin` in .* is not in the part's own folder `rocm`"),
+        (
+            ("components", 0, "layout", "links"),
+            {"bin": "rocm/x"},
+            "`bin` in .* is not in the part's own folder",
+        ),
         (("environment", 0, "name"), "X; touch evil; Y", "cannot be the name of a variable"),
         (("watched",), ["X$(touch evil)"], "cannot be the name of a variable"),
         (("components", 0, "artifacts", 0, "name"), "x\n--index-url=http://evil/", "no name or version"),
@@ -446,7 +476,7 @@ def test_a_lock_of_a_repository_that_is_not_known_keeps_its_addresses(planner: P
 def test_the_files_of_a_set_are_counted_once(planner: Planner) -> None:
     lock = planner.plan()
     twice = replace(lock, components=lock.components * 2)
-    assert artifacts_of(twice) == lock.components[0].artifacts
+    assert twice.artifacts == lock.components[0].artifacts
 
 
 def test_an_env_from_a_lock_is_the_same_env(mini: Mini) -> None:

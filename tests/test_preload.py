@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rocenv.preload import TORCH_LIB, folders_of, preload, shims_of
-from tests.sets import SHIMS, zluda_lock
+from rocenv.preload import folders_of, preload, shims_of
+from tests.sets import SHIMS, TORCH_LIB, zluda_lock
 
 BIN = "rocm/5.7/bin"
 

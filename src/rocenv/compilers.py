@@ -19,6 +19,7 @@ from rocenv.data.environment import changes_for
 from rocenv.data.releases import RocmSet
 from rocenv.install.build import build
 from rocenv.install.prefix import Prefix, library_folders, prefix_of
+from rocenv.sources.apt import TREE
 from rocenv.sources.apt.packages import find
 from rocenv.system.quoting import as_typed
 
@@ -155,7 +156,8 @@ def compiler_lock(row: Compiler, context: Context) -> Lock:
         artifacts=found.artifacts,
         glibc=found.glibc,
         loader=context.matrix.c_libraries[0].loader if found.own_glibc else "",
-        layout=row.layout,
+        layout=row.layout.below(TREE),
+        into=TREE,
     )
     return Lock(
         request=Request(channel=row.channel),
@@ -181,8 +183,8 @@ def _of_starters(prefix: Prefix, record: Record, part: Component, layout: Layout
         programs=tuple(prefix.bin / name for name in names if name != driver),
         library_dirs=library_folders(prefix, record.lock),
         loader=prefix.path / record.loader if record.loader else None,
-        device_libs=prefix.rocm / layout.device_libs if layout.device_libs else None,
-        include=prefix.rocm / layout.root / "include",
+        device_libs=prefix.path / layout.device_libs if layout.device_libs else None,
+        include=prefix.path / layout.root / "include",
         env=prefix.name,
     )
 
@@ -191,7 +193,7 @@ def _of_tree(prefix: Prefix, record: Record, part: Component, layout: Layout) ->
     """Return the compiler that lies among the packages of a set; it has to start others without help."""
     files = prefix.files(record)
     driver = min(
-        (path for path in files if path.startswith("rocm/") and _DRIVER.fullmatch(path)),
+        (path for path in files if path.startswith(f"{part.into}/") and _DRIVER.fullmatch(path)),
         key=lambda path: (path.count("/"), path),
         default="",
     )
@@ -205,8 +207,8 @@ def _of_tree(prefix: Prefix, record: Record, part: Component, layout: Layout) ->
         programs=tuple(prefix.path / path for path in _programs(folder, files)),
         library_dirs=library_folders(prefix, record.lock),
         loader=None,
-        device_libs=prefix.rocm / layout.device_libs if layout.device_libs else None,
-        include=prefix.rocm / layout.root / "include",
+        device_libs=prefix.path / layout.device_libs if layout.device_libs else None,
+        include=prefix.path / layout.root / "include",
         env=prefix.name,
     )
 

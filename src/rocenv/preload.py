@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from rocenv.core.model import Component, Lock
 
-SITE_PACKAGES = "venv/Lib/site-packages"
-TORCH_LIB = f"{SITE_PACKAGES}/torch/lib"
 ORIGINALS = ".rocenv/originals"
 
 
@@ -32,7 +30,14 @@ class Shim:
 
 def zluda_of(lock: Lock) -> Component | None:
     """Return the ZLUDA part of a set, None where it has none or nobody knows how to put it before torch."""
-    return next((part for part in lock.components if part.kind == "zluda" and part.shims is not None), None)
+    build = lock.part("zluda")
+    return build if build is not None and build.shims is not None else None
+
+
+def torch_libraries(lock: Lock) -> str:
+    """Return the folder of torch's own libraries; "" where the set has no torch."""
+    torch = lock.part("torch")
+    return f"{torch.layout.site_packages}/torch/lib" if torch is not None and torch.layout else ""
 
 
 def shims_of(lock: Lock, *, in_torch: bool) -> tuple[Shim, ...]:
@@ -43,17 +48,17 @@ def shims_of(lock: Lock, *, in_torch: bool) -> tuple[Shim, ...]:
     build = zluda_of(lock)
     if build is None or build.shims is None:
         return ()
-    has_torch = any(part.kind == "torch" for part in lock.components)
+    torch = torch_libraries(lock)
     found = []
     name = build.shims.original
-    if name and has_torch:
-        source = f"{ORIGINALS}/{name}" if in_torch else f"{TORCH_LIB}/{name}"
+    if name and torch:
+        source = f"{ORIGINALS}/{name}" if in_torch else f"{torch}/{name}"
         found.append(Shim(path=f"{build.into}/{KEPT_ORIGINAL}", source=source, stands_for=name))
     for file in build.shims.files:
         source = f"{build.into}/{file.file}"
         if in_torch:
             kept = f"{ORIGINALS}/{file.stands_for}"
-            path = f"{TORCH_LIB}/{file.stands_for}"
+            path = f"{torch}/{file.stands_for}"
             found.append(Shim(path=path, source=source, stands_for=file.stands_for, original=kept))
         elif file.file != file.stands_for:
             path = f"{build.into}/{file.stands_for}"
@@ -64,10 +69,10 @@ def shims_of(lock: Lock, *, in_torch: bool) -> tuple[Shim, ...]:
 def folders_of(lock: Lock) -> tuple[str, ...]:
     """Return the folders in which the libraries of a set with ZLUDA find each other."""
     build = zluda_of(lock)
-    rocm = next((part.layout for part in lock.components if part.kind == "rocm" and part.layout), None)
-    if build is None or rocm is None:
+    rocm = lock.part("rocm")
+    if build is None or rocm is None or rocm.layout is None:
         return ()
-    return (f"rocm/{rocm.bin}", build.into)
+    return (rocm.layout.bin, build.into)
 
 
 def preload(lock: Lock, files: Collection[str], *, in_torch: bool) -> tuple[str, ...]:
@@ -82,7 +87,7 @@ def preload(lock: Lock, files: Collection[str], *, in_torch: bool) -> tuple[str,
         return ()
     shims = build.shims
     runtime = [path for name in shims.runtime if (path := f"{folders[0]}/{name}") in files]
-    place = TORCH_LIB if in_torch else build.into
+    place = torch_libraries(lock) if in_torch else build.into
     return (
         *runtime,
         *(f"{build.into}/{name}" for name in shims.driver),

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from rocenv.activate.loader import CommandNotExecutable, CommandNotFound, find_program, loader_argv
-from rocenv.activate.wrapper import NAMES, write_wrappers
+from rocenv.activate.wrapper import write_wrappers
 from rocenv.core.errors import RocenvError
+from rocenv.core.lock import WRAPPERS
 from tests.shells.driver import program
 
 # The checkout, and so its venv, may lie at a path with spaces, which no `#!` line can name.
@@ -245,5 +246,5 @@ def test_a_wrapper_says_what_is_missing(wrapped: dict[str, str], tmp_path: Path)
 
 def test_wrappers_are_executable_and_nothing_else_is_written(wrapped: dict[str, str]) -> None:
     folder = Path(wrapped["PATH"].partition(":")[0])
-    assert sorted(os.listdir(folder)) == sorted(NAMES)
-    assert all(os.access(folder / name, os.X_OK) for name in NAMES)
+    assert sorted(os.listdir(folder)) == sorted(WRAPPERS)
+    assert all(os.access(folder / name, os.X_OK) for name in WRAPPERS)

@@ -64,7 +64,7 @@ class Studio:
         """Link the libraries, and render nothing yet but a scene file."""
         links = folder / "libraries"
         links.mkdir(parents=True)
-        for path in (art.rocm / "usr/lib/x86_64-linux-gnu").iterdir():
+        for path in (art.path / "rocm" / "usr/lib/x86_64-linux-gnu").iterdir():
             if not path.name.startswith("libamdhip64"):
                 (links / path.name).symlink_to(path)
         studio = cls(art, folder)
@@ -83,11 +83,11 @@ class Studio:
     @property
     def resources(self) -> Path:
         """Blender's own data."""
-        return self.art.rocm / "usr/share/blender"
+        return self.art.path / "rocm" / "usr/share/blender"
 
     def starter(self, path: Path, resources: Path | None = None) -> Path:
         """Write a script that starts this Blender, with data of its own if given."""
-        usr = self.art.rocm / "usr"
+        usr = self.art.path / "rocm" / "usr"
         system = usr / "lib/x86_64-linux-gnu"
         named = ("lapack", "blas", "pulseaudio")
         folders = [self.folder / "libraries", *(system / each for each in named), usr / "lib"]
@@ -143,7 +143,7 @@ class Bench(Lab):
             EnvChange(action="set", name="XDG_CACHE_HOME", value="{prefix}/cache"),
             EnvChange(action="prepend", name="PATH", value="{prefix}/bin"),
         )
-        parts = (component("rocm", rocm, "amd", layout=layout),)
+        parts = (component("rocm", rocm, "amd", layout=layout.below("rocm"), into="rocm"),)
         prefix = self.make("art", parts, platform="linux", target="gfx1201", changes=changes)
         (prefix.path / LIBRARIES).mkdir(parents=True)
         for name, path in runtime.items():

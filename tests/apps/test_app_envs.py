@@ -86,7 +86,7 @@ def test_a_script_of_the_set_starts(llama_env: str, apps_home: Path, tmp_path: P
     write_wrappers(starters, loader=loader, library_dirs=folders)
     program = Program(path="usr/bin/tool")
     (starter,) = write_starters(
-        starters, program, script, tree=prefix.rocm, loader=loader, library_dirs=folders
+        starters, program, script, tree=prefix.path / "rocm", loader=loader, library_dirs=folders
     )
     path = os.pathsep.join((str(prefix.bin), os.defpath))
     done = subprocess.run(

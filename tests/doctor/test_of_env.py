@@ -195,7 +195,7 @@ def test_a_list_of_files_that_was_changed(case: Case) -> None:
 
 
 def test_a_python_that_was_upgraded(case: Case) -> None:
-    python = case.prefix.venv_python
+    python = case.prefix.path / case.prefix.record().lock.python
     python.unlink(missing_ok=True)
     python.parent.mkdir(parents=True, exist_ok=True)
     python.symlink_to("/usr/bin/python3.2")
@@ -203,7 +203,7 @@ def test_a_python_that_was_upgraded(case: Case) -> None:
     text = in_words(of_env.env_python_missing(scene), scene, "env_python_missing")
     assert "rocenv repair sd" in text, "there is no venv at all"
     assert "rocenv create" not in text
-    (case.prefix.venv / "pyvenv.cfg").touch()
+    (case.prefix.path / "venv/pyvenv.cfg").touch()
     text = in_words(of_env.env_python_missing(scene), scene, "env_python_missing")
     assert "/usr/bin/python3.2" in text
     assert "rocenv create sd2 --from" in text

@@ -216,9 +216,7 @@ def test_an_env_without_a_venv_is_shadowed_too(machine: Machine, tmp_path: Path)
     machine.environ = {}
     machine.files["system32.json"]["amdhip64_6.dll"] = "6.4.43482.0"
     assert windows.hip_runtime_shadowed(machine.scene()) is None, "it has a venv"
-    (prefix.venv / "bin/python").unlink()
-    (prefix.venv / "bin").rmdir()
-    prefix.venv.rmdir()
+    (prefix.path / prefix.record().lock.python).unlink()
     scene = machine.scene()
     assert str(prefix.path) in in_words(windows.hip_runtime_shadowed(scene), scene, "hip_runtime_shadowed")
 

@@ -10,8 +10,7 @@ from rocenv.core.errors import PrefixError
 from rocenv.install.place import file_entry
 from rocenv.install.prefix import Prefix
 from rocenv.install.shims import apply_shims, base_files, undo_shims
-from rocenv.preload import TORCH_LIB
-from tests.sets import zluda_lock
+from tests.sets import TORCH_LIB, zluda_lock
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -113,7 +113,7 @@ def make_lab(root: Path) -> Lab:
     prefix = Prefix(lab.home.envs / "cc")
     prefix.own.mkdir(parents=True)
     prefix.bin.mkdir()
-    bitcode = prefix.rocm / BITCODE
+    bitcode = prefix.path / "rocm" / BITCODE
     bitcode.mkdir(parents=True)
     for number in ("1030", "1100", "1201"):
         (bitcode / f"oclc_isa_version_{number}.bc").touch()
@@ -127,7 +127,15 @@ def make_lab(root: Path) -> Lab:
         device_libs=BITCODE,
         programs=(Program(path="usr/bin/clang", names=("clang-21",)),),
     )
-    part = Component(kind="compiler", name="cc", version="21", channel="lab", why="for tests", layout=layout)
+    part = Component(
+        kind="compiler",
+        name="cc",
+        version="21",
+        channel="lab",
+        why="for tests",
+        layout=layout.below("rocm"),
+        into="rocm",
+    )
     cache = EnvChange(action="set", name="XDG_CACHE_HOME", value="{prefix}/cache")
     lock = Lock(request=Request(), platform="linux", target="", components=(part,), environment=(cache,))
     record = Record(

@@ -308,7 +308,7 @@ def test_headers_and_device_libraries_are_part_of_a_kernel(lab: Lab) -> None:
     headers = lab.root / "hip rt" / "hiprt" / "impl" / "hiprt_device_impl.h"
     headers.parent.mkdir(parents=True)
     headers.touch()
-    library = Prefix(lab.home.envs / "cc").rocm / BITCODE / "oclc_isa_version_1201.bc"
+    library = lab.home.envs / "cc" / "rocm" / BITCODE / "oclc_isa_version_1201.bc"
 
     def is_new() -> bool:
         asked = ("--env", "cc", "--hiprt", "--hiprt-include", headers.parents[2])

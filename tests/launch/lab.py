@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rocenv.core.model import (
+    VENV,
     Artifact,
     Component,
     EnvChange,
@@ -27,6 +28,7 @@ from rocenv.core.model import (
     Request,
     ShimFile,
     Shims,
+    venv_layout,
 )
 from rocenv.install.prefix import Prefix, files_sha256
 from tests import forked
@@ -48,6 +50,8 @@ BUILD_FILES = ("zluda/nvcuda.dll", "zluda/cublas.dll", "zluda/cublas64_11.dll", 
 def component(kind: Any, version: str, channel: str, *, asset: str = "", **more: Any) -> Component:
     """Return a part of a set."""
     files = (Artifact(kind="archive", name=asset, version=version, url="", sha256="", size_bytes=0),)
+    if kind == "torch":
+        more = {"into": VENV, "layout": venv_layout("3.11", "linux"), **more}
     return Component(
         kind=kind,
         name=kind,
@@ -61,9 +65,10 @@ def component(kind: Any, version: str, channel: str, *, asset: str = "", **more:
 
 def zluda_parts(sdk: str = "6.1.2", build: str = "3.8.3", asset: str = "rocm6") -> tuple[Component, ...]:
     """Return a set with ZLUDA; by default the one of incident 3414."""
-    layout = Layout(root=sdk[:3], library_dirs=(f"{sdk[:3]}/bin",), libraries={}, bin=f"{sdk[:3]}/bin")
+    root = f"rocm/{sdk[:3]}"
+    layout = Layout(root=root, library_dirs=(f"{root}/bin",), libraries={}, bin=f"{root}/bin")
     return (
-        component("rocm", sdk, "hip-sdk", into=f"rocm/{sdk[:3]}", layout=layout),
+        component("rocm", sdk, "hip-sdk", into=root, layout=layout),
         component(
             "zluda",
             build,
@@ -72,7 +77,9 @@ def zluda_parts(sdk: str = "6.1.2", build: str = "3.8.3", asset: str = "rocm6") 
             into="zluda",
             shims=SHIMS,
         ),
-        component("torch", "2.3.0+cu118", "cu118", python="3.10.11"),
+        component(
+            "torch", "2.3.0+cu118", "cu118", python="3.10.11", layout=venv_layout("3.10.11", "windows")
+        ),
     )
 
 
@@ -128,10 +135,10 @@ class Lab:
             (prefix.path / path).write_text(path)
             entries[path] = FileEntry(sha256=hashlib.sha256(path.encode()).hexdigest(), size_bytes=len(path))
         prefix.own.mkdir(parents=True, exist_ok=True)
-        python = prefix.venv / "bin" / "python"
+        lock = Lock(request=request, platform=platform, target=target, components=parts, environment=changes)
+        python = prefix.path / lock.python
         python.parent.mkdir(parents=True)
         python.symlink_to(sys.executable)
-        lock = Lock(request=request, platform=platform, target=target, components=parts, environment=changes)
         record = Record(
             name=name,
             created="2026-11-20T00:00:00+00:00",

@@ -451,7 +451,7 @@ class TestVerify:
 
     def test_broken_file_of_the_env_comes_first(self, bench: Bench) -> None:
         bench.program("llama-cli", "llama.cpp-new", listed=LISTED)
-        next((bench.prefix("llm").rocm).rglob("Kernels*")).write_text("x")
+        next((bench.prefix("llm").path / "rocm").rglob("Kernels*")).write_text("x")
         code, rung, _ = self.verify(bench)
         assert (code, rung["status"], rung["detail"]) == (1, "skipped", "needs `files`")
 

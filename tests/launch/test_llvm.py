@@ -68,7 +68,7 @@ class Bench(Lab):
         layout = Layout(root="", library_dirs=("lib",), libraries={}, runtime={"hip": "6.4"})
         self.make(
             "art",
-            (component("rocm", "6.4.3", "debian-forky", layout=layout),),
+            (component("rocm", "6.4.3", "debian-forky", layout=layout.below("rocm"), into="rocm"),),
             platform="linux",
             target="gfx1201",
             changes=(EnvChange(action="prepend", name="LD_LIBRARY_PATH", value="{prefix}/rocm/lib"),),

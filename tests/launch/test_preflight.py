@@ -13,6 +13,8 @@ from rocenv.data.apps import inherited
 from rocenv.data.load import load
 from tests.launch.lab import BUILD_FILES, component, hipinfo, zluda_parts
 
+PYTHON = "venv/Scripts/python.exe"
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -208,13 +210,13 @@ ERRORS: dict[str, Case] = {
         "rocenv repair sd",
     ),
     "python-gone": (
-        lambda lab: lab.prefix().venv_python.unlink(),
+        lambda lab: (lab.prefix().path / PYTHON).unlink(),
         (),
         "the env's Python is not there",
         "rocenv repair sd",
     ),
     "python-gone-from-its-venv": (
-        lambda lab: lab.prefix().venv_python.rename(lab.prefix().venv / "pyvenv.cfg"),
+        lambda lab: (lab.prefix().path / PYTHON).rename(lab.prefix().path / "venv/pyvenv.cfg"),
         (),
         "the env's Python is not there",
         "rocenv create sd2 --from ",

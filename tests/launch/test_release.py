@@ -56,7 +56,7 @@ class Bench(Lab):
         layout = Layout(root="", library_dirs=("lib",), libraries={}, runtime={"hip": hip})
         self.make(
             "art",
-            (component("rocm", rocm, "amd", layout=layout),),
+            (component("rocm", rocm, "amd", layout=layout.below("rocm"), into="rocm"),),
             platform="linux",
             target=target,
             changes=(EnvChange(action="prepend", name="LD_LIBRARY_PATH", value="{prefix}/rocm/lib"),),

@@ -8,13 +8,12 @@ env is active or not: a program that starts others, such as a compiler, finds th
 from __future__ import annotations
 
 import os
-import re
 from typing import TYPE_CHECKING
 
 from rocenv.activate.shells.posix import quote
 from rocenv.activate.wrapper import MARK
-from rocenv.activate.wrapper import NAMES as WRAPPERS
 from rocenv.core.errors import DataError
+from rocenv.core.lock import WRAPPERS, why_no_name
 from rocenv.system.files import write_atomic
 
 if TYPE_CHECKING:
@@ -24,9 +23,7 @@ if TYPE_CHECKING:
     from rocenv.core.model import Program
 
 _ELF = b"\x7fELF"
-_NAME = re.compile("[A-Za-z0-9_+][A-Za-z0-9._+-]*")
 _RUN_BY_LOADER = WRAPPERS[0]
-_LONGEST = 128  # letters; a file's name may have 255, and the one it is written under first is longer
 
 
 def write_starters(
@@ -63,17 +60,6 @@ def write_starters(
         starter.chmod(0o755)
         written.append(starter)
     return tuple(written)
-
-
-def why_no_name(name: str) -> str:
-    """Return why a starter cannot have a name; "" where it can."""
-    if _NAME.fullmatch(name) is None:
-        return f"{name!r} cannot be the name of a program"
-    if len(name) > _LONGEST:
-        return f"`{name[:20]}...` cannot be the name of a program: it has {len(name)} letters"
-    if name in WRAPPERS:
-        return f"`{name}` cannot be the name of a program: envs have a wrapper of that name"
-    return ""
 
 
 def _starter(

@@ -11,13 +11,13 @@ import os
 from typing import TYPE_CHECKING
 
 from rocenv.activate.shells.posix import quote
+from rocenv.core.lock import WRAPPERS
 from rocenv.system.files import write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-NAMES = ("rocm-exec", "python3", "python")
 
 # On the second line of every wrapper, by which wrappers know each other.
 MARK = "rocenv-wrapper"
@@ -107,7 +107,7 @@ fail 126 "\`$found\`: too many scripts run one another"
 
 
 def wrapper_script(*, loader: Path, library_dirs: Sequence[Path]) -> str:
-    """Return the script that stands in a prefix's `bin` under each of `NAMES`."""
+    """Return the script that stands in a prefix's `bin` under each of `WRAPPERS`."""
     values = f"tab='\t'\nloader={quote(str(loader))}\nlibraries={quote(':'.join(map(str, library_dirs)))}\n"
     return f"{_HEAD}{values}{_SCRIPT}"
 
@@ -115,7 +115,7 @@ def wrapper_script(*, loader: Path, library_dirs: Sequence[Path]) -> str:
 def write_wrappers(folder: Path, *, loader: Path, library_dirs: Sequence[Path]) -> tuple[Path, ...]:
     """Write the wrappers into `folder`, which exists, executable; return their paths."""
     script = os.fsencode(wrapper_script(loader=loader, library_dirs=library_dirs))
-    for name in NAMES:
+    for name in WRAPPERS:
         write_atomic(folder / name, script)
         (folder / name).chmod(0o755)
-    return tuple(folder / name for name in NAMES)
+    return tuple(folder / name for name in WRAPPERS)

@@ -109,15 +109,15 @@ def command(
 
 
 def _lock(asked: Asked, lock_file: Path | None, context: Context) -> Lock:
+    from rocenv.core.lock import for_this_machine, read_lock
     from rocenv.host import detect
-    from rocenv.lockfile import on_this_machine, read_lock
     from rocenv.sources import relocated
 
     if lock_file is None:
         return plan_of(asked, context)
     lock = relocated(read_lock(lock_file), context)
     host = detect(context.matrix)
-    return on_this_machine(lock, visible_gpus(host, lock.target) if host.platform == lock.platform else ())
+    return for_this_machine(lock, visible_gpus(host, lock.target) if host.platform == lock.platform else ())
 
 
 def _warn_of_known(lock: Lock, context: Context) -> None:

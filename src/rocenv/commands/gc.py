@@ -22,7 +22,6 @@ def command(yes: bool, dry_run: bool, as_json: bool) -> None:
     from rocenv.core.progress import size_text
     from rocenv.install.prefix import all_prefixes
     from rocenv.install.store import sweep
-    from rocenv.lockfile import artifacts_of
 
     home = Context().home
     with (
@@ -34,7 +33,7 @@ def command(yes: bool, dry_run: bool, as_json: bool) -> None:
             if prefix.state == "complete":
                 try:
                     lock = prefix.record_wherever_made().lock
-                    needed |= {artifact.sha256 for artifact in artifacts_of(lock)}
+                    needed |= {artifact.sha256 for artifact in lock.artifacts}
                 except RocenvError as error:
                     note(
                         f"env `{prefix.name}` cannot be read, so what it needs is not known: {error.message}"

@@ -21,7 +21,7 @@ from rocenv.system.quoting import as_typed
 @click.option("--json", is_flag=True, expose_value=False, help="Print errors as JSON too; the lock is JSON.")
 def command(name: str, output: Path | None) -> None:
     """Print the lock of the env NAME: every file with its address, sha256 and size."""
-    from rocenv.lockfile import lock_text
+    from rocenv.core.lock import lock_text
 
     text = lock_text(prefix_of(Context().home, name).record().lock)
     if output is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 ComponentKind = Literal["rocm", "zluda", "libraries", "torch", "compiler"]
@@ -31,10 +31,10 @@ class Artifact:
 class Program:
     """Programs of a set that people start by name: each gets a starter in the prefix's folder of programs.
 
-    In values and arguments `{tree}` is the tree, `{bin}` the folder of the starters.
+    In values and arguments `{tree}` is the folder of the component, `{bin}` the folder of the starters.
     """
 
-    path: str  # below the tree; the last part may be a pattern, "usr/bin/llama-*"
+    path: str  # the last part may be a pattern, "usr/bin/llama-*"
     environment: dict[str, str] = field(default_factory=dict)  # what it needs to find its own files
     arguments: tuple[str, ...] = ()  # the same, put before the user's
     not_before: str = (
@@ -45,18 +45,63 @@ class Program:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """Where things lie in an unpacked set; every path is relative to the tree and uses `/`."""
+    """Where things lie in a component; every path uses `/`.
 
-    root: str  # what ROCM_PATH points to
+    A row of the data has the paths as they are in its packages; those of a component are below the prefix.
+    """
+
+    root: str  # what ROCM_PATH points to; "" = nothing
     library_dirs: tuple[str, ...]  # searched in this order
     libraries: dict[str, str]  # role (hip, hiprtc, rocblas) -> file name to load
     bin: str = ""  # folder of the programs; "" = there are none
     device_libs: str = ""  # folder of the device bitcode; "" = built into the compiler
     runtime: dict[str, str] = field(default_factory=dict)  # role -> version prefix the library must report
     programs: tuple[Program, ...] = ()
-    # Folder that programs look in for files, below the tree -> a pattern of those files, where they lie. A
-    # program that its own loader starts takes the loader's folder for its own.
+    # Folder that programs look in for files -> a pattern of those files, where they lie. A program that its
+    # own loader starts takes the loader's folder for its own.
     links: dict[str, str] = field(default_factory=dict)
+    python: str = ""  # of a venv: its interpreter; "" = this is no venv
+    site_packages: str = ""
+
+    def below(self, folder: str) -> Layout:
+        """Return the layout with every path put below a folder; a path that is empty stays so."""
+
+        def put(path: str) -> str:
+            return f"{folder}/{path}" if path else ""
+
+        return replace(
+            self,
+            root=put(self.root),
+            library_dirs=tuple(map(put, self.library_dirs)),
+            bin=put(self.bin),
+            device_libs=put(self.device_libs),
+            programs=tuple(replace(each, path=put(each.path)) for each in self.programs),
+            links={put(place): put(pattern) for place, pattern in self.links.items()},
+            python=put(self.python),
+            site_packages=put(self.site_packages),
+        )
+
+
+VENV = "venv"  # the folder of wheels in a prefix
+
+
+def venv_layout(python: str, platform: str) -> Layout:
+    """Return where things lie in the venv of a prefix.
+
+    Args:
+        python: Version of its Python, "3.11.2".
+        platform: "linux" or "windows".
+    """
+    series = ".".join(python.split(".")[:2])
+    windows = platform == "windows"
+    layout = Layout(
+        root="",
+        library_dirs=(),
+        libraries={},
+        python="Scripts/python.exe" if windows else "bin/python",
+        site_packages="Lib/site-packages" if windows else f"lib/python{series}/site-packages",
+    )
+    return layout.below(VENV)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,10 +160,16 @@ class Component:
     loader: str = ""  # name of the program loader it brings with a C library; "" = the machine's is used
     layout: Layout | None = None
     python: str = ""  # for wheels: the interpreter version of the venv, "3.11"
-    into: str = ""  # where its files lie in a prefix, "rocm/5.7"; "" = where its kind always has them
+    into: str = ""  # the folder of a prefix that its files lie in, "rocm/5.7"; "" = it has none
     anchor: str = ""  # a file that is in every such archive: what lies beside and below it is taken, no more
-    places: dict[str, str] = field(default_factory=dict)  # a file, or a folder as `library/` -> below `into`
+    # A file, or a folder as `library/` -> below `into`. It lies over another component, and replaces files.
+    places: dict[str, str] = field(default_factory=dict)
     shims: Shims | None = None
+
+    @property
+    def is_wheels(self) -> bool:
+        """Whether it is installed into a venv."""
+        return any(artifact.kind == "wheel" for artifact in self.artifacts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,6 +232,22 @@ class Lock:
     runs_as: str = ""  # the target that its code is made for, where an override makes it another one
     watched: tuple[str, ...] = ()  # variables that act on every set: reported where the machine has set them
     notes: tuple[str, ...] = ()
+
+    def part(self, kind: ComponentKind) -> Component | None:
+        """Return the component of a kind; None where the set has none."""
+        return next((part for part in self.components if part.kind == kind), None)
+
+    @property
+    def artifacts(self) -> tuple[Artifact, ...]:
+        """Every file of the set once."""
+        by_hash = {artifact.sha256: artifact for part in self.components for artifact in part.artifacts}
+        return tuple(by_hash.values())
+
+    @property
+    def python(self) -> str:
+        """The env's own Python, below the prefix; it is there only where a component is a venv."""
+        layouts = [part.layout for part in self.components if part.layout is not None]
+        return next((each.python for each in layouts if each.python), venv_layout("", self.platform).python)
 
     @property
     def code_target(self) -> str:

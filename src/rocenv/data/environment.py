@@ -32,7 +32,7 @@ def changes_for(
         if row.change.value == "{library_dirs}":
             if not own_glibc and layout is not None:
                 for folder in reversed(layout.library_dirs):
-                    changes.append(replace(row.change, value=f"{{prefix}}/rocm/{folder}"))
+                    changes.append(replace(row.change, value=f"{{prefix}}/{folder}"))
             continue
         if row.change.value == "{original}":
             original = _original(components)
@@ -67,6 +67,6 @@ def _placed(value: str, layout: Layout | None, platform: str) -> str | None:
         if value.startswith(name):
             if not place:
                 return None
-            path = f"{{prefix}}/rocm/{place}"
+            path = f"{{prefix}}/{place}"
             return (path.replace("/", "\\") if platform == "windows" else path) + value.removeprefix(name)
     return value

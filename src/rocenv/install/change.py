@@ -121,7 +121,7 @@ def _take_what_runs(prefix: Prefix) -> None:
         return
     record = prefix.record_wherever_made()
     loaded = preload(record.lock, prefix.files(record), in_torch=record.shims_in_torch)
-    first = [prefix.venv_python, *(prefix.path / path for path in loaded)]
+    first = [prefix.path / record.lock.python, *(prefix.path / path for path in loaded)]
     try:
         for path in first:
             remove_path(path)
@@ -197,26 +197,32 @@ def _restore(prefix: Prefix, record: Record, paths: frozenset[str], context: Con
             place_file(origin.path(context.home), prefix.path / path, origin.entry, folders)
     files = base_files(record.lock, prefix.files(record))
     for component in record.lock.components:
-        if component.kind == "torch" and any(path.startswith(("venv/", ORIGINALS)) for path in paths):
+        if component.is_wheels and _concerns(component, paths):
             # Where shims lie in the place of torch's own files, those are not what the wheel says they are.
             undo_shims(prefix, record.lock)
-            files = _with_venv(files, _reinstall(prefix, component, wheels, context))
+            files = _with_venv(files, f"{component.into}/", _reinstall(prefix, component, wheels, context))
     return files | apply_shims(prefix, record.lock, files, in_torch=record.shims_in_torch)
 
 
 def _needed(lock: Lock, paths: frozenset[str]) -> Lock:
     """Return a lock without the wheels where nothing of the venv is to be put back: they may be gone."""
-    if any(path.startswith(("venv/", ORIGINALS)) for path in paths):
-        return lock
-    return replace(lock, components=tuple(part for part in lock.components if part.kind != "torch"))
+    kept = (part for part in lock.components if not part.is_wheels or _concerns(part, paths))
+    return replace(lock, components=tuple(kept))
 
 
-def _with_venv(files: Mapping[str, FileEntry], venv: Mapping[str, FileEntry]) -> dict[str, FileEntry]:
+def _concerns(wheels: Component, paths: frozenset[str]) -> bool:
+    """Tell whether a path is one of a venv, or one that was moved out of it."""
+    return any(path.startswith((f"{wheels.into}/", ORIGINALS)) for path in paths)
+
+
+def _with_venv(
+    files: Mapping[str, FileEntry], folder: str, venv: Mapping[str, FileEntry]
+) -> dict[str, FileEntry]:
     """Return the files of an env with those of its venv as they are now; what the user added stays out.
 
     A file that is gone now is none of a wheel's, all of which were checked: it was the other tool's own.
     """
-    kept = {path: entry for path, entry in files.items() if not path.startswith("venv/") or path in venv}
+    kept = {path: entry for path, entry in files.items() if not path.startswith(folder) or path in venv}
     return {path: venv.get(path, entry) for path, entry in kept.items()}
 
 
@@ -261,11 +267,12 @@ def _reinstall(
     from rocenv.install.venv import create_venv, install_wheels
 
     uv, python = python_tools(component, context)
-    if not (prefix.venv / "pyvenv.cfg").exists():
-        remove_tree(prefix.venv)
-        create_venv(prefix.venv, python, uv)
-    entries = install_wheels(prefix.venv, component.artifacts, files=wheels, python=python, uv=uv)
-    return {f"venv/{name}": entry for name, entry in entries.items()}
+    venv = prefix.path / component.into
+    if not (venv / "pyvenv.cfg").exists():
+        remove_tree(venv)
+        create_venv(venv, python, uv)
+    entries = install_wheels(venv, component.artifacts, files=wheels, python=python, uv=uv)
+    return {f"{component.into}/{name}": entry for name, entry in entries.items()}
 
 
 def _write_record(prefix: Prefix, record: Record, files: Mapping[str, FileEntry]) -> None:

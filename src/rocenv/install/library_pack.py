@@ -23,7 +23,7 @@ def require_fitting_packs(lock: Lock, origins: Mapping[str, Origin], home: Home)
     """
     notes: list[str] = []
     for pack in lock.components:
-        if pack.kind != "libraries":
+        if not pack.places:
             continue
         own = {path: each for path, each in origins.items() if each.artifact in pack.artifacts}
         _require_kernels(pack, own, lock.code_target)
@@ -45,7 +45,7 @@ def _require_release(pack: Component, own: Mapping[str, Origin], lock: Lock, hom
     from rocenv.install import store
     from rocenv.system import pe
 
-    sdk = next((part for part in lock.components if part.kind == "rocm"), None)
+    sdk = lock.part("rocm")
     if sdk is None:
         raise ArchiveError("the set has a library pack, and no HIP SDK that it could be laid over")
     notes = []

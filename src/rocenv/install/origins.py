@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from rocenv.core.model import Artifact, Component, FileEntry, Lock
     from rocenv.home import Home
 
-_ROCM = "rocm"  # where parts lie that do not say it
-
 
 @dataclass(frozen=True, slots=True)
 class Origin:
@@ -48,10 +46,10 @@ def tree_files(lock: Lock, home: Home) -> dict[str, Origin]:
     placed: dict[str, Origin] = {}
     within: set[str] = set()  # the folders of what was placed
     for component in lock.components:
-        if component.kind == "torch":
+        if component.is_wheels:
             continue
         own = dict(_component_files(component, home, within))
-        if component.kind == "libraries":
+        if component.places:
             _take_out(placed, own)
         else:
             _require_no_other(own, placed)
@@ -71,7 +69,7 @@ def _component_files(component: Component, home: Home, within: set[str]) -> Iter
     for artifact in component.artifacts:
         manifest = store.manifest_of(home, artifact)
         for inner, place in _places(component, artifact, manifest):
-            path = f"{component.into or _ROCM}/{place}"
+            path = f"{component.into}/{place}"
             origin = Origin(artifact, inner, manifest[inner])
             if path in own:
                 _require_same(path, own[path], origin)

@@ -60,7 +60,7 @@ def pinned(
     notes: list[str] = []
     parts = []
     for part in lock.components:
-        if part.kind == "rocm" and part.artifacts and part.artifacts[0].kind in ("installer", "folder"):
+        if part.artifacts and part.artifacts[0].kind in ("installer", "folder"):
             part = _with_sdk(part, context, installed, notes, closed=closed)
         parts.append(replace(part, artifacts=tuple(_sized(each, context) for each in part.artifacts)))
     sized = replace(lock, components=tuple(parts))

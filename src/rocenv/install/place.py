@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from rocenv.activate.scripts import write_activation
 from rocenv.activate.wrapper import write_wrappers
 from rocenv.core.errors import PrefixError
+from rocenv.core.lock import lock_text
 from rocenv.core.model import FileEntry
 from rocenv.install.library_pack import require_fitting_packs
 from rocenv.install.origins import tree_files
@@ -19,7 +20,6 @@ from rocenv.install.programs import write_programs
 from rocenv.install.shims import apply_shims
 from rocenv.install.startup import write_startup
 from rocenv.install.tools import python_tools
-from rocenv.lockfile import lock_text
 from rocenv.system import WINDOWS
 from rocenv.system.files import clone_file, sha256_of, write_atomic
 
@@ -52,7 +52,7 @@ def place_all(
         )
     files = {path: origin.entry for path, origin in origins.items()}
     for component in lock.components:
-        if component.kind == "torch":
+        if component.is_wheels:
             files |= _install_venv(prefix, component, wheels, context)
     return files | apply_shims(prefix, lock, files)
 
@@ -77,9 +77,10 @@ def _install_venv(
     from rocenv.install.venv import create_venv, install_wheels
 
     uv, python = python_tools(component, context)
-    create_venv(prefix.venv, python, uv)
-    entries = install_wheels(prefix.venv, component.artifacts, files=wheels, python=python, uv=uv)
-    return {f"venv/{name}": entry for name, entry in entries.items()}
+    venv = prefix.path / component.into
+    create_venv(venv, python, uv)
+    entries = install_wheels(venv, component.artifacts, files=wheels, python=python, uv=uv)
+    return {f"{component.into}/{name}": entry for name, entry in entries.items()}
 
 
 def own_loader(lock: Lock, files: Mapping[str, FileEntry]) -> str:
@@ -87,7 +88,7 @@ def own_loader(lock: Lock, files: Mapping[str, FileEntry]) -> str:
     for component in lock.components:
         if component.loader and component.layout is not None:
             for folder in component.layout.library_dirs:
-                path = f"rocm/{folder}/{component.loader}"
+                path = f"{folder}/{component.loader}"
                 if path in files:
                     return path
             raise PrefixError(

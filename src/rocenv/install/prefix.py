@@ -10,11 +10,12 @@ import hashlib
 import json
 import os
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from rocenv.core.codec import from_plain, load_json, to_plain, verification_file, verification_from_plain
 from rocenv.core.errors import DataError, PrefixError
+from rocenv.core.lock import from_schema_1
 from rocenv.core.model import FileEntry, Record
 from rocenv.system import WINDOWS
 from rocenv.system.files import is_device, remove_path, remove_tree, set_aside, write_atomic
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 _VERIFIED = "verified.json"
 _COPY = "copy" if WINDOWS else "cp"
-RECORD_SCHEMA = 1
+RECORD_SCHEMA = 2
 # What may not stand in a name: separators of paths and of lists of paths, on Linux or on Windows, and what
 # Windows forbids in file names.
 _FORBIDDEN = '/\\:;"<>|*?'
@@ -51,21 +52,6 @@ class Prefix:
     def own(self) -> Path:
         """The folder of what rocenv keeps about the env."""
         return self.path / ".rocenv"
-
-    @property
-    def rocm(self) -> Path:
-        """The tree of the ROCm component."""
-        return self.path / "rocm"
-
-    @property
-    def venv(self) -> Path:
-        """The venv with the wheels."""
-        return self.path / "venv"
-
-    @property
-    def venv_python(self) -> Path:
-        """The Python of the venv."""
-        return self.venv / ("Scripts/python.exe" if WINDOWS else "bin/python")
 
     @property
     def bin(self) -> Path:
@@ -142,9 +128,11 @@ class Prefix:
             raise DataError(f"cannot read `{path}`: {error.strerror}") from error
         except DataError as error:
             raise DataError(error.message, hints=self.made_anew) from error
-        if not isinstance(plain, dict) or plain.pop("schema", None) != RECORD_SCHEMA:
+        schema = plain.pop("schema", None) if isinstance(plain, dict) else None
+        if schema not in (1, RECORD_SCHEMA):
             raise DataError(f"`{path}` was written by another version of rocenv", hints=self.made_anew)
-        return from_plain(Record, plain, str(path))
+        record = from_plain(Record, plain, str(path))
+        return replace(record, lock=from_schema_1(record.lock)) if schema == 1 else record
 
     def files(self, record: Record) -> dict[str, FileEntry]:
         """Return the list of files that the record vouches for; raise DataError where it was changed."""
@@ -240,7 +228,7 @@ def _files_text(files: Mapping[str, FileEntry]) -> bytes:
 def library_folders(prefix: Prefix, lock: Lock) -> tuple[Path, ...]:
     """Return the folders of a set's libraries, in the order in which they are searched."""
     return tuple(
-        prefix.rocm / folder
+        prefix.path / folder
         for component in lock.components
         if component.layout is not None
         for folder in component.layout.library_dirs

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from rocenv.core.model import Layout, Lock
     from rocenv.install.prefix import Prefix
 
-_TREE = "rocm/"
-
 
 def write_programs(prefix: Prefix, lock: Lock, loader: str, files: Collection[str]) -> list[Path]:
     """Write starters and links for the programs of a set; return their paths.
@@ -35,16 +33,16 @@ def write_programs(prefix: Prefix, lock: Lock, loader: str, files: Collection[st
         PrefixError: The set has no such program, two of one name, or something else where a link belongs.
         DataError: A program has a name that no starter can have.
     """
-    layouts = [part.layout for part in lock.components if part.layout is not None]
+    parts = [(part.layout, prefix.path / part.into) for part in lock.components if part.layout is not None]
     links = [
         _link(prefix, folder, each)
-        for layout in layouts
+        for layout, _ in parts
         for folder, pattern in layout.links.items()
         for each in _matching(pattern, files)
     ]
     starters: list[Path] = []
-    for layout in layouts:
-        for starter in _starters(prefix, lock, layout, loader, files):
+    for layout, tree in parts:
+        for starter in _starters(prefix, lock, layout, tree, loader, files):
             if starter in starters:
                 raise PrefixError(
                     f"two programs of the set would be started as `{starter.name}`", code="package-conflict"
@@ -54,11 +52,11 @@ def write_programs(prefix: Prefix, lock: Lock, loader: str, files: Collection[st
 
 
 def _starters(
-    prefix: Prefix, lock: Lock, layout: Layout, loader: str, files: Collection[str]
+    prefix: Prefix, lock: Lock, layout: Layout, tree: Path, loader: str, files: Collection[str]
 ) -> Iterator[Path]:
     for program in layout.programs:
         matching = _matching(program.path, files)
-        found = [each for each in matching if _can_be_started(prefix.rocm / each)]
+        found = [each for each in matching if _can_be_started(prefix.path / each)]
         if not found:
             other = f": `{matching[0]}` there cannot be started" if matching else ""
             raise PrefixError(
@@ -70,8 +68,8 @@ def _starters(
             yield from write_starters(
                 prefix.bin,
                 program,
-                prefix.rocm / path,
-                tree=prefix.rocm,
+                prefix.path / path,
+                tree=tree,
                 loader=prefix.path / loader if loader else None,
                 library_dirs=library_folders(prefix, lock),
             )
@@ -83,22 +81,18 @@ def _can_be_started(path: Path) -> bool:
 
 
 def _matching(pattern: str, files: Collection[str]) -> list[str]:
-    """Return the files of the tree, relative to it, whose folder is the pattern's and whose name matches."""
+    """Return the files whose folder is the pattern's and whose name matches."""
     folder, _, name = pattern.rpartition("/")
-    start = f"{_TREE}{folder}/" if folder else _TREE
+    split = (path.rpartition("/") for path in files)
     return sorted(
-        path.removeprefix(_TREE)
-        for path in files
-        if path.startswith(start)
-        and "/" not in path[len(start) :]
-        and fnmatch.fnmatchcase(path[len(start) :], name)
+        f"{folder}/{each}" for place, _, each in split if place == folder and fnmatch.fnmatchcase(each, name)
     )
 
 
 def _link(prefix: Prefix, folder: str, path: str) -> Path:
-    """Make a link to a file of the tree in another folder of it, where there is none yet."""
-    place = prefix.rocm / folder / PurePosixPath(path).name
-    target = os.path.relpath(prefix.rocm / path, place.parent)
+    """Make a link to a file of the set in another folder, where there is none yet."""
+    place = prefix.path / folder / PurePosixPath(path).name
+    target = os.path.relpath(prefix.path / path, place.parent)
     if place.is_symlink() and os.readlink(place) == target:
         return place
     if place.exists() and not place.is_symlink():

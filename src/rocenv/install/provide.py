@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from rocenv.core.errors import PrefixError
 from rocenv.core.progress import size_text
 from rocenv.install import store
-from rocenv.lockfile import artifacts_of
 from rocenv.system.machine import free_bytes
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ def provide(lock: Lock, context: Context) -> dict[str, Path]:
     was damaged in the cache is fetched anew.
     """
     for attempt in range(_TRIES):
-        missing = [part for part in artifacts_of(lock) if not store.holds(context.home, part)]
+        missing = [part for part in lock.artifacts if not store.holds(context.home, part)]
         for part in [part for part in missing if part.kind == "folder"]:
             from rocenv.install.adopt import adopt_again  # late: as good as never needed
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rocenv.core.errors import PrefixError
 from rocenv.core.model import KEPT_ORIGINAL
-from rocenv.preload import shims_of
+from rocenv.preload import shims_of, zluda_of
 from rocenv.system.files import clone_file, remove_path, sha256_of
 
 if TYPE_CHECKING:
@@ -35,7 +35,9 @@ def apply_shims(
         PrefixError: A file that a shim is, or stands for, is not in the set; or torch's own is a shim.
     """
     made: dict[str, FileEntry] = {}
-    builds = {entry.sha256 for path, entry in files.items() if path.startswith("zluda/")}
+    build = zluda_of(lock)
+    folder = f"{build.into}/" if build is not None else ""
+    builds = {entry.sha256 for path, entry in files.items() if folder and path.startswith(folder)}
     shims = shims_of(lock, in_torch=in_torch)
     for shim in shims:
         if shim.original:

@@ -7,7 +7,7 @@ from importlib.resources import files as package_files
 from typing import TYPE_CHECKING
 
 from rocenv.core.codec import to_plain
-from rocenv.preload import SITE_PACKAGES, folders_of, preload, zluda_of
+from rocenv.preload import folders_of, preload, zluda_of
 from rocenv.system.files import write_atomic
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ def write_startup(prefix: Prefix, lock: Lock, files: Collection[str], *, in_torc
 
     Nothing in them names the prefix: they are good wherever it is moved.
     """
-    build = zluda_of(lock)
-    if build is None or build.shims is None or not prefix.venv.is_dir():
+    build, torch = zluda_of(lock), lock.part("torch")
+    if build is None or build.shims is None or torch is None or torch.layout is None:
         return ()
     told = {
         "folders": folders_of(lock),
@@ -44,7 +44,7 @@ def write_startup(prefix: Prefix, lock: Lock, files: Collection[str], *, in_torc
     }
     written = []
     for name, content in contents.items():
-        path = prefix.path / SITE_PACKAGES / name
+        path = prefix.path / torch.layout.site_packages / name
         write_atomic(path, content)
         written.append(path)
     return tuple(written)

@@ -158,7 +158,8 @@ def _roots(start: Path, prefix: Prefix | None) -> Iterator[Path]:
         else:
             yield from path.parents[:_LEVELS_OF_A_PROGRAM]
     if prefix is not None:
-        yield from (prefix.rocm, prefix.rocm / "usr")
+        folders = {part.into for part in prefix.record().lock.components if part.into}
+        yield from (prefix.path / folder / name for folder in sorted(folders) for name in ("", "usr"))
 
 
 def _leads_to(start: Path, folder: Path) -> bool:

@@ -94,7 +94,7 @@ def program_behind(start: Start) -> Path | None:
         return path
     for part in start.record.lock.components:
         for program in part.layout.programs if part.layout else ():
-            behind = start.prefix.rocm / program.path
+            behind = start.prefix.path / program.path
             if path.name in (program.names or (behind.name,)) and behind.is_file():
                 return behind
     return path

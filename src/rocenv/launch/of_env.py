@@ -24,21 +24,22 @@ if TYPE_CHECKING:
 def python_there(view: View) -> Iterator[Concern]:
     """The env's own Python."""
     start = view.start
-    if str(start.prefix.venv_python) in start.words and not start.prefix.venv_python.exists():
+    python = start.prefix.path / start.record.lock.python
+    if str(python) in start.words and not python.exists():
         yield Concern(
             code="python-missing",
             severity="error",
-            text=f"the env's Python is not there: `{start.prefix.venv_python}`",
+            text=f"the env's Python is not there: `{python}`",
             remedy=_with_python(view),
         )
 
 
 def _with_python(view: View) -> str:
     """Return what gives an env a Python: `repair` makes a venv only where there is none at all."""
-    prefix = view.start.prefix
-    if not any(part.kind == "torch" for part in view.start.record.lock.components):
+    prefix, torch = view.start.prefix, view.start.record.lock.part("torch")
+    if torch is None:
         return "an env has a Python of its own with `--torch` or `--zluda`"
-    if not (prefix.venv / "pyvenv.cfg").exists():
+    if not (prefix.path / torch.into / "pyvenv.cfg").exists():
         return f"rocenv repair {view.env}"
     return as_typed("rocenv", "create", prefix.free_name(), "--from", str(prefix.lock_file))
 

@@ -87,7 +87,7 @@ def program_of(
         row = packages_of(launcher.key, part.channel, matrix)
         if row is not None and row.program:
             name = row.program.rpartition("/")[2]
-            places = (prefix.bin / name, prefix.rocm / row.program)
+            places = (prefix.bin / name, prefix.path / part.into / row.program)
             found = next((each for each in places if each.exists()), None)
             # Where it should be and is not, the rung `files` says so.
             if found is not None or record.lock.request.app == launcher.key:

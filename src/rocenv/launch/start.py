@@ -79,8 +79,8 @@ class Start:
     @property
     def zluda(self) -> Path | None:
         """The env's ZLUDA; None where the set has none."""
-        part = next((part for part in self.record.lock.components if part.kind == "zluda"), None)
-        return self.prefix.path / (part.into or "zluda") if part else None
+        part = self.record.lock.part("zluda")
+        return self.prefix.path / part.into if part else None
 
     def argv(self) -> tuple[str, ...]:
         """Return what is started for the command, as `rocenv run` does it.
@@ -180,7 +180,7 @@ def plan_start(
         RocenvError: There is nothing to start, exit code 2.
     """
     launcher, folder = chosen
-    python = str(prefix.venv_python)
+    python = str(prefix.path / record.lock.python)
     wrapper, before, words = _without_wrapper(launcher, folder, words)
     if wrapper or not words or words[0].startswith("-"):
         command = launcher.command or _ask_for_one(launcher, prefix.name, words, is_named)

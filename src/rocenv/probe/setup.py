@@ -56,7 +56,7 @@ def probe_of(
                 _native(prefix, path) for path in preload(lock, files, in_torch=record.shims_in_torch)
             ),
             search=tuple(_native(prefix, path) for path in folders_of(lock)),
-            known=tuple(sorted(_names(files))),
+            known=tuple(sorted(_names(lock, files))),
             allowed_outside=() if record.loader else c_library.files,
             system_dirs=_system_dirs(),
             seed=int.from_bytes(os.urandom(4), "big"),
@@ -64,7 +64,7 @@ def probe_of(
         python=child_python(prefix, record, environ),
         environ=environ,
         timeout_s=timeout_s,
-        torch_python=(str(prefix.venv_python),) if _has_torch(lock) else (),
+        torch_python=(str(prefix.path / lock.python),) if lock.part("torch") else (),
     )
 
 
@@ -88,22 +88,15 @@ def child_python(prefix: Prefix, record: Record, environ: Mapping[str, str]) -> 
     return tuple(loader_argv([sys.executable], environ, loader=loader, library_dirs=folders))
 
 
-def _has_torch(lock: Lock) -> bool:
-    return any(component.kind == "torch" for component in lock.components)
-
-
 def _native(prefix: Prefix, path: str) -> str:
     return str(prefix.path.joinpath(*path.split("/")))
 
 
-def _names(files: Collection[str]) -> set[str]:
-    """The names of the libraries that an env holds."""
+def _names(lock: Lock, files: Collection[str]) -> set[str]:
+    """The names of the libraries that an env holds beside those of its venv."""
     mark = ".dll" if WINDOWS else ".so"
-    return {
-        path.rpartition("/")[2]
-        for path in files
-        if path.startswith(("rocm/", "zluda/")) and mark in path.lower()
-    }
+    folders = tuple(f"{part.into}/" for part in lock.components if part.into and not part.is_wheels)
+    return {path.rpartition("/")[2] for path in files if path.startswith(folders) and mark in path.lower()}
 
 
 def _libraries(prefix: Prefix, lock: Lock, files: Collection[str]) -> dict[str, str]:

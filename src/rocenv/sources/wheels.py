@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 from rocenv.core.errors import ResolutionImpossible, RocenvError
-from rocenv.core.model import Artifact, Component
+from rocenv.core.model import VENV, Artifact, Component, venv_layout
 from rocenv.core.versions import specifier
 from rocenv.data.releases import TorchSet
 from rocenv.net import unreachable
@@ -90,6 +90,8 @@ def component(
         version=next(wheel.version for wheel in wheels if wheel.name == "torch"),
         artifacts=_with_sizes(wheels, context.network),
         python=python.version,
+        layout=venv_layout(python.version, request.platform),
+        into=VENV,
     )
     return part, ()
 

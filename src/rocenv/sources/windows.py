@@ -110,8 +110,8 @@ def _folder(sdk: HipSdk) -> str:
 
 
 def sdk_layout(sdk: HipSdk) -> Layout:
-    """Return where things lie in an SDK."""
-    root = series(sdk.version)
+    """Return where things lie in an SDK, below the prefix."""
+    root = _folder(sdk)
     named = {"hip": sdk.runtime, "hiprtc": sdk.hiprtc}
     libraries = {role: names[0] for role, names in named.items() if names}
     for name in sdk.libraries:
@@ -122,7 +122,7 @@ def sdk_layout(sdk: HipSdk) -> Layout:
         library_dirs=(f"{root}/bin",),
         libraries=libraries,
         bin=f"{root}/bin",
-        runtime={"hip": root},
+        runtime={"hip": series(sdk.version)},
     )
 
 

@@ -127,16 +127,14 @@ def env_store_damaged(scene: Scene) -> Seen | None:
 def env_python_missing(scene: Scene) -> Seen | None:
     """The env's Python is gone, or the one that it was made from."""
     env = _asked(scene)
-    if (
-        not any(part.kind == "torch" for part in env.record.lock.components)
-        or env.prefix.venv_python.exists()
-    ):
+    torch = env.record.lock.part("torch")
+    python, lock = env.prefix.path / env.record.lock.python, str(env.prefix.lock_file)
+    if torch is None or python.exists():
         return None
-    python, lock = env.prefix.venv_python, str(env.prefix.lock_file)
     base = os.readlink(python) if python.is_symlink() else ""
     found = {"env": env.name}
     # `repair` makes a venv where there is none at all, and leaves one that is there to its Python.
-    if (env.prefix.venv / "pyvenv.cfg").exists():
+    if (env.prefix.path / torch.into / "pyvenv.cfg").exists():
         found["create"] = as_typed("rocenv", "create", env.prefix.free_name(), "--from", lock)
     return Seen("env_python_missing", found, (f"{python} -> {base}" if base else str(python),))
 

@@ -169,7 +169,8 @@ def _runtimes(scene: Scene) -> Iterator[tuple[str, str, str]]:
     """Return the HIP runtimes that programs should take: name, release, and whose it is."""
     rows = {row.version: row for row in scene.matrix.hip_sdk}
     # A venv with ZLUDA loads its env's own runtime before anything asks for one by name.
-    wanted = [(env.rocm, str(env.prefix.path)) for env in envs_of(scene) if not env.prefix.venv.is_dir()]
+    envs = (env for env in envs_of(scene) if not (env.prefix.path / env.record.lock.python).exists())
+    wanted = [(env.rocm, str(env.prefix.path)) for env in envs]
     wanted += [(sdk.version, sdk.folder) for sdk in _sdks(scene)]
     for version, where in wanted:
         for name in rows[version].runtime if version in rows else ():

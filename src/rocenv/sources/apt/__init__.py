@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from rocenv.resolve import Candidate, Choice
 
 
+TREE = "rocm"  # the folder of a prefix that packages are unpacked into
+
+
 def outline(choice: Choice, _candidate: Candidate, _request: Request, _context: Context) -> Component:
     """Return a release without its packages; see `Source`."""
     row = choice.row
@@ -32,7 +35,8 @@ def outline(choice: Choice, _candidate: Candidate, _request: Request, _context: 
         version=choice.version,
         channel=choice.channel,
         why=choice.why,
-        layout=row.layout,
+        layout=row.layout.below(TREE),
+        into=TREE,
     )
 
 
@@ -74,7 +78,7 @@ def component(
         artifacts=found.artifacts,
         glibc=found.glibc,
         loader=context.matrix.c_libraries[0].loader if found.own_glibc else "",
-        layout=row.layout if app is None else with_app(row.layout, app),
+        layout=(row.layout if app is None else with_app(row.layout, app)).below(TREE),
     )
     return part, notes
 

@@ -1,0 +1,189 @@
+"""Lock files: a set with every artifact, to build the same env anywhere.
+
+A lock may come from anywhere. Reading one checks every name, path and hash in it before anything uses them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rocenv.core.codec import from_plain, load_json, to_plain
+from rocenv.core.errors import DataError
+from rocenv.core.model import VENV, VISIBLE, Lock, venv_layout
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from rocenv.core.model import Component, EnvChange, Layout, Program
+
+    Fault = tuple[str, str]  # what is wrong, and how: "`../x`", "leads out of the env"
+
+LOCK_SCHEMA = 2
+WRAPPERS = ("rocm-exec", "python3", "python")  # in the folder of programs of an env with its own C library
+_MAKE_ONE = ("make one: `rocenv lock NAME -o FILE`",)
+_FOLDERS = ("rocm", "zluda", VENV)  # of a prefix, that components may lie in
+_NAMED_BY_PEOPLE = ("archive", "installer", "folder")
+_PATTERN = re.compile(r"[*?\[]")
+_VARIABLE = re.compile("[A-Za-z_][A-Za-z0-9_]*")
+_PYTHON = re.compile(r"([0-9]+(\.[0-9]+){1,2})?")
+_APP = re.compile("[A-Za-z0-9._+-]{0,64}")
+_PROGRAM = re.compile("[A-Za-z0-9_+][A-Za-z0-9._+-]*")
+_LONGEST_PROGRAM = 128  # a file's name may have 255 bytes, and the one it is written under first is longer
+# Bytes; systems take 255 and 4096, of which the env's own place is a part.
+_LONGEST_NAME, _LONGEST_PLACE = 255, 2048
+
+
+def read_lock(path: Path) -> Lock:
+    """Read and check a lock file; raise DataError if it is none, or not safe to build."""
+    try:
+        plain = load_json(path)
+    except OSError as error:
+        raise DataError(f"cannot read the lock `{path}`: {error.strerror}", hints=_MAKE_ONE) from error
+    schema = plain.pop("schema", None) if isinstance(plain, dict) else None
+    if isinstance(schema, int) and schema > LOCK_SCHEMA:
+        raise DataError(
+            f"the lock `{path}` is of a newer rocenv: it has schema {schema}, this one reads {LOCK_SCHEMA}",
+            hints=("upgrade rocenv",),
+        )
+    if schema not in (1, LOCK_SCHEMA):
+        raise DataError(f"`{path}` is no lock that rocenv has written", hints=_MAKE_ONE)
+    lock = from_plain(Lock, plain, str(path))
+    if schema == 1:
+        lock = from_schema_1(lock)
+    for what, fault in _faults(lock):
+        raise DataError(f"{what} in `{path}` {fault}")
+    return lock
+
+
+def lock_text(lock: Lock) -> str:
+    """Return the text of a lock file; the same lock gives the same text."""
+    return json.dumps({"schema": LOCK_SCHEMA, **to_plain(lock)}, indent=1) + "\n"
+
+
+def from_schema_1(lock: Lock) -> Lock:
+    """Convert a lock of schema 1, whose paths are relative to the folder `rocm`."""
+    parts = []
+    for part in lock.components:
+        if part.kind == "torch":
+            part = replace(part, into=VENV, layout=venv_layout(part.python, lock.platform))
+        elif part.layout is not None:
+            part = replace(part, into=part.into or "rocm", layout=part.layout.below("rocm"))
+        parts.append(part)
+    return replace(lock, components=tuple(parts))
+
+
+def for_this_machine(lock: Lock, changes: Sequence[EnvChange]) -> Lock:
+    """Replace what the machine that made the lock needed in the environment by what this one needs."""
+    kept = tuple(change for change in lock.environment if change.name != VISIBLE or change.action != "set")
+    dropped = (VISIBLE,) if kept != lock.environment else ()
+    own = {change.name for change in changes}
+    watched = tuple(name for name in dict.fromkeys((*lock.watched, *dropped)) if name not in own)
+    return replace(lock, environment=(*kept, *changes), watched=watched)
+
+
+def why_no_name(name: str) -> str:
+    """Say why a program of an env cannot be started by a name; "" where it can."""
+    if _PROGRAM.fullmatch(name) is None:
+        return f"{name!r} cannot be the name of a program"
+    if len(name) > _LONGEST_PROGRAM:
+        return f"`{name[:20]}...` cannot be the name of a program: it has {len(name)} letters"
+    if name in WRAPPERS:
+        return f"`{name}` cannot be the name of a program: envs have a wrapper of that name"
+    return ""
+
+
+def _faults(lock: Lock) -> Iterator[Fault]:
+    programs = [each for part in lock.components if part.layout for each in part.layout.programs]
+    yield from _faults_of_variables(lock, programs)
+    yield from _faults_of_artifacts(lock)
+    if _APP.fullmatch(lock.request.app) is None:
+        yield f"`{lock.request.app}`", "is no name of an app"
+    for program in programs:
+        yield from _faults_of_program(program)
+    for part in lock.components:
+        yield from _faults_of_component(part)
+
+
+def _faults_of_variables(lock: Lock, programs: Sequence[Program]) -> Iterator[Fault]:
+    changed = (change.name for change in lock.environment)
+    for name in (*changed, *lock.watched, *(name for each in programs for name in each.environment)):
+        if _VARIABLE.fullmatch(name) is None:
+            yield f"`{name}`", "cannot be the name of a variable"
+
+
+def _faults_of_artifacts(lock: Lock) -> Iterator[Fault]:
+    for artifact in lock.artifacts:
+        if re.fullmatch("[0-9a-f]{64}", artifact.sha256) is None:
+            yield f"the sha256 of `{artifact.name}`", f"is `{artifact.sha256}`"
+        allowed = "[A-Za-z0-9.+:~!_/ -]+" if artifact.kind in _NAMED_BY_PEOPLE else "[A-Za-z0-9.+:~!_-]+"
+        for text in (artifact.name, artifact.version):
+            if re.fullmatch(allowed, text) is None:
+                yield f"`{text}`", "is no name or version of a package"
+
+
+def _faults_of_program(program: Program) -> Iterator[Fault]:
+    for name in program.names:
+        if fault := why_no_name(name):
+            yield "a name", f"is not possible: {fault}"
+    if program.names and _PATTERN.search(program.path):
+        yield f"`{program.path}`", "may be several programs, and has a name for one"
+    for text in (*program.environment.values(), *program.arguments, program.not_before):
+        yield from _unprintable(text)
+
+
+def _faults_of_component(part: Component) -> Iterator[Fault]:
+    if _PYTHON.fullmatch(part.python) is None:
+        yield f"`{part.python}`", "is no version of Python"
+    if part.into and part.into.split("/")[0] not in _FOLDERS:
+        yield f"`{part.into}`", "is no place for a part of a set"
+    inside = _layout_places(part.layout)
+    for place in (*_other_places(part), *inside):
+        yield from _faults_of_place(place)
+    for place in inside:
+        if place and not f"{place}/".startswith(f"{part.into}/"):
+            yield f"`{place}`", f"is not in the part's own folder `{part.into}`"
+
+
+def _faults_of_place(place: str) -> Iterator[Fault]:
+    yield from _unprintable(place)
+    if place.startswith("/") or ".." in place.split("/") or "\\" in place or ":" in place:
+        yield f"`{place}`", "leads out of the env"
+    longest_name = max(len(name.encode()) for name in place.split("/"))
+    if longest_name > _LONGEST_NAME or len(place.encode()) > _LONGEST_PLACE:
+        yield f"`{place[:40]}...`", "is longer than the path of a file can be"
+
+
+def _unprintable(text: str) -> Iterator[Fault]:
+    if not text.isprintable():
+        yield repr(text), "holds a control character, or one that cannot be shown"
+
+
+def _layout_places(layout: Layout | None) -> tuple[str, ...]:
+    if layout is None:
+        return ()
+    return (
+        layout.root,
+        layout.bin,
+        layout.device_libs,
+        *layout.library_dirs,
+        *(program.path for program in layout.programs),
+        *layout.links,
+        *layout.links.values(),
+        layout.python,
+        layout.site_packages,
+    )
+
+
+def _other_places(part: Component) -> tuple[str, ...]:
+    """Return the names of files, and paths that are not below the prefix."""
+    libraries = part.layout.libraries.values() if part.layout else ()
+    places = (part.loader, part.into, part.anchor, *part.places.values(), *libraries)
+    shims = part.shims
+    if shims is None:
+        return places
+    files = (name for file in shims.files for name in (file.file, file.stands_for))
+    return (*places, *shims.runtime, *shims.driver, *shims.behind, shims.original, *files)
