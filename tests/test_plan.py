@@ -360,7 +360,7 @@ def test_every_field_of_a_lock_survives(tmp_path: Path) -> None:
         ("{}", "is no lock"),
         ('{"schema": "1"}', "is no lock"),
         ('{"schema": 1}', "key `request` is missing"),
-        ('{"schema": 2, "future": true}', "is of a newer rocenv"),
+        ('{"schema": 3, "future": true}', "is of a newer rocenv"),
     ],
 )
 def test_what_is_no_lock(tmp_path: Path, content: str, said: str) -> None:
