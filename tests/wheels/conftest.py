@@ -12,7 +12,7 @@ import pytest
 
 from rocenv.sources.interpreter import Interpreter, examine
 from rocenv.sources.uv import Uv
-from tests.wheels.index import Index, build_wheel, serve
+from tests.wheels.index import Index, Wheel, build_wheel, serve
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,29 +21,35 @@ ROCM = "whl/rocm6.2"
 BIG = bytes(range(256)) * 4096 * 3  # 3 MiB: large enough to stay shared
 
 
-@pytest.fixture
-def index(python: Interpreter) -> Iterator[Index]:
-    """The index of one matrix row: torch for this Python, and all it depends on."""
+@pytest.fixture(scope="session")
+def torch_wheels(python: Interpreter) -> list[Wheel]:
+    """torch for this Python with all it depends on, and two wheels that do not belong to that."""
     series = python.series.replace(".", "")
+    return [
+        build_wheel(
+            "torch",
+            "2.5.1+rocm6.2",
+            tag=f"cp{series}-cp{series}-linux_x86_64",
+            requires=["filelock", "pytorch-triton-rocm==3.1.0", "numpy<2"],
+            files={
+                "torch/__init__.py": b"def main():\n    print('torch of', __file__)\n",
+                "torch/lib/libtorch_hip.so": BIG,
+            },
+            script="torchrun = torch:main",
+        ),
+        build_wheel("torch", "2.4.1+rocm6.2", tag=f"cp{series}-cp{series}-linux_x86_64"),
+        build_wheel("pytorch-triton-rocm", "3.1.0"),
+        build_wheel("filelock", "3.13.1"),
+        build_wheel("numpy", "1.26.3"),
+        build_wheel("numpy", "2.1.2"),
+    ]
+
+
+@pytest.fixture
+def index(torch_wheels: list[Wheel]) -> Iterator[Index]:
+    """The index of one matrix row."""
     with serve() as index:
-        index.wheels[ROCM] = [
-            build_wheel(
-                "torch",
-                "2.5.1+rocm6.2",
-                tag=f"cp{series}-cp{series}-linux_x86_64",
-                requires=["filelock", "pytorch-triton-rocm==3.1.0", "numpy<2"],
-                files={
-                    "torch/__init__.py": b"def main():\n    print('torch of', __file__)\n",
-                    "torch/lib/libtorch_hip.so": BIG,
-                },
-                script="torchrun = torch:main",
-            ),
-            build_wheel("torch", "2.4.1+rocm6.2", tag=f"cp{series}-cp{series}-linux_x86_64"),
-            build_wheel("pytorch-triton-rocm", "3.1.0"),
-            build_wheel("filelock", "3.13.1"),
-            build_wheel("numpy", "1.26.3"),
-            build_wheel("numpy", "2.1.2"),
-        ]
+        index.wheels[ROCM] = list(torch_wheels)
         yield index
 
 

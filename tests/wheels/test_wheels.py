@@ -287,3 +287,16 @@ def test_an_unwritable_cache_is_named(resolve: Resolve, uv: Uv, tmp_path: Path) 
     (tmp_path / "file").touch()
     with pytest.raises(RocenvError, match="Failed to initialize cache at"):
         resolve("torch==2.5.*", uv=replace(uv, cache=tmp_path / "file" / "uv"))
+
+
+def test_the_password_of_a_mirror_stays_out_of_the_lock_and_of_messages(
+    index: Index, resolve: Resolve, said: list[str]
+) -> None:
+    index.wheels["mirror"] = index.wheels[ROCM]
+    mirror = index.url("mirror").replace("http://", "http://me:secret@")
+    original = "http://127.0.0.1:9/whl/rocm6.2"
+    artifacts = resolve("torch==2.5.*", index_url=original, candidates=lambda url: (mirror, url))
+    assert all(artifact.url.startswith(f"{original}/") for artifact in artifacts)
+    with pytest.raises(RocenvError) as caught:
+        resolve("torch==2.9.*", index_url=original, candidates=lambda url: (f"{mirror}/gone", mirror, url))
+    assert "secret" not in "".join((caught.value.message, *caught.value.hints, *said))

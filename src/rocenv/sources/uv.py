@@ -16,6 +16,7 @@ from urllib.parse import unquote
 
 from rocenv.core.errors import FetchError, PrefixError, RocenvError
 from rocenv.core.model import Artifact
+from rocenv.net.errors import shown
 from rocenv.sources.uv_outcome import Outcome
 
 if TYPE_CHECKING:
@@ -223,7 +224,7 @@ def _artifact(package: dict[str, Any], rank: Callable[[str], int]) -> Artifact:
     wheel = min(wheels, key=lambda wheel: rank(wheel_file_name(wheel["url"])))
     sha256 = wheel.get("hashes", {}).get("sha256", "")
     if not sha256:
-        raise FetchError(f"the index publishes no sha256 for {wheel['url']}")
+        raise FetchError(f"the index publishes no sha256 for {shown(wheel['url'])}")
     return Artifact(
         kind="wheel",
         name=name,

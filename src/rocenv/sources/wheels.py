@@ -19,6 +19,7 @@ from rocenv.core.model import VENV, Artifact, Component, venv_layout
 from rocenv.core.versions import specifier
 from rocenv.data.releases import TorchSet
 from rocenv.net import unreachable
+from rocenv.net.errors import shown
 from rocenv.sources.general_index import general_indices
 from rocenv.sources.interpreter import find_python
 from rocenv.sources.uv import Uv
@@ -200,8 +201,8 @@ def _from_first(urls: Sequence[str], resolve: Callable[[str], T], uv: Uv) -> T:
 
 def _original_url(url: str, mirror: str, original: str) -> str:
     """Rewrite an address below a mirror to the original index, so that a lock works on any machine."""
-    base = mirror.rstrip("/") + "/"
-    return f"{original.rstrip('/')}/{url.removeprefix(base)}" if url.startswith(base) else url
+    base, found = f"{shown(mirror).rstrip('/')}/", shown(url)  # uv leaves out the mirror's password
+    return f"{original.rstrip('/')}/{found.removeprefix(base)}" if found.startswith(base) else url
 
 
 def _with_sizes(wheels: tuple[Artifact, ...], network: Network) -> tuple[Artifact, ...]:
