@@ -8,13 +8,13 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from rocenv.commands.explain import explanation_json, explanation_text
 from rocenv.data.load import load
 from rocenv.explain import KINDS, explain
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rocenv.explain.answer import Explanation
 
 SCREEN_AND_A_HALF = 60
@@ -24,37 +24,46 @@ MATRIX = load()
 NAMES = [(kind, name) for kind in KINDS if kind != "product" for name in KINDS[kind].names(MATRIX)]
 
 
-@pytest.mark.parametrize(("kind", "name"), NAMES)
-def test_page(kind: str, name: str) -> None:
-    explanation = KINDS[kind].explain(name, MATRIX)
-    lines = explanation_text(explanation, width=100)
-    assert len(lines) <= (LONG_TEXT if kind == "cause" else SCREEN_AND_A_HALF)
+def test_every_name_leads_to_a_page_that_fits_a_person() -> None:
+    found = {f"{kind} {name}": list(faults(kind, name)) for kind, name in NAMES}
+    assert {page: texts for page, texts in found.items() if texts} == {}
+
+
+def faults(kind: str, name: str) -> Iterator[str]:
+    """Say what is wrong with the page of a name."""
+    page = explain(f"${name}" if kind == "variable" else name, MATRIX)
+    if (page.kind, page.thing) != (kind, name):
+        yield f"leads to {page.kind} {page.thing}"
+    lines = explanation_text(page, width=100)
+    if len(lines) > (LONG_TEXT if kind == "cause" else SCREEN_AND_A_HALF):
+        yield f"has {len(lines)} lines"
     # What cannot be broken is an address, a variable or a command to paste.
     long = [line for line in lines if len(line) > 100 and len(line.split()) > 1]
-    commands = {f"    {step.command}" for step in explanation.steps}
-    assert [line for line in long if line not in commands and "https://" not in line] == []
-    assert explanation.lines or explanation.steps
-    assert not [line for line in explanation.lines if not line.text.strip()]
-    gaps = re.search(r" [,;.:] |, ,|; ;|: :", "\n".join(lines))
-    assert kind in ("topic", "cause") or not gaps, "no gap where a value is missing"
-    document = explanation_json(explanation)
-    assert json.loads(json.dumps(document)) == document
-
-
-@pytest.mark.parametrize(("kind", "name"), NAMES)
-def test_name_leads_back_to_its_page(kind: str, name: str) -> None:
-    found = explain(f"${name}" if kind == "variable" else name, MATRIX)
-    assert (found.kind, found.thing) == (kind, name)
+    commands = {f"    {step.command}" for step in page.steps}
+    yield from (f"too long: {line}" for line in long if line not in commands and "https://" not in line)
+    if not page.lines and not page.steps:
+        yield "says nothing"
+    if any(not line.text.strip() for line in page.lines):
+        yield "has an empty line"
+    if kind not in ("topic", "cause") and re.search(r" [,;.:] |, ,|; ;|: :", "\n".join(lines)):
+        yield "has a gap where a value is missing"
+    document = explanation_json(page)
+    if json.loads(json.dumps(document)) != document:
+        yield "is another document once it was written and read"
 
 
 def statements(explanation: Explanation) -> dict[str, set[str]]:
     return {line.text: {basis.source for basis in line.basis} for line in explanation.lines}
 
 
-@pytest.mark.parametrize("target", MATRIX.targets)
-def test_every_statement_about_a_target_has_a_source(target: str) -> None:
-    without = [text for text, sources in statements(explain(target, MATRIX)).items() if not sources]
-    assert [text for text in without if "others are known" not in text] == []
+def test_every_statement_about_a_target_has_a_source() -> None:
+    without = [
+        (target, text)
+        for target in MATRIX.targets
+        for text, sources in statements(explain(target, MATRIX)).items()
+        if not sources and "others are known" not in text
+    ]
+    assert without == []
 
 
 def test_every_source_in_the_text_is_numbered_and_told() -> None:
