@@ -103,9 +103,15 @@ def show(step: Step, done: Done) -> None:
 
 
 @pytest.fixture(scope="session")
-def lane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lane]:
+def lab() -> Iterator[Lab]:
     lab = Lab()
     lab.make()
+    with lab.running():
+        yield lab
+
+
+@pytest.fixture(scope="session")
+def lane(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lane]:
     workshop = Workshop(lab.folder / "standins")
     root = tmp_path_factory.mktemp("mirror")
     home = lab.wine / "drive_c" / "rocenv"

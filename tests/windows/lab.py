@@ -7,6 +7,7 @@ small driver in Windows Python, which tells the whole of it.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -21,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 ROOT = Path(__file__).resolve().parents[2]
 LAB = ROOT / "build" / "windows-lane"
@@ -101,6 +102,20 @@ class Lab:
         """The program that a user types."""
         return windows(self.venv / "Scripts" / "rocenv.exe")
 
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """Keep Wine running: each first program would take a second more."""
+        waiting = subprocess.Popen(
+            [WINE, "cmd", "/c", "pause"],
+            env=self._host_environ(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+        )
+        try:
+            yield
+        finally:
+            waiting.communicate(b"\r\n")
+
     def make(self) -> None:
         """Make what is not there yet; seconds when it is, two minutes when not."""
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -113,7 +128,6 @@ class Lab:
                     each.result()
             self._make_venv()
             made.write_text(stamp)
-        self._keep_running()
         self._install_rocenv()
 
     def run(self, *steps: Step, stop: bool = False) -> list[Done]:
@@ -143,13 +157,6 @@ class Lab:
             Done(a["code"], a["out"].replace("\r\n", "\n"), a["err"].replace("\r\n", "\n"), a["took_s"])
             for a in found
         ]
-
-    def _keep_running(self) -> None:
-        """Have one program wait until the tests end: Wine takes a second to start when none runs."""
-        wait = [windows(self.python_home / "python.exe"), "-c", "import sys; sys.stdin.read()"]
-        self._waiting = subprocess.Popen(
-            [WINE, *wait], env=self._host_environ(), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
-        )
 
     def _host_environ(self) -> dict[str, str]:
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "LC_ALL") if name in os.environ}

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.windows.conftest import show
-from tests.windows.lab import Lab, Step, windows
+from tests.windows.lab import Step, windows
+
+if TYPE_CHECKING:
+    from tests.windows.lab import Lab
 
 pytestmark = pytest.mark.windows
 
@@ -16,13 +20,6 @@ LINE = (
     'Error loading "C:\\app\\.zluda\\nvcuda.dll" or one of its dependencies.'
 )
 HOME = {"ROCENV_HOME": r"C:\diagnose"}
-
-
-@pytest.fixture(scope="module")
-def lab() -> Lab:
-    found = Lab()
-    found.make()
-    return found
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "cp936", "utf-8"])

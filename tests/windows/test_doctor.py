@@ -8,21 +8,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.windows.conftest import show
-from tests.windows.lab import Lab, Step
+from tests.windows.lab import Step
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tests.windows.lab import Lab
+
 pytestmark = pytest.mark.windows
 
 HOME = {"ROCENV_HOME": r"C:\doctor", "ROCENV_TARGET": "gfx1031"}
-
-
-@pytest.fixture(scope="module")
-def lab() -> Lab:
-    found = Lab()
-    found.make()
-    return found
 
 
 def findings(lab: Lab, *options: str, **env: str) -> tuple[int, Mapping[str, Any]]:
