@@ -35,12 +35,16 @@ def run(
     argv: Sequence[str | bytes],
     *,
     env: Mapping[str, str],
-    cwd: str | bytes | os.PathLike[str],
+    cwd: str | bytes | os.PathLike[str] | None = None,
     stdin: bytes | None = None,
     timeout_s: float = 60,
 ) -> subprocess.CompletedProcess[bytes]:
     """Run `rocenv ARGV...` to its end; without `stdin` it reads from /dev/null."""
-    request = {"argv": [os.fsdecode(each) for each in argv], "env": dict(env), "cwd": os.fsdecode(cwd)}
+    request = {
+        "argv": [os.fsdecode(each) for each in argv],
+        "env": dict(env),
+        "cwd": os.fsdecode(cwd or os.getcwd()),
+    }
     out, err = os.pipe(), os.pipe()
     given = (os.open(os.devnull, os.O_RDWR), None) if stdin is None else os.pipe()
     theirs = [given[0], out[1], err[1]]
@@ -144,9 +148,9 @@ def _become(request: Mapping[str, Any], files: Sequence[int]) -> None:
     os.environ.update(request["env"])
     os.chdir(request["cwd"])
     sys.argv = ["rocenv", *request["argv"]]
-    for name, number in (("stdout", 1), ("stderr", 2)):
-        errors = "strict" if name == "stdout" else "backslashreplace"
-        stream = open(number, "w", encoding="utf-8", errors=errors, closefd=False)  # noqa: SIM115
+    encoding = os.environ.get("PYTHONIOENCODING", "utf-8")
+    for name, number, errors in (("stdout", 1, "strict"), ("stderr", 2, "backslashreplace")):
+        stream = open(number, "w", encoding=encoding, errors=errors, closefd=False)  # noqa: SIM115
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
     sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115

@@ -27,7 +27,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(home: Path, *argv: str) -> subprocess.CompletedProcess[str]:
     environ = {**os.environ, "ROCENV_HOME": str(home), "PYTHONIOENCODING": "utf-8"}
     environ.pop("ROCENV_PROFILES", None)
-    return forked.run_text(argv, env=environ, cwd=home)
+    return forked.run_text(argv, env=environ)
 
 
 def tables(home: Path, *argv: str) -> dict[str, list[dict[str, Any]]]:

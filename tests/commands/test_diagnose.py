@@ -28,7 +28,7 @@ def diagnose(
 ) -> subprocess.CompletedProcess[bytes]:
     plain = {name: value for name, value in os.environ.items() if not name.startswith(("LC_", "LANG"))}
     env = {**plain, "ROCENV_HOME": str(home), "LC_ALL": "C.UTF-8", **environ}
-    return forked.run(["diagnose", *arguments], env=env, cwd=home, stdin=stdin)
+    return forked.run(["diagnose", *arguments], env=env, stdin=stdin)
 
 
 def document(done: subprocess.CompletedProcess[bytes]) -> Any:

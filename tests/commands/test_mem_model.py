@@ -39,7 +39,7 @@ def machine(path: Path, *, memory: int, used: int) -> Path:
 def mem(root: Path, *argv: str) -> subprocess.CompletedProcess[str]:
     keep = {name: value for name, value in os.environ.items() if not name.startswith(("ROCENV_", "HSA_"))}
     env = {**keep, "ROCENV_SYSROOT": str(root), "ROCENV_HOME": str(root / "home"), "PYTHONUTF8": "1"}
-    return forked.run_text(["mem", *argv], env=env, cwd=root)
+    return forked.run_text(["mem", *argv], env=env)
 
 
 def document(root: Path, *argv: str) -> Any:
