@@ -15,8 +15,8 @@ import time
 from typing import TYPE_CHECKING
 
 from benchmarks.measure import Figure, NotMeasured, ratio
-from rocenv.activate.hooks import HOOKS, Place
-from rocenv.activate.shells import SHELLS
+from rocenv.activate.env import Place
+from rocenv.activate.shells import HOOKS, SHELLS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -122,7 +122,7 @@ def look(shell: str, here: Path) -> float:
     deep = here.joinpath("a", "b", "c", "d")
     deep.mkdir(parents=True, exist_ok=True)
     hook = here / f"hook.{shell}"
-    hook.write_text(HOOKS[shell](Place(program="rocenv", envs=str(here))))
+    hook.write_text(HOOKS[shell].render(Place(program="rocenv", envs=str(here))))
     argvs = {}
     for name, calls in (("none", 1), ("many", CALLS)):
         file = here / f"{shell}.{name}"
@@ -136,7 +136,7 @@ def look(shell: str, here: Path) -> float:
 def function_figure(prefix: Path, here: Path) -> Figure:
     """Compare `rocenv activate` as the hook's function with the least that a Python process takes."""
     hook, bare, active = here / "hook", here / "bare", here / "active"
-    hook.write_text(HOOKS["bash"](Place(program="rocenv", envs=str(prefix.parent))))
+    hook.write_text(HOOKS["bash"].render(Place(program="rocenv", envs=str(prefix.parent))))
     bare.write_text(f". {hook}\n")
     active.write_text(f". {hook}\nrocenv activate {prefix.name}\n")
     times = by_turns(

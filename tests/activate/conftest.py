@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rocenv.activate.scripts import write_activation
 from rocenv.activate.shells.posix import quote
+from rocenv.activate.write import write_activation
 from rocenv.core.model import EnvChange
 from tests.shells.driver import CHANGES, WATCHED, program
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from rocenv.activate.loader import CommandNotExecutable, CommandNotFound, find_program, loader_argv
-from rocenv.activate.wrapper import write_wrappers
+from rocenv.activate.starters import write_wrappers
 from rocenv.core.errors import RocenvError
 from rocenv.core.lock import WRAPPERS
 from tests.shells.driver import program

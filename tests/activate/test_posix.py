@@ -15,8 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rocenv.activate.changes import apply, conflicts, expand
-from rocenv.activate.scripts import activation_script, write_activation
+from rocenv.activate.scripts import activation_script
 from rocenv.activate.shells.posix import quote
+from rocenv.activate.write import write_activation
 from rocenv.core.errors import PrefixError
 from tests.activate.conftest import HOSTILE, SHELLS, make_shell, prepend, set_, source, unset
 from tests.shells.driver import CHANGES, WATCHED, program
@@ -135,11 +136,12 @@ def test_aliases_do_not_reach_the_script(shell: Shell, make_env: MakeEnv) -> Non
     aliases = "\n".join(f"alias {name}='touch canary; false'" for name in names)
     expand_them = "shopt -s expand_aliases" if shell.kind == "bash" else ""
     script = f"{expand_them}\ndump before\n{aliases}\n\\{source(prefix)}\ndump active\n"
-    outcome = shell.run(script + "deactivate\ndump after\n")
+    outcome = shell.run(script + "rocenv_deactivate\ndump after\n\\alias deactivate\n")
     assert_applied(outcome, prefix)
     assert outcome.dumps["after"] == outcome.dumps["before"]
     assert not (shell.folder / "canary").exists()
-    assert "alias deactivate is removed" in outcome.stderr
+    assert "leave this env with `rocenv_deactivate`" in outcome.stderr
+    assert "touch canary" in outcome.stdout, "the user's own alias stays"
 
 
 def test_functions_do_not_reach_the_script(shell: Shell, make_env: MakeEnv) -> None:
@@ -357,16 +359,16 @@ def test_a_child_shell_starts_and_ends_where_its_parent_is(shell: Shell, make_en
 def test_a_venv_below_keeps_its_own_deactivate(shell: Shell, make_env: MakeEnv) -> None:
     prefix = make_env(changes=(*CHANGES, set_("VIRTUAL_ENV", "{prefix}/venv")))
     venv = "VIRTUAL_ENV=/v; export VIRTUAL_ENV\ndeactivate() { unset VIRTUAL_ENV; unset -f deactivate; }\n"
-    script = (
-        f"set -eu\ndump before\n{venv}dump venv\n{source(prefix)}\n{source(prefix)}\ndeactivate\ndump back\n"
-    )
-    if shell.kind == "dash":
-        outcome = shell.run(script)
-        assert "source its script" in outcome.stderr
-        return
-    outcome = shell.run(script + "deactivate\ndump after\n")
+    script = f"set -eu\ndump before\n{venv}dump venv\n{source(prefix)}\n{source(prefix)}\n"
+    outcome = shell.run(f"{script}rocenv_deactivate\ndump back\ndeactivate\ndump after\n")
+    assert "leave this env with `rocenv_deactivate`" in outcome.stderr
     assert outcome.dumps["back"] == outcome.dumps["venv"]
     assert outcome.dumps["after"] == outcome.dumps["before"]
+    # Whoever leaves the venv first can still leave the env, and then has `deactivate` for nothing.
+    script = f"set -eu\ndump before\n{venv.replace('VIRTUAL_ENV', 'OTHER')}{source(prefix)}\ndeactivate\n"
+    outcome = shell.run(f"{script}rocenv_deactivate\ndump after\ncommand -v deactivate || echo none\n")
+    assert outcome.dumps["after"] == outcome.dumps["before"]
+    assert outcome.stdout == "none\n"
 
 
 def test_a_venv_on_top_that_takes_deactivate_away_leaves_a_way_out(shell: Shell, make_env: MakeEnv) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rocenv.activate.scripts import label
+from rocenv.activate.env import label
 from tests.activate.conftest import make_shell, source
 
 if TYPE_CHECKING:

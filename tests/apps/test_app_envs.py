@@ -7,8 +7,7 @@ import os
 import subprocess
 from typing import TYPE_CHECKING
 
-from rocenv.activate.starters import write_starters
-from rocenv.activate.wrapper import write_wrappers
+from rocenv.activate.starters import write_starters, write_wrappers
 from rocenv.core.model import Program
 from rocenv.install.prefix import Prefix, library_folders
 

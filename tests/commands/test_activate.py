@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rocenv.activate.hooks import START_UPS
-from rocenv.activate.shells import SHELLS
+from rocenv.activate.shells import HOOKS, SHELLS
 from rocenv.commands.activate import _say_what_to_type
 from rocenv.commands.calling_shell import _ALSO, calling_shell, hook_advice
 from rocenv.core.errors import PrefixError
@@ -66,7 +65,7 @@ class TestActivate:
         script = mini.prefix("my env") / SHELLS[name].file_name
         assert done.stdout.splitlines()[0] == SHELLS[name].source(str(script))
         assert "type this instead" in done.stderr
-        assert START_UPS[name].line in done.stderr and START_UPS[name].file in done.stderr
+        assert HOOKS[name].line in done.stderr and HOOKS[name].file in done.stderr
 
     @pytest.mark.parametrize("name", [name for name in SHELLS if "linux" in SHELLS[name].platforms])
     def test_create_ends_with_the_same(self, mini: Mini, name: str) -> None:

@@ -11,8 +11,7 @@ import click
 import pytest
 
 from rocenv import cli
-from rocenv.activate.hooks import HOOKS
-from rocenv.activate.shells import SHELLS
+from rocenv.activate.shells import HOOKS, SHELLS
 from rocenv.commands import candidates
 from rocenv.commands.resolve import DEFAULTS
 from rocenv.data.load import load

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import platformdirs
 import pytest
 
-from rocenv.activate.hooks import HOOKS, START_UPS, Place
+from rocenv.activate.env import Place
+from rocenv.activate.shells import HOOKS
 from rocenv.home import Home
 from tests.commands.lab import PROGRAM
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def hook_of(shell: str, program: str | Path, envs: str | Path) -> bytes:
-    return os.fsencode(HOOKS[shell](Place(program=str(program), envs=str(envs))))
+    return os.fsencode(HOOKS[shell].render(Place(program=str(program), envs=str(envs))))
 
 
 @pytest.mark.parametrize("shell", HOOKS)
@@ -43,9 +44,9 @@ def test_wrong_usage_names_the_shells(lab: Lab, argv: tuple[str, ...]) -> None:
 
 
 def test_the_help_has_the_line_of_each_shell(lab: Lab) -> None:
-    assert START_UPS.keys() <= HOOKS.keys()
+    assert HOOKS.keys() <= HOOKS.keys()
     text = lab.run("hook", "--help", COLUMNS="40").stdout.decode()
-    for start_up in START_UPS.values():
+    for start_up in HOOKS.values():
         assert start_up.line in text and start_up.file in text
 
 

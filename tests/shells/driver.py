@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pytest
 
-from rocenv.activate.hooks import HOOKS, Place
-from rocenv.activate.scripts import write_activation
-from rocenv.activate.shells import SHELLS
+from rocenv.activate.env import Place
+from rocenv.activate.shells import HOOKS, SHELLS
+from rocenv.activate.write import write_activation
 from rocenv.core.model import EnvChange
 from rocenv.data.load import load
 from tests.shells.terminal import Terminal
@@ -217,7 +217,7 @@ class Work:
         place = Place(
             program=str(Path(sys.executable).with_name("rocenv")), envs=str(self.folder / "unused" / "envs")
         )
-        file.write_bytes(os.fsencode(HOOKS[self.driver.name](place)))
+        file.write_bytes(os.fsencode(HOOKS[self.driver.name].render(place)))
         return self.driver.load_hook(file)
 
     def run(

@@ -78,10 +78,6 @@ class Neighbour:
     def off(self) -> str:
         raise NotImplementedError
 
-    def off_after_ours(self) -> str:
-        """Leave it after an env of ours that was activated on top of it has been left."""
-        return self.off()
-
     def mark(self) -> tuple[str, str]:
         """Return a variable that is so only while it is on."""
         raise NotImplementedError
@@ -167,13 +163,8 @@ class Venv(Neighbour):
         return f"overlay use {script}" if driver.name == "nu" else driver.source(script)
 
     def off(self) -> str:
-        return "deactivate"
-
-    def off_after_ours(self) -> str:
-        if self._shell == "dash":  # it cannot keep a function for later; our message says so
-            return f"{self.on()}\n{self.off()}"
-        # What the `deactivate` of virtualenv is short for; ours stands in its place for good.
-        return "overlay hide activate" if self._shell == "nu" else self.off()
+        # What the `deactivate` of virtualenv is short for; in nushell ours stands in its place for good.
+        return "overlay hide activate" if self._shell == "nu" else "deactivate"
 
     def mark(self) -> tuple[str, str]:
         return "VIRTUAL_ENV", str(self.folder)

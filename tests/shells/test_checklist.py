@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rocenv.activate.changes import apply, expand
-from rocenv.activate.scripts import label
+from rocenv.activate.env import label
 from rocenv.activate.shells import SHELLS
 from rocenv.core.model import EnvChange
 from tests.shells.driver import CHANGES, program

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rocenv.activate.changes import apply, expand
-from rocenv.activate.hooks import HOOKS, Place
+from rocenv.activate.env import Place
 from rocenv.activate.scripts import activation_script
+from rocenv.activate.shells import HOOKS
 from rocenv.core.errors import DataError
 from rocenv.core.model import EnvChange
 from tests.shells.driver import CHANGES, Work
@@ -92,23 +93,25 @@ def test_what_it_says_is_not_lost_in_a_file(tcsh: Work) -> None:
     ]
 
 
-def test_who_leaves_three_times_leaves_a_venv_in_between(tcsh: Work) -> None:
+def test_a_venv_between_two_envs_can_be_left(tcsh: Work) -> None:
     venv = tcsh.folder / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True, timeout=60)
     outer, inner = tcsh.env("outer"), tcsh.env("inner")
     outcome = tcsh.run(
         "set prompt='#> '", tcsh.enter(outer), f"source {venv}/bin/activate.csh", tcsh.dump("venv"),
-        tcsh.enter(inner), "deactivate", tcsh.dump("again"), "deactivate", "echo $?VIRTUAL_ENV $?ROCM_PATH",
-        "eval $_ROCENV_LEAVE:q", "echo $?ROCM_PATH", "set | /bin/grep -ic _rocenv_",
+        tcsh.enter(inner), "rocenv_deactivate", tcsh.dump("again"), "deactivate",
+        "echo $?VIRTUAL_ENV $?ROCM_PATH", "rocenv_deactivate", "echo $?ROCM_PATH",
+        "set | /bin/grep -ic _rocenv_",
     )  # fmt: skip
     assert outcome.dumps["again"] == outcome.dumps["venv"]
     assert outcome.stdout.split() == ["0", "1", "0", "0"], outcome
 
 
-def test_an_alias_of_the_users_own_is_given_back(tcsh: Work) -> None:
+def test_an_alias_of_the_users_own_stays(tcsh: Work) -> None:
     enter = tcsh.enter(tcsh.env())
-    outcome = tcsh.run("alias deactivate 'echo mine; echo too'", enter, enter, "deactivate", "deactivate")
-    assert (outcome.stdout, outcome.stderr) == ("mine\ntoo\n", "")
+    outcome = tcsh.run("alias deactivate 'echo mine; echo too'", enter, "rocenv_deactivate", "deactivate")
+    assert outcome.stdout == "mine\ntoo\n"
+    assert outcome.stderr.endswith("leave this env with rocenv_deactivate\n")
 
 
 def test_an_env_with_a_read_only_prompt_can_be_left(tcsh: Work) -> None:
@@ -159,7 +162,7 @@ esac
 """)
     program.chmod(0o755)
     file = work.folder / "hook.csh"
-    file.write_text(HOOKS["tcsh"](Place(program=str(program), envs=str(work.home / "envs"))))
+    file.write_text(HOOKS["tcsh"].render(Place(program=str(program), envs=str(work.home / "envs"))))
     return work.driver.load_hook(file)
 
 

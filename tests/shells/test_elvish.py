@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from rocenv.activate.changes import apply, expand
-from rocenv.activate.hooks import HOOKS, Place
+from rocenv.activate.env import Place
+from rocenv.activate.shells import HOOKS
 from tests.shells.driver import CHANGES, Work
 from tests.shells.drivers import DRIVERS
 
@@ -142,7 +143,7 @@ def test_a_folder_that_was_deleted_changes_nothing(elvish: Work) -> None:
 def test_a_program_that_is_missing_is_named_once(elvish: Work) -> None:
     there = trusted(elvish)
     hook = elvish.folder / "hook"
-    hook.write_text(HOOKS["elvish"](Place(program="/no/rocenv", envs="/no")))
+    hook.write_text(HOOKS["elvish"].render(Place(program="/no/rocenv", envs="/no")))
     shown = elvish.driver.talk(elvish, [f"cd {there}", "put 1"], first=elvish.driver.load_hook(hook))
     assert ["rocenv: /no/rocenv cannot be run" in answer for answer in shown] == [True, False]
 

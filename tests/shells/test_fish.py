@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rocenv.activate.hooks import HOOKS, Place
+from rocenv.activate.env import Place
+from rocenv.activate.shells import HOOKS
 from rocenv.core.model import EnvChange
 from tests.programs import PYTHON
 from tests.shells.driver import CHANGES, Work, program
@@ -103,10 +104,11 @@ def test_bytes_that_are_no_text_arrive(fish: Work) -> None:
     assert outcome.dumps["active"]["PATH"].startswith(f"{prefix}/bin:")
 
 
-def test_the_users_own_deactivate_comes_back(fish: Work) -> None:
+def test_the_users_own_deactivate_stays(fish: Work) -> None:
     own = "function deactivate; echo mine; end"
-    outcome = fish.run(own, fish.enter(fish.env()), "deactivate", "deactivate")
-    assert outcome.stdout == "mine\n"
+    outcome = fish.run(own, fish.enter(fish.env()), "deactivate", "rocenv_deactivate", "deactivate")
+    assert outcome.stdout == "mine\nmine\n"
+    assert "leave this env with `rocenv_deactivate`" in outcome.stderr
 
 
 def test_the_prompt_still_finds_the_exit_code(fish: Work) -> None:
@@ -148,7 +150,7 @@ def test_words_are_completed(fish: Work) -> None:
         "print({'folder': ':folders', 'file': ':files'}.get(sys.argv[2], f'{sys.argv[1:]}\\tsaid'))\n"
     )
     program.chmod(0o755)
-    (fish.folder / "hook.fish").write_text(HOOKS["fish"](Place(program=str(program), envs="/nowhere")))
+    (fish.folder / "hook.fish").write_text(HOOKS["fish"].render(Place(program=str(program), envs="/nowhere")))
     (fish.folder / "a folder").mkdir()
     (fish.folder / "a file").touch()
     outcome = fish.run(
@@ -168,7 +170,9 @@ def test_a_word_is_completed_whatever_its_quotes_and_what_stands_in_front(config
     program = configured.folder / "program"
     program.write_text(f"{PYTHON}import sys\nprint(sys.argv[2:], file=open('asked', 'a'))\nsys.exit('x')\n")
     program.chmod(0o755)
-    (configured.folder / "hook.fish").write_text(HOOKS["fish"](Place(program=str(program), envs="/nowhere")))
+    (configured.folder / "hook.fish").write_text(
+        HOOKS["fish"].render(Place(program=str(program), envs="/nowhere"))
+    )
     words = ("rocenv activate 'x", 'rocenv activate "x', "rocenv activate x\\ ")
     lines = (*words, "command rocenv act", "env A=1 rocenv act")
     asked = (f"complete -C {configured.driver.quote(line)}" for line in lines)
@@ -181,7 +185,7 @@ def test_a_word_is_completed_whatever_its_quotes_and_what_stands_in_front(config
 
 def test_a_program_that_is_missing_is_named_once(fish: Work) -> None:
     (fish.folder / ".rocenv").write_text("demo\n")
-    (fish.folder / "hook.fish").write_text(HOOKS["fish"](Place(program="/no such", envs="/nowhere")))
+    (fish.folder / "hook.fish").write_text(HOOKS["fish"].render(Place(program="/no such", envs="/nowhere")))
     outcome = fish.run("source hook.fish", "_rocenv_hook_look", "_rocenv_hook_look")
     assert outcome.stderr == "rocenv: /no such cannot be run\n"
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rocenv.activate.changes import apply, expand
-from rocenv.activate.scripts import write_activation
-from rocenv.activate.shells import SHELLS, msys
+from rocenv.activate.shells import SHELLS, posix
+from rocenv.activate.write import write_activation
 from rocenv.core.model import EnvChange
 from tests.shells.driver import program
 
@@ -63,8 +63,8 @@ class Lab:
 
     def __init__(self, folder: Path, kind: str) -> None:
         self.folder = folder
-        self.roots = {"cygwin": f"{folder}/cygdrive", "msys": f"{folder}/drives"}
-        self.root = self.roots["cygwin" if "cygwin" in kind else "msys"]
+        self.roots = {"CYGWIN": f"{folder}/cygdrive", "MSYS": f"{folder}/drives"}
+        self.root = self.roots["CYGWIN" if "cygwin" in kind else "MSYS"]
         self.shell = program("dash" if "dash" in kind else "bash")
         self.environ = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", "ROCM_PATH": "C:\\r", **KINDS[kind]}
 
@@ -77,7 +77,7 @@ class Lab:
         if not (self.folder / "cygdrive" / "c").exists():
             (self.folder / "cygdrive" / "c").symlink_to(self.folder / "drives" / "c")
         write_activation(WindowsPath(prefix, self.windows(name)), name, CHANGES, (), "windows")  # type: ignore[arg-type]
-        return f". {msys.quote(f'{self.root}/c/Users/me/{name}/activate')}\n"
+        return f". {posix.quote(f'{self.root}/c/Users/me/{name}/activate')}\n"
 
     def windows(self, name: str) -> str:
         return rf"C:\Users\me\{name}"
@@ -114,7 +114,7 @@ def parsed(path: Path) -> dict[str, str]:
 @pytest.fixture(params=KINDS)
 def lab(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
     lab = Lab(tmp_path, request.param)
-    monkeypatch.setattr(msys, "ROOTS", lab.roots)
+    monkeypatch.setattr(posix, "ROOTS", lab.roots)
     return lab
 
 
@@ -165,4 +165,4 @@ def test_an_env_that_is_gone_is_refused_with_nothing_left(lab: Lab) -> None:
 @line(44)
 def test_what_is_typed_has_a_path_that_all_of_them_take() -> None:
     assert SHELLS["msys"].source(r"C:\Users\it's\activate") == r". 'C:/Users/it'\''s/activate'"
-    assert msys._path(r"\\server\share\x").endswith("//server/share/x")
+    assert posix._spelled(r"\\server\share\x").endswith("//server/share/x")

@@ -120,19 +120,16 @@ def test_with_conda_and_mise_in_any_order(work: Work, order: str) -> None:
 def test_with_direnv_and_venv_one_inside_the_other(work: Work, order: str) -> None:
     """Both put PATH back to what it was when they were entered.
 
-    An env that is on top of a venv takes `deactivate` over and gives it back; where the shell cannot do that
-    (dash), it says what to type. nushell's definitions stay. A venv that is on top of an env takes the
-    name over, too, but leaves none behind; then `rocenv deactivate` is what there is.
+    A venv's `deactivate` stays its own; an env that is on top of one says what leaves it. A venv that is on
+    top of an env replaces our `deactivate`. `rocenv deactivate` always leaves the env.
     """
     for tool in _in(work, Venv, Virtualenv, Direnv):
         if not tool.same_name:
             walk = Walk(tool, order)
-        elif order == "TRrt":
-            walk = Walk(tool, order, t=tool.off_after_ours())
-            told = "source its script" in walk.outcome.stderr
-            assert told == (work.driver.name == "dash"), str(walk)
         else:
             walk = Walk(tool, order, work.hook(), r=_leave_ours(work))
+            told = "leave this env with" in walk.outcome.stderr
+            assert told == (order == "TRrt" and work.driver.name != "nu"), str(walk)
         walk.assert_apart()
 
 
@@ -140,8 +137,8 @@ def test_with_direnv_and_venv_one_inside_the_other(work: Work, order: str) -> No
 def test_with_direnv_and_venv_crossed(work: Work) -> None:
     """Left after the env that was activated before them, they put back a PATH that has the env in it.
 
-    venv keeps the old PATH and prompt in variables of the shell, out of which we take what is ours. With an
-    env on top of a venv `deactivate` leaves the env, so nobody can type the other crossed order.
+    venv keeps the old PATH and prompt in variables of the shell, out of which we take what is ours. If a
+    venv is left with an env on top, the env's programs go from PATH, as with direnv.
 
     direnv's is packed into DIRENV_DIFF, so nothing can be done about it: the env's programs are in PATH
     again, and nothing else of it, until the shell ends. Who enters the folder first and leaves it with the
@@ -158,6 +155,11 @@ def test_with_direnv_and_venv_crossed(work: Work) -> None:
             _assert_crossed_with_an_overlay(tool)
         else:
             Walk(tool, "RTrt", work.hook(), r=_leave_ours(work)).assert_apart()
+            walk = Walk(tool, "TRtr", work.hook(), r=_leave_ours(work))
+            walk.assert_apart(but=("TRt",))
+            assert walk.dumps["TRt"] == {**walk.dumps["TR"], "PATH": walk.dumps["base"]["PATH"]} | {
+                name: value for name, value in walk.dumps["TRt"].items() if name == "PS1"
+            }
             if tool.name == "venv" or work.driver.name not in Venv.shells:
                 _assert_prompts_come_apart(tool)
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rocenv.activate.changes import apply, expand
-from rocenv.activate.hooks import Place, nu
+from rocenv.activate.env import Place
+from rocenv.activate.shells import nu
 from rocenv.core.model import EnvChange
 from tests.shells.driver import CHANGES, Work
 from tests.shells.drivers import DRIVERS

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rocenv.activate.changes import apply, entries
-from rocenv.activate.hooks import HOOKS, START_UPS, Place
-from rocenv.activate.scripts import activation_script, write_activation
-from rocenv.activate.shells import powershell
-from rocenv.activate.shells.powershell_runtime import runtime
+from rocenv.activate.env import Place
+from rocenv.activate.scripts import activation_script
+from rocenv.activate.shells import HOOKS, powershell
+from rocenv.activate.shells.powershell import library
+from rocenv.activate.write import write_activation
 from tests.activate.test_windows import literals, nodes
 from tests.shells.driver import CHANGES, WATCHED
 
@@ -29,7 +30,7 @@ NOT_APPLICABLE: dict[int, str] = {
     43: "about cmd",
     44: "about bash on Windows",
 }
-# Functions are named as they stand in `powershell_runtime` and in the hook.
+# Functions are named as they stand in `powershell-library.ps1` and in the hook.
 REVIEWED: dict[int, str] = {
     1: "nothing is read before it is set; what may be absent is asked for by Test-Path; nothing is printed",
     2: "_RocenvLeave sets its own preferences; where nothing is active, the program answers for the hook",
@@ -60,8 +61,8 @@ REVIEWED: dict[int, str] = {
     28: "_RocenvWithout answers nothing for an empty list",
     29: "_RocenvPop leaves a variable that is no longer New, and _RocenvSay names it",
     30: "$_RocenvStack is a list, and _RocenvPop takes the newest",
-    31: "each env keeps a deactivate not ours (_RocenvForeign) till _RocenvPop; _RocenvCleanVenv cleans PATH",
-    32: "_RocenvEnd removes each function and variable by name, and gives prompt back, _RocenvPop deactivate",
+    31: "_RocenvOffer leaves a deactivate that is not ours alone; _RocenvCleanVenv cleans PATH",
+    32: "_RocenvEnd removes each function and variable by name, and gives prompt back",
     33: "prompts keep $? for the user's prompt by Write-Error; _RocenvHookAsk puts $LASTEXITCODE back",
     35: "with ROCENV_DISABLE_PROMPT set _RocenvEnter gives no label and does not call _RocenvShow",
     36: "cmdlets are called by their module; _RocenvEnter and _RocenvLeave set the preferences",
@@ -81,7 +82,7 @@ REVIEWED: dict[int, str] = {
 PREFIXES = ("/home/me/envs/sd", '/o\u2018d $d/`x`/it\'s [1]*/"q"(a)\N{GRINNING FACE}')
 PLACES = (
     Place(program="/usr/bin/rocenv", envs="/home/me/.local/share/rocenv/envs"),
-    Place(program="rocenv", envs="C:\\@PROGRAM@ %x% 'a'\\envs"),
+    Place(program="rocenv", envs="C:\\__PROGRAM__ %x% 'a'\\envs"),
     Place(program="C:\\\N{GRINNING FACE} [1]\\it\u2019s\\rocenv.exe", envs="C:\\漢\\envs"),
 )
 
@@ -96,7 +97,7 @@ def errors(script: str) -> list[object]:
 
 def test_every_line_is_reviewed_or_does_not_apply() -> None:
     assert sorted([*REVIEWED, *NOT_APPLICABLE]) == list(range(1, 49))
-    code = runtime("linux") + "".join(HOOKS[SHELL](place) for place in PLACES)
+    code = library("linux") + "".join(HOOKS[SHELL].render(place) for place in PLACES)
     for number, text in REVIEWED.items():
         for name in re.findall(r"_Rocenv\w+", text):
             assert f"function global:{name}" in code or f"$global:{name} = " in code, (number, name)
@@ -111,15 +112,15 @@ def test_the_grammar_takes_the_script_of_a_linux_env(prefix: str) -> None:
 
 @pytest.mark.parametrize("place", PLACES)
 def test_the_grammar_takes_the_hook_in_ascii(place: Place) -> None:
-    hook = HOOKS[SHELL](place)
+    hook = HOOKS[SHELL].render(place)
     assert errors(hook) == []
     assert hook.isascii()
-    assert "@PROGRAM@" not in hook.replace(place.envs.replace("'", "''"), "")
-    assert "Invoke-Expression" in START_UPS[SHELL].line
+    assert "__PROGRAM__" not in hook.replace(place.envs.replace("'", "''"), "")
+    assert "Invoke-Expression" in HOOKS[SHELL].line
 
 
 @pytest.mark.parametrize(
-    "code", [runtime("linux"), runtime("windows"), *map(HOOKS[SHELL], PLACES), linux(PREFIXES[0])]
+    "code", [library("linux"), library("windows"), *map(HOOKS[SHELL].render, PLACES), linux(PREFIXES[0])]
 )
 def test_nothing_that_a_user_can_redefine_is_called_by_its_bare_name(code: str) -> None:
     own = set(re.findall(r"function global:([\w-]+)", code)) | {"_RocenvEnter"}
@@ -131,7 +132,7 @@ def test_nothing_that_a_user_can_redefine_is_called_by_its_bare_name(code: str) 
             assert name in own or name.startswith("Microsoft.PowerShell."), name
 
 
-@pytest.mark.parametrize("code", [runtime("linux"), *map(HOOKS[SHELL], PLACES)])
+@pytest.mark.parametrize("code", [library("linux"), *map(HOOKS[SHELL].render, PLACES)])
 def test_every_variable_is_set_somewhere_before_a_strict_shell_reads_it(code: str) -> None:
     """A misspelt name, or one that swallows the letters behind it in a text, would show here."""
     known = {"_", "args", "input", "null", "true", "false", "?", "host", "executioncontext", "myinvocation"}
@@ -152,10 +153,10 @@ def test_every_variable_is_set_somewhere_before_a_strict_shell_reads_it(code: st
 
 
 def test_the_platforms_differ_as_the_oracle_says() -> None:
-    posix, windows = runtime("linux"), runtime("windows")
+    posix, windows = library("linux"), library("windows")
     assert ".Split(':')" in posix and "-join ':'" in posix and "OrdinalIgnoreCase" not in posix
     assert ".Split(';')" in windows and "-join ';'" in windows and "OrdinalIgnoreCase" in windows
-    assert not re.search("@[A-Z]+@", posix + windows)
+    assert not re.search("__[A-Z]+__", posix + windows)
     assert apply(CHANGES, {})["EMPTY"] == "" and entries(CHANGES, "PATH")
 
 
@@ -164,7 +165,7 @@ def test_text_that_powershell_cannot_hold_is_refused_when_it_is_sourced(tmp_path
     prefix.mkdir()
     write_activation(prefix, "sd", CHANGES, WATCHED)
     script = (prefix / "Activate.ps1").read_text("utf-8-sig")
-    assert script.startswith("if ($true) { throw 'rocenv: ")
+    assert script.startswith("throw 'rocenv: ")
     assert errors(script) == []
     assert (prefix / "Activate.ps1").stat().st_mode & 0o777 == 0o644
 

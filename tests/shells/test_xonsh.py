@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from rocenv.activate.hooks import HOOKS, Place
+from rocenv.activate.env import Place
+from rocenv.activate.shells import HOOKS
 from rocenv.core.model import EnvChange
 from tests.shells.driver import CHANGES, Work
 from tests.shells.drivers.xonsh import Xonsh
@@ -82,32 +83,32 @@ def test_invalid_utf_8_goes_through(xonsh: Work) -> None:
     assert outcome.dumps["active"]["LD_LIBRARY_PATH"] == f"{prefix}/lib64:{prefix}/lib:/\udcff"
 
 
-def test_another_deactivate_comes_back(xonsh: Work) -> None:
+def test_another_deactivate_stays(xonsh: Work) -> None:
+    first, second = xonsh.env("first"), xonsh.env("second")
+    show = "print(${...}.get('HIP_PATH', 'none'))"
     outcome = xonsh.run(
         "aliases['deactivate'] = ['/bin/echo', 'theirs']",
-        xonsh.enter(xonsh.env()),
-        "deactivate",
-        "deactivate",
-    )
-    assert outcome.stdout == "theirs\n"
-
-
-def test_a_deactivate_that_was_set_meanwhile_comes_back_when_no_env_is_left(xonsh: Work) -> None:
-    first, second = xonsh.env("first"), xonsh.env("second")
-    outcome = xonsh.run(
-        "aliases['deactivate'] = ['/bin/echo', 'old']",
         xonsh.dump("before"),
         xonsh.enter(first),
-        "aliases['deactivate'] = ['/bin/echo', 'theirs']",
-        xonsh.enter(second),
         "deactivate",
-        "/bin/echo @($HIP_PATH)",
+        xonsh.enter(second),
+        "aliases['deactivate'] = ['/bin/echo', 'others']",
+        "rocenv_deactivate",
+        show,
+        "rocenv_deactivate",
+        show,
         "deactivate",
         xonsh.dump("after"),
-        "deactivate",
     )
-    assert outcome.stdout.splitlines() == [f"{first}/rocm", "theirs"]
+    assert outcome.stdout.splitlines() == ["theirs", f"{first}/rocm", "none", "others"]
+    assert outcome.stderr.count("leave this env with `rocenv_deactivate`") == 2
     assert outcome.dumps["after"] == outcome.dumps["before"]
+
+
+def test_a_deactivate_of_another_tool_that_replaced_ours_stays(xonsh: Work) -> None:
+    theirs = "aliases['deactivate'] = ['/bin/echo', 'theirs']"
+    outcome = xonsh.run(xonsh.enter(xonsh.env()), theirs, "rocenv_deactivate", "deactivate")
+    assert outcome.stdout == "theirs\n"
 
 
 def test_an_env_that_was_active_before_is_not_left_with_the_folder(xonsh: Work) -> None:
@@ -138,7 +139,7 @@ def test_a_program_that_is_missing_is_named_once(xonsh: Work) -> None:
     there.mkdir()
     (there / ".rocenv").write_text("demo\n")
     hook = xonsh.folder / "hook"
-    hook.write_text(HOOKS["xonsh"](Place(program="/no/rocenv", envs="/no")))
+    hook.write_text(HOOKS["xonsh"].render(Place(program="/no/rocenv", envs="/no")))
     shown = xonsh.driver.talk(xonsh, [f"cd {there}", "1"], first=xonsh.driver.load_hook(hook))
     assert ["rocenv: /no/rocenv cannot be run" in answer for answer in shown] == [True, False]
 
@@ -182,7 +183,7 @@ def hooked(xonsh: Work) -> Work:
         '*) echo "out $*"; echo "err $*" >&2; exit 3 ;;\nesac\n'
     )
     program.chmod(0o755)
-    code = HOOKS["xonsh"](Place(program=str(program), envs=str(xonsh.home / "envs")))
+    code = HOOKS["xonsh"].render(Place(program=str(program), envs=str(xonsh.home / "envs")))
     (xonsh.folder / "hook").write_text(code)
     return xonsh
 

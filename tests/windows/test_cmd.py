@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rocenv.activate.changes import apply, expand
-from rocenv.activate.hooks import HOOKS, Place
-from rocenv.activate.scripts import activation_script, require_listable, write_activation
+from rocenv.activate.env import Place
+from rocenv.activate.scripts import activation_script, require_listable
+from rocenv.activate.shells import HOOKS
+from rocenv.activate.write import write_activation
 from rocenv.core.errors import DataError, PrefixError
 from rocenv.core.model import EnvChange
 from tests.windows.lab import WINE
@@ -441,7 +443,7 @@ def make_hook(session: Session) -> None:
     shutil.copy(folder / "record.exe", program)
     hook = place / "rocenv-hook.cmd"
     found = Place(program=windows(program), envs=windows(folder / "nowhere" / "envs"))
-    hook.write_bytes(HOOKS["cmd"](found).encode("ascii"))
+    hook.write_bytes(HOOKS["cmd"].render(found).encode("ascii"))
     shutil.copy(hook, folder / "hook.cmd")
     (folder / "fake" / "System32").mkdir(parents=True)
     shutil.copy(folder / "record.exe", folder / "fake" / "System32" / "doskey.exe")

@@ -18,7 +18,7 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rocenv.activate.wrapper import MARK
+from rocenv.activate.starters import MARK
 from rocenv.core.errors import RocenvError
 from rocenv.system import WINDOWS
 from rocenv.system.quoting import find_windows_program

@@ -1,7 +1,11 @@
-"""The scripts in a prefix's `bin` that start programs of its own set by name.
+"""The scripts in a prefix's `bin` that start programs by the prefix's own program loader, or by name.
 
-A program of a set may need the set's own program loader, and variables or arguments to find its files, which
-lie below the prefix and not where its packager meant them to. Its starter gives it all of that, whether the
+Wrappers: `rocm-exec PROGRAM ARGS` runs any program by the loader; `python3` and `python` are the same script
+under the names that people type, and run the next program of that name on `PATH`. A wrapper never takes
+another wrapper for that program, so envs can be stacked.
+
+Starters: a program of a set may need the loader, and variables or arguments to find its files, which are
+below the prefix and not where its packager meant them to be. Its starter gives it all of that, whether the
 env is active or not: a program that starts others, such as a compiler, finds them as starters too.
 """
 
@@ -10,8 +14,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from rocenv.activate.env import fill
 from rocenv.activate.shells.posix import quote
-from rocenv.activate.wrapper import MARK
 from rocenv.core.errors import DataError
 from rocenv.core.lock import WRAPPERS, why_no_name
 from rocenv.system.files import write_atomic
@@ -22,8 +26,16 @@ if TYPE_CHECKING:
 
     from rocenv.core.model import Program
 
+# On the second line of every wrapper and starter, by which they know each other.
+MARK = "rocenv-wrapper"
+
 _ELF = b"\x7fELF"
-_RUN_BY_LOADER = WRAPPERS[0]
+
+
+def write_wrappers(folder: Path, *, loader: Path, library_dirs: Sequence[Path]) -> tuple[Path, ...]:
+    """Write the wrappers into `folder`, which exists, executable; return their paths."""
+    words = {"LOADER": quote(str(loader)), "LIBRARIES": quote(":".join(map(str, library_dirs)))}
+    return _write(folder, WRAPPERS, fill("rocm-exec.sh", words))
 
 
 def write_starters(
@@ -43,7 +55,7 @@ def write_starters(
         path: The program.
         tree: What its packages were unpacked into.
         loader: The prefix's own program loader, where it has one.
-        library_dirs: Where the set's libraries lie.
+        library_dirs: Where the set's libraries are.
 
     Raises:
         DataError: It has a name that no starter can have.
@@ -52,14 +64,15 @@ def write_starters(
     for name in names:
         if fault := why_no_name(name):
             raise DataError(fault)
-    text = os.fsencode(_starter(program, path, folder, tree=tree, loader=loader, library_dirs=library_dirs))
-    written = []
+    text = _starter(program, path, folder, tree=tree, loader=loader, library_dirs=library_dirs)
+    return _write(folder, names, text)
+
+
+def _write(folder: Path, names: Sequence[str], text: str) -> tuple[Path, ...]:
     for name in names:
-        starter = folder / name
-        write_atomic(starter, text)
-        starter.chmod(0o755)
-        written.append(starter)
-    return tuple(written)
+        write_atomic(folder / name, os.fsencode(text))
+        (folder / name).chmod(0o755)
+    return tuple(folder / name for name in names)
 
 
 def _starter(
@@ -83,7 +96,7 @@ def _starter(
         lines.append(f'export LD_LIBRARY_PATH={libraries}"{more}"')
     elif not _is_elf(path):
         # The machine's shell with the env's C library on LD_LIBRARY_PATH would not even start.
-        start = f"exec {quote(str(folder / _RUN_BY_LOADER))} {quote(str(path))}"
+        start = f"exec {quote(str(folder / 'rocm-exec'))} {quote(str(path))}"
     else:
         # What it starts in turn by the name that it has itself comes through this script again.
         by_loader = f'{quote(str(loader))} --library-path {libraries}"{more}" --argv0 "$0"'

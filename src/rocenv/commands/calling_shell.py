@@ -22,12 +22,12 @@ def calling_shell(platform: str) -> str:
 
 def hook_advice(command: str) -> str:
     """Return how a command of rocenv works by itself in the shell that called."""
-    from rocenv.activate.hooks import START_UPS
+    from rocenv.activate.shells import HOOKS
 
-    name = _known(START_UPS)
+    name = _known(HOOKS)
     if not name:
         return f"to have `rocenv {command}` work by itself, see `rocenv hook --help`"
-    start_up = START_UPS[name]
+    start_up = HOOKS[name]
     return f"to have `rocenv {command}` work by itself, put this line into {start_up.file}:  {start_up.line}"
 
 

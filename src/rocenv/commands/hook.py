@@ -7,15 +7,16 @@ import sys
 
 import click
 
-from rocenv.activate.hooks import HOOKS, START_UPS, Place
+from rocenv.activate.env import Place
+from rocenv.activate.shells import HOOKS
 from rocenv.home import Home
 from rocenv.system import WINDOWS
 
 
 def _start_ups() -> str:
     """Return the line for each shell, which click does not wrap behind its mark."""
-    width = max(len(start_up.line) for start_up in START_UPS.values())
-    lines = [f"{name:11} {each.line.ljust(width)}  {each.file}" for name, each in START_UPS.items()]
+    width = max(len(start_up.line) for start_up in HOOKS.values())
+    lines = [f"{name:11} {each.line.ljust(width)}  {each.file}" for name, each in HOOKS.items()]
     return "\n".join(["\b", "The line for each SHELL, and the start-up file that it belongs in:", *lines])
 
 
@@ -27,7 +28,9 @@ def command(shell: str) -> None:
     It lets `rocenv activate NAME` and `rocenv deactivate` work by themselves, completes words, and activates
     the env of a folder that you trust (`rocenv trust`) on entering it.
     """
-    click.echo(os.fsencode(HOOKS[shell](Place(program=_program(), envs=str(Home.usual().envs)))), nl=False)
+    click.echo(
+        os.fsencode(HOOKS[shell].render(Place(program=_program(), envs=str(Home.usual().envs)))), nl=False
+    )
 
 
 def _program() -> str:

@@ -7,8 +7,8 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
-from rocenv.activate.scripts import write_activation
-from rocenv.activate.wrapper import write_wrappers
+from rocenv.activate.starters import write_wrappers
+from rocenv.activate.write import write_activation
 from rocenv.core.errors import PrefixError
 from rocenv.core.lock import lock_text
 from rocenv.core.model import FileEntry

@@ -33,7 +33,7 @@ class Xonsh(Driver):
     oddities: ClassVar[Mapping[str, str]] = {
         "aliases": "\n".join(
             f"aliases[{name!r}] = 'touch canary'"
-            for name in ("cd", "hash", "printf", "echo", "exec", "test", "unset", "deactivate", "rocenv")
+            for name in ("cd", "hash", "printf", "echo", "exec", "test", "unset", "rocenv")
         ),
         "names": "\n".join(f"{name} = lambda *_, **__: open('canary', 'w')" for name in _NAMES),
         "options": "\n".join(f"${name} = {value!r}" for name, value in _OPTIONS.items()),

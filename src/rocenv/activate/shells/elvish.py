@@ -10,30 +10,19 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from rocenv.activate.shells.elvish_runtime import RUNTIME
+from rocenv.activate.env import fill, resource_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
-    from rocenv.activate.shells import Parts
+    from rocenv.activate.env import Env, Place
 
-file_name = "activate.elv"
-platforms = ("linux",)
+FILE = "activate.elv"
 _NO_UTF_8 = re.compile("[\udc80-\udcff]")
 
 
-def source(script: str) -> str:
-    """Return what a person types to source the script."""
-    return f"eval (slurp < {quote(script)})"
-
-
-def prefix_word(prefix: str) -> str:
-    """Return the prefix itself."""
-    return prefix
-
-
 def quote(value: str) -> str:
-    r"""Return `value` in single quotes, within which only these are special.
+    r"""Put `value` in single quotes, within which only these are special.
 
     Source code must be UTF-8, and elvish replaces what is not; bytes that are none are written as `\xHH` in
     double quotes.
@@ -44,84 +33,43 @@ def quote(value: str) -> str:
     return '"' + _NO_UTF_8.sub(lambda found: f"\\x{ord(found[0]) - 0xDC00:02x}", escaped) + '"'
 
 
-def save(_ident: str, names: Sequence[str]) -> str:
-    """Return the names; their values are remembered by the runtime."""
-    return _list(names)
+def source(script: str) -> str:
+    """What a person types to source the script."""
+    return f"eval (slurp < {quote(script)})"
 
 
-def set(name: str, value: str) -> str:
-    """Set."""
-    return f"[set {name} {quote(value)}]"
-
-
-def prepend(name: str, value: str) -> str:
-    """Put an entry first, once."""
-    return f"[prepend {name} {quote(value)}]"
-
-
-def unset(name: str) -> str:
-    """Make the variable absent."""
-    return f"[unset {name}]"
-
-
-def restore(_ident: str, name: str, _after: str | None, entries: Sequence[str]) -> str:
-    """Return what the runtime has to know to put back what was there: the entries of a list."""
-    return f"&{name}={_list(entries)}" if entries else ""
-
-
-def assemble(parts: Parts) -> str:
-    """Return the whole script."""
-    executed = f"rocenv: this file is to be sourced, not run. Type:  {source(parts.script)}"
-    gone = f"rocenv: there is no env at {parts.prefix} any more; `rocenv list` shows those that there are"
-    there = f"path:is-regular &follow-symlink=$builtin:true {quote(parts.marker)}"
-    own = [
-        f"&ident={parts.ident}",
-        f"&label={quote(f'({parts.label}) ')}",
-        f"&names={parts.save}",
-        f"&watched={_list(parts.leftovers)}",
-        f"&lists=[{' '.join(filter(None, parts.restore)) or '&'}]",
-        f"&changes=[{' '.join(parts.change)}]",
-    ]
-    return "\n".join(
-        [
-            f"# To be evaluated: activates the env `{parts.label}`. `deactivate` takes that back.",
-            "use builtin",
-            "use path",
-            f"var rocenv-executed rocenv-gone = {quote(executed)} {quote(gone)}",
-            "if (builtin:src)[is-file] { builtin:fail $rocenv-executed }",
-            f"if (builtin:not ({there})) {{ builtin:fail $rocenv-gone }}",
-            *evaluated(own, RUNTIME),
-            "",
-        ]
+def files(env: Env) -> dict[str, str]:
+    """Render the script."""
+    executed = f"rocenv: this file is to be sourced, not run. Type:  {source(env.path(FILE))}"
+    lists = " ".join(f"&{name}={_list(entries)}" for name, entries in env.lists.items())
+    changes = (
+        f"[unset {each.name}]"
+        if each.action == "unset"
+        else f"[{each.action} {each.name} {quote(each.value)}]"
+        for each in env.changes
     )
-
-
-def evaluated(own: Iterable[str], code: str) -> list[str]:
-    """Return the lines that evaluate `code` in a namespace of `$own`, these pairs, and of `$caller`.
-
-    The caller's namespace is the one in which no code has run. Whatever the caller has defined, these lines
-    mean the same, and a failure within `code` does not show all of it.
-    """
-    return [
-        "use builtin",
-        f"var rocenv-code = {quote(code)}",
-        "var rocenv-own = [",
-        *own,
-        "]",
-        "builtin:eval '' &on-end={|caller|",
-        "builtin:eval &ns=(builtin:ns [&own=$rocenv-own &caller=$caller]) $rocenv-code }",
-    ]
-
-
-def companions(_parts: Parts) -> dict[str, str]:
-    """Return none: what takes the changes back is a function."""
-    return {}
-
-
-def encode(script: str) -> bytes:
-    """Return the script's bytes."""
-    return script.encode()
+    words = {
+        "LABEL": env.label,
+        "EXECUTED": quote(executed),
+        "GONE": quote(f"rocenv: {env.gone}"),
+        "MARKER": quote(env.marker),
+        "IDENT": env.ident,
+        "MARK": quote(f"({env.label}) "),
+        "NAMES": _list(env.changed),
+        "WATCHED": _list(env.watched),
+        "LISTS": f"[{lists or '&'}]",
+        "CHANGES": f"[{' '.join(changes)}]",
+        "CODE": quote(resource_text("elvish-shared.elv") + resource_text("elvish-library.elv")),
+    }
+    return {FILE: fill("elvish.elv", words)}
 
 
 def _list(values: Iterable[str]) -> str:
     return f"[{' '.join(map(quote, values))}]"
+
+
+def hook(place: Place) -> str:
+    """Render the code for `rc.elv`."""
+    code = resource_text("elvish-shared.elv") + resource_text("elvish-hook.elv")
+    words = {"PROGRAM": quote(place.program), "ENVS": quote(place.envs), "CODE": quote(code)}
+    return fill("elvish-load.elv", words)

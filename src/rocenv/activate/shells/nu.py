@@ -1,115 +1,34 @@
 """nushell: `activate.nu`, and the env's data beside it for the hook.
 
-Everything is data here but for the code that does the work, which stands in `nu_runtime`.
+The hook reads the data, as nushell sources no path that it learns while it runs. Everything is data but for
+the code that does the work, `nu-library.nu`.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING
 
-from rocenv.activate.shells.nu_runtime import RUNTIME, either, modules
+from rocenv.activate.env import fill, fill_text, resource_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
-    from rocenv.activate.shells import Parts
+    from rocenv.activate.env import Env, Place
 
-file_name = "activate.nu"
-DATA_NAME = ".rocenv/activate.nuon"
-platforms = ("linux",)
-
-
-def source(script: str) -> str:
-    """Return what a person types to source the script."""
-    return f"source {quote(script)}"
-
-
-def prefix_word(prefix: str) -> str:
-    """Return the prefix itself."""
-    return prefix
+FILE = "activate.nu"
+_DATA = ".rocenv/activate.nuon"
+# `%` calls a builtin past aliases and commands of its name; 0.112 has brought it.
+# Source: nushell/nushell#17956
+_WITHOUT_SIGIL = r"^0\.([0-9]?[0-9]|10[0-9]|11[01])\."
 
 
 def quote(value: str) -> str:
-    """Return `value` in single quotes, within which nothing is special, or in double ones with escapes."""
+    """Put `value` in single quotes, within which nothing is special, or in double ones with escapes."""
     if "'" not in value and value.isprintable():
         return f"'{value}'"
     return f'"{"".join(map(_escaped, value))}"'
-
-
-def save(_ident: str, names: Sequence[str]) -> str:
-    """Return the names; their values are remembered by the runtime."""
-    return _list(names)
-
-
-def set(name: str, value: str) -> str:
-    """Set."""
-    return _change(name, quote(value))
-
-
-def prepend(name: str, value: str) -> str:
-    """Put an entry first, once."""
-    return _change(name, quote(value), prepend=True)
-
-
-def unset(name: str) -> str:
-    """Make the variable absent."""
-    return _change(name, "null")
-
-
-def restore(_ident: str, name: str, _after: str | None, entries: Sequence[str]) -> str:
-    """Return what the runtime has to know to put back what was there: the entries of a list."""
-    return f"{quote(name)}: {_list(entries)}" if entries else ""
-
-
-def assemble(parts: Parts) -> str:
-    """Return the whole script."""
-    return f"""\
-# To be sourced: activates the env `{parts.label}`, and defines `deactivate`, which takes that back.
-module rocenv-activation {{
-{modules(RUNTIME)}
-export def --env deactivate [] {{ {either("leave")} }}
-export-env {{
-let data = {_data(parts)}
-{either("enter-here $data")}
-}}
-}}
-use rocenv-activation deactivate
-null # This file is to be sourced (`source`); it is no module and no overlay.
-"""
-
-
-def companions(parts: Parts) -> dict[str, str]:
-    """Return the env's data, which the hook reads: nushell sources no path that it learns when it runs."""
-    return {DATA_NAME: _data(parts) + "\n"}
-
-
-def encode(script: str) -> bytes:
-    """Return the script's bytes; what is no valid UTF-8 nushell refuses to read."""
-    return os.fsencode(script)
-
-
-def _data(parts: Parts) -> str:
-    texts = {
-        "ident": parts.ident,
-        "label": parts.label,
-        "prefix": parts.prefix,
-        "script": parts.script,
-        "typed": source(parts.script),
-        "marker": parts.marker,
-    }
-    fields = [f"{name}: {quote(text)}" for name, text in texts.items()]
-    fields += [
-        f"changed: {parts.save}",
-        f"lists: {{{', '.join(filter(None, parts.restore))}}}",
-        f"watched: {_list(parts.leftovers)}",
-        f"changes: [{', '.join(parts.change)}]",
-    ]
-    return f"{{{', '.join(fields)}}}"
-
-
-def _change(name: str, value: str, *, prepend: bool = False) -> str:
-    return f"{{name: {quote(name)}, value: {value}, prepend: {str(prepend).lower()}}}"
 
 
 def _escaped(char: str) -> str:
@@ -118,5 +37,63 @@ def _escaped(char: str) -> str:
     return char if char.isprintable() else f"\\u{{{ord(char):x}}}"
 
 
+def source(script: str) -> str:
+    """What a person types to source the script."""
+    return f"source {quote(script)}"
+
+
+def files(env: Env) -> dict[str, str]:
+    """Render the script and the data."""
+    library = resource_text("nu-library.nu")
+    words = {
+        "LABEL": env.label,
+        "NEW": library,
+        "OLD": library.replace("%", ""),
+        "DATA": _data(env),
+        "WITHOUT_SIGIL": quote(_WITHOUT_SIGIL),
+    }
+    return {FILE: fill("nu.nu", words), _DATA: _data(env) + "\n"}
+
+
+def _data(env: Env) -> str:
+    script = env.path(FILE)
+    texts = {
+        "ident": env.ident,
+        "label": env.label,
+        "prefix": env.prefix,
+        "script": script,
+        "typed": source(script),
+        "marker": env.marker,
+    }
+    lists = (f"{quote(name)}: {_list(entries)}" for name, entries in env.lists.items())
+    changes = (
+        f"{{name: {quote(each.name)}, value: {'null' if each.action == 'unset' else quote(each.value)}, "
+        f"prepend: {str(each.action == 'prepend').lower()}}}"
+        for each in env.changes
+    )
+    fields = [f"{name}: {quote(text)}" for name, text in texts.items()]
+    fields += [
+        f"changed: {_list(env.changed)}",
+        f"lists: {{{', '.join(lists)}}}",
+        f"watched: {_list(env.watched)}",
+        f"changes: [{', '.join(changes)}]",
+    ]
+    return f"{{{', '.join(fields)}}}"
+
+
 def _list(values: Iterable[str]) -> str:
     return f"[{', '.join(map(quote, values))}]"
+
+
+def hook(place: Place) -> str:
+    """Render the hook for the nushell that starts, which tells its version.
+
+    One without the sigil hands an untyped word over as what it looks like, `1kb` as a size; it gets no
+    completion.
+    """
+    code = resource_text("nu-library.nu") + resource_text("nu-hook.nu")
+    if re.match(_WITHOUT_SIGIL, os.environ.get("NU_VERSION", "")):
+        code = re.sub(r"^@complete .*", "", code.replace("%", ""), flags=re.MULTILINE)
+        code = code.replace("[...words]", "[...words: string]")
+    words = {"PROGRAM": quote(place.program), "ENVS": quote(place.envs), "DATA": _DATA}
+    return f"module rocenv-hook {{\n{fill_text(code, words)}}}\nuse rocenv-hook [rocenv deactivate]\n"

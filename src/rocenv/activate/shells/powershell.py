@@ -11,42 +11,32 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from rocenv.activate.shells.powershell_runtime import runtime
+from rocenv.activate.env import fill, fill_text, resource_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
-    from rocenv.activate.shells import Parts
+    from rocenv.activate.env import Env, Place
+    from rocenv.core.model import EnvChange
 
-file_name = "Activate.ps1"
-platforms = ("linux", "windows")
+FILE = "Activate.ps1"
+# What separates entries, how entries and names are compared, and whether a variable may be empty.
+_PLATFORMS = {
+    "linux": {"SEPARATOR": ":", "COMPARISON": "Ordinal", "EMPTY": "true"},
+    "windows": {"SEPARATOR": ";", "COMPARISON": "OrdinalIgnoreCase", "EMPTY": "false"},
+}
 # PowerShell takes the typographic ones for single quotes too. Source: PowerShell/PowerShell, CharTraits.cs
 _QUOTES = str.maketrans({quote: quote * 2 for quote in "'\u2018\u2019\u201a\u201b"})
 # A literal may hold them, but what is piped into `Invoke-Expression` is cut at some of them.
 _CONTROL = re.compile("([\0-\x1f\x7f])")
+# What a program prints reaches `Invoke-Expression` in an encoding that nobody knows, so the hook is ASCII.
+_NOT_ASCII = re.compile("([^ -~])")
 _LONE = re.compile("[\ud800-\udfff]")
-
-
-def source(script: str) -> str:
-    """Return what a person types to source the script."""
-    return f". {quote(to_run(script))}"
-
-
-def to_run(path: str) -> str:
-    """Return what stands for a path behind `.` and `&`.
-
-    PowerShell 5.1 reads it as a pattern, 7 tries that too. Source: PowerShell/PowerShell issue 4726
-    """
-    return re.sub(r"([*?\[\]])", r"`\1", path) if re.search(r"[*?\[]", path) else path
-
-
-def prefix_word(prefix: str) -> str:
-    """Return the prefix itself."""
-    return prefix
+_NO_UTF_8 = "throw 'rocenv: paths and values that are no UTF-8 cannot be said in PowerShell'; return\n"
 
 
 def quote(value: str, apart: re.Pattern[str] = _CONTROL) -> str:
-    """Return `value` in single quotes, within which only these are special.
+    """Put `value` in single quotes, within which only these are special.
 
     Args:
         value: The text.
@@ -67,86 +57,70 @@ def _literal(value: str) -> str:
     return f"'{value.translate(_QUOTES)}'"
 
 
-def save(_ident: str, _names: Sequence[str]) -> str:
-    """Return nothing: the runtime remembers all values."""
-    return ""
+def source(script: str) -> str:
+    """What a person types to source the script."""
+    return f". {quote(_to_run(script))}"
 
 
-def set(name: str, value: str) -> str:
-    """Set."""
-    return f"_RocenvPut {quote(name)} {quote(value)}"
+def _to_run(path: str) -> str:
+    """A path as it stands behind `.` and `&`.
 
-
-def prepend(name: str, value: str) -> str:
-    """Put an entry first, once."""
-    return f"_RocenvPrepend {quote(name)} {quote(value)}"
-
-
-def unset(name: str) -> str:
-    """Make the variable absent."""
-    return f"_RocenvPut {quote(name)} $null"
-
-
-def restore(_ident: str, name: str, _after: str | None, entries: Sequence[str]) -> str:
-    """Return what the runtime has to know to put back what was there, and where it keeps that."""
-    return f"@{{ Name = {quote(name)}; Entries = {_array(entries)}; Old = $null; New = $null }}"
-
-
-def assemble(parts: Parts) -> str:
-    """Return the whole script.
-
-    PowerShell reads UTF-8 only. Where the env has a path or a value that is none, the script just says so.
+    PowerShell 5.1 reads it as a pattern, 7 tries that too. Source: PowerShell/PowerShell issue 4726
     """
-    script = "\n".join(
-        [
-            f"# Activates the env `{parts.label}`: dot-source it. `deactivate` takes that back.",
-            "[CmdletBinding()] param()",  # so PowerShell itself refuses arguments
-            *_refusals(parts),
-            runtime(parts.platform),
-            "_RocenvEnter @{",
-            f"    Ident = {quote(parts.ident)}",
-            f"    Label = {quote(f'({parts.label}) ')}",
-            f"    Watched = {_array(parts.leftovers)}",
-            "    Variables = @(",
-            *(f"        {line}" for line in parts.restore),
-            "    )",
-            "    Change = {",
-            *(f"        {line}" for line in parts.change),
-            "    }",
-            "}",
-            "",
-        ]
+    return re.sub(r"([*?\[\]])", r"`\1", path) if re.search(r"[*?\[]", path) else path
+
+
+def files(env: Env) -> dict[str, str]:
+    """Render the script; it just says so where the env has a path or a value that is no UTF-8."""
+    variables = (
+        f"@{{ Name = {quote(name)}; Entries = {_array(env.lists.get(name, ()))}; Old = $null; New = $null }}"
+        for name in env.changed
     )
-    if not _LONE.search(script):
-        return script
-    return _refusal("$true", "paths and values that are no UTF-8 cannot be said in PowerShell") + "\n"
+    words = {
+        "LABEL": env.label,
+        "MARKER": quote(env.marker),
+        "GONE": quote(f"rocenv: {env.gone}"),
+        "LIBRARY": library(env.platform),
+        "IDENT": quote(env.ident),
+        "MARK": quote(f"({env.label}) "),
+        "WATCHED": _array(env.watched),
+        "VARIABLES": "\n        ".join(variables),
+        "CHANGE": "\n        ".join(map(_change, env.changes)),
+    }
+    script = fill("powershell.ps1", words)
+    return {FILE: _NO_UTF_8 if _LONE.search(script) else script}
 
 
-def companions(_parts: Parts) -> dict[str, str]:
-    """Return none: what takes the changes back is a function."""
-    return {}
+def library(platform: str) -> str:
+    """The functions of a script, for shells on the platform."""
+    code = resource_text("powershell-library.ps1")
+    functions, variables = (
+        ", ".join(f"'{name}'" for name in dict.fromkeys(re.findall(pattern, code)))
+        for pattern in (r"function global:(_Rocenv\w+)", r"\$global:(_Rocenv\w+)")
+    )
+    return fill_text(code, {**_PLATFORMS[platform], "FUNCTIONS": functions, "VARIABLES": variables})
 
 
-def encode(script: str) -> bytes:
-    """Return the file's bytes."""
-    return script.replace("\n", "\r\n").encode("utf-8-sig")
-
-
-def _refusals(parts: Parts) -> list[str]:
-    """Return the lines that stop where nothing can be done right, before anything is changed."""
-    gone = f"there is no env at {parts.prefix} any more; `rocenv list` shows those that there are"
-    return [
-        _refusal(
-            "$ExecutionContext.SessionState.LanguageMode -ne 'FullLanguage'",
-            "this PowerShell is restricted to a part of its language; `rocenv run` needs none of it",
-        ),
-        _refusal(f"-not [IO.File]::Exists({quote(parts.marker)})", gone),
-    ]
-
-
-def _refusal(condition: str, reason: str) -> str:
-    return f"if ({condition}) {{ throw {quote(f'rocenv: {reason}')}; return }}"
+def _change(change: EnvChange) -> str:
+    if change.action == "prepend":
+        return f"_RocenvPrepend {quote(change.name)} {quote(change.value)}"
+    return f"_RocenvPut {quote(change.name)} {quote(change.value) if change.action == 'set' else '$null'}"
 
 
 def _array(values: Iterable[str]) -> str:
     return f"@({', '.join(map(quote, values))})"
+
+
+def encode(script: str) -> bytes:
+    """The file's bytes."""
+    return script.replace("\n", "\r\n").encode("utf-8-sig")
+
+
+def hook(place: Place) -> str:
+    """Render the text for `Invoke-Expression`."""
+    program = quote(_to_run(place.program), _NOT_ASCII)
+    if not re.search(r"[/\\]", place.program):
+        # The function of this name is not meant.
+        command = r"Microsoft.PowerShell.Core\Get-Command"
+        program = f"{command} -Name {program} -CommandType Application -TotalCount 1"
+    return fill("powershell-hook.ps1", {"PROGRAM": program, "ENVS": quote(place.envs, _NOT_ASCII)})

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rocenv.activate.shells.posix import quote
-from rocenv.activate.wrapper import MARK
+from rocenv.activate.starters import MARK
 from rocenv.core.errors import RocenvError
 from rocenv.kernels.placed import all_placed, folder_of, overlay_of
 from rocenv.kernels.placed import write as keep_note

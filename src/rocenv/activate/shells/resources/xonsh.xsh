@@ -1,23 +1,18 @@
-"""The Python code that every activation script for xonsh carries.
-
-It runs in a namespace of its own, so that nothing of it is left among the user's names and none of theirs
-gets in its way. The names in capitals, as `PREFIX`, are what the script knows of its env. An active env keeps
-in the shell:
-
-    aliases["deactivate"]
-    sys.modules["_rocenv"]  .stack, pairs of ident and the function that leaves the env, the newest last
-                            .deactivate, what the alias was set to; .foreign, the alias of that name
-                            that it took the place of last, by that name
-
-A script calls nothing of other envs' scripts but those functions: another version may have written them.
-"""
-
-from __future__ import annotations
-
-# A list like PATH is held by xonsh as an `EnvPath`, which expands `$NAME` and `~` in its entries each time it
-# is read. `Literal` is one that does not, for values that would not reach programs as they are.
-# `Prompt` reaches programs, to which xonsh hands its prompt like any other variable, without the mark.
-RUNTIME = r"""
+## The Python code that every script for xonsh carries.
+##
+## It runs in a namespace of its own, so that nothing of it is left among the user's names and none of theirs gets in
+## its way. The script defines the names in capitals, as `PREFIX`, in front of it. An active env keeps in the shell:
+##
+##   aliases["deactivate"], aliases["rocenv_deactivate"]
+##   sys.modules["_rocenv"]  .stack, pairs of ident and the function that leaves the env, the newest last
+##                           .leave, the function that leaves the newest
+##                           .deactivate, what the alias was set to; another tool's keeps that name
+##
+## A script calls nothing of other envs' scripts but those functions: another version may have written them.
+##
+## A list like PATH is held by xonsh as an `EnvPath`, which expands `$NAME` and `~` in its entries each time it is
+## read. `Literal` is one that does not, for values that would not reach programs as they are. `Prompt` reaches
+## programs, to which xonsh hands its prompt like any other variable, without the mark.
 import os
 import sys
 import types
@@ -165,9 +160,9 @@ def deactivate():
         shared.stack.pop()[1]()
     if not shared.stack:
         sys.modules.pop("_rocenv", None)
+        del aliases["rocenv_deactivate"]
         if "deactivate" in aliases and aliases["deactivate"] is shared.deactivate:
             del aliases["deactivate"]
-            aliases.update(shared.foreign)
 
 
 if __name__ == "__main__":
@@ -183,16 +178,16 @@ while shared and any(ident == IDENT for ident, leave in shared.stack):
 leave, replaced, acting = enter()
 if not shared:
     shared = sys.modules["_rocenv"] = types.ModuleType("_rocenv")
-    shared.stack, shared.deactivate = [], deactivate
+    shared.stack, shared.leave, shared.deactivate = [], deactivate, None
     if replaced:
         say("set on this machine, replaced until deactivation: " + " ".join(replaced))
     if acting:
         say("set on this machine, and acts on this env too: " + " ".join(acting))
-alias = {name: aliases[name] for name in ("deactivate",) if name in aliases}
-if alias.get("deactivate") is not shared.deactivate:  # another tool's, or taken away by one
-    shared.foreign = alias
-    deactivate.__xonsh_threadable__ = False
+deactivate.__xonsh_threadable__ = False
+aliases["rocenv_deactivate"] = deactivate
+if "deactivate" not in aliases:
     aliases["deactivate"] = deactivate
     shared.deactivate = aliases["deactivate"]  # newer versions wrap it
+elif aliases["deactivate"] is not shared.deactivate:
+    say("`deactivate` belongs to another tool here; leave this env with `rocenv_deactivate`")
 shared.stack.append((IDENT, leave))
-"""

@@ -1,49 +1,32 @@
-"""The hook of PowerShell, 5.1 and 7: for `$PROFILE`, behind what sets a prompt.
-
-The text is ASCII, since what a program prints reaches `Invoke-Expression` in an encoding that nobody knows.
-
-PowerShell takes the first `--` out of what a function is called with (PowerShell/PowerShell issue 21208).
-`rocenv run` and `rocenv launch` do without; other commands have no use for one.
-"""
-
-from __future__ import annotations
-
-import re
-from typing import TYPE_CHECKING
-
-from rocenv.activate.shells.powershell import file_name, quote, to_run
-from rocenv.activate.shells.powershell_runtime import FAILED, LABELS
-
-if TYPE_CHECKING:
-    from rocenv.activate.hooks import Place
-
-_APART = re.compile("([^ -~])")
-
-# `$_RocenvHook`: Seen is path and first line of the `.rocenv` that was seen last, Mine the ident of the env
-# that the hook activated, until the user enters or leaves that one (`Disown`).
-# `Word` is for PowerShell before 7.3, which hands a quotation mark over as it is, and no empty word at all.
-# Source: about_Parsing, "Passing arguments to native commands"
-# `Ask` calls the program for what it prints, says what it complains of, and leaves `$LASTEXITCODE` alone.
-_FUNCTIONS = r"""
+## The hook of PowerShell, 5.1 and 7: for `$PROFILE`, behind what sets a prompt.
+##
+## PowerShell takes the first `--` out of what a function is called with (PowerShell/PowerShell issue 21208). `rocenv
+## run` and `rocenv launch` do without; other commands have no use for one.
+##
+## `$_RocenvHook`: Seen is path and first line of the `.rocenv` that was seen last, Mine the ident of the env that the
+## hook activated, until the user enters or leaves that one (`Disown`).
 function global:_RocenvHookProgram {
-    @PROGRAM@
+    __PROGRAM__
 }
 function global:_RocenvHookScript([string] $Name) {
     if ($Name -match '^(-|\.{0,2}$)|[/\\:]') { return }
     $root = [Environment]::GetEnvironmentVariable('ROCENV_HOME')
     $slash = [IO.Path]::DirectorySeparatorChar
-    $envs = if ($root) { "$root${slash}envs" } else { @ENVS@ }
-    $script = $envs, $Name, '@FILE@' -join $slash
+    $envs = if ($root) { "$root${slash}envs" } else { __ENVS__ }
+    $script = $envs, $Name, 'Activate.ps1' -join $slash
     if (-not [IO.File]::Exists($script)) { return }
     if ($script -notmatch '[*?\[]') { return $script }
     [System.Management.Automation.WildcardPattern]::Escape($script)
 }
+## For PowerShell before 7.3, which hands a quotation mark over as it is, and no empty word at all.
+## Source: about_Parsing, "Passing arguments to native commands"
 function global:_RocenvHookWord([string] $Text) {
     $passing = $ExecutionContext.SessionState.PSVariable.GetValue('PSNativeCommandArgumentPassing', 'Legacy')
     if ("$passing" -ne 'Legacy') { return $Text }
     if ($Text.Length -eq 0) { return '""' }
     $Text -replace '(\\*)"', '$1$1\"'
 }
+## Calls the program for what it prints, says what it complains of, and leaves `$LASTEXITCODE` alone.
 function global:_RocenvHookAsk([string[]] $Words) {
     $ErrorActionPreference = 'Continue'
     $PSNativeCommandUseErrorActionPreference = $false
@@ -157,9 +140,6 @@ function global:_RocenvHookComplete([string] $Word, $Line, [int] $Cursor) {
         [System.Management.Automation.CompletionResult]::new($typed, $shown, 'ParameterValue', $help)
     }
 }
-""".strip()
-
-_START = r"""
 if (-not (Microsoft.PowerShell.Management\Test-Path -LiteralPath 'variable:global:_RocenvHook')) {
     $global:_RocenvHook = @{ Seen = ''; Mine = '' }
 }
@@ -175,33 +155,16 @@ if ("$function:prompt" -notmatch '_RocenvHookLook') {
             $worked = $?
             $null = _RocenvHookLook
             if (-not $shows) {
-                @LABELS@
+                if (Microsoft.PowerShell.Management\Test-Path -LiteralPath 'variable:global:_RocenvStack') {
+                    $labels = @(foreach ($each in $global:_RocenvStack) { $each.Label })
+                    [array]::Reverse($labels)
+                    Microsoft.PowerShell.Utility\Write-Host (-join $labels) -NoNewline
+                }
             }
             if ($inner) {
-                @FAILED@
+                if (-not $worked) { Microsoft.PowerShell.Utility\Write-Error '' -ErrorAction Ignore }
                 & $inner
             }
         }.GetNewClosure()
     }
 }
-"""
-
-
-def hook(place: Place) -> str:
-    """Return the text for `Invoke-Expression`."""
-    bare = not re.search(r"[/\\]", place.program)
-    program = quote(to_run(place.program), _APART)
-    if bare:
-        # The function of this name is not meant.
-        program = (
-            f"Microsoft.PowerShell.Core\\Get-Command -Name {program} -CommandType Application -TotalCount 1"
-        )
-    words = {
-        "@PROGRAM@": program,
-        "@ENVS@": quote(place.envs, _APART),
-        "@FILE@": file_name,
-        "@LABELS@": LABELS.replace("\n", "\n                "),
-        "@FAILED@": FAILED,
-    }
-    # In one pass: a path may hold one of these words.
-    return re.sub("@[A-Z]+@", lambda found: words[found[0]], _FUNCTIONS + _START)

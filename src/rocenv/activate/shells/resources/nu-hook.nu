@@ -1,32 +1,15 @@
-"""The hook of nushell, which reads the data of an env (`shells/nu.py`), as it cannot source its script.
-
-The start-up line writes the hook anew each time for the nushell that starts, which tells its version. One
-before 0.112 knows no sigil for builtins, and hands an untyped word over as what it looks like, `1kb` as a
-size; it gets no completion.
-"""
-
-from __future__ import annotations
-
-import os
-import re
-from typing import TYPE_CHECKING
-
-from rocenv.activate.shells.nu import DATA_NAME, quote
-from rocenv.activate.shells.nu_runtime import RUNTIME, WITHOUT_SIGIL
-
-if TYPE_CHECKING:
-    from rocenv.activate.hooks import Place
-
-# `$env._ROCENV_FOLDER` is no string either. `files` is where a `.rocenv` is looked for from `folder`, the
-# nearest first; `seen` the path and the first line of the one that was seen last, '' = none and null = look
-# again; `own` the ident of the env that the hook activated.
-# Before 0.116 a completer gets the words themselves, whatever its parameter is called; where it answers null,
-# nushell completes paths. Source: nushell/nushell#18791
-_CODE = r"""
-const program = @PROGRAM@
+## The hook of nushell, which reads the data of an env, behind `nu-library.nu`.
+##
+## `$env._ROCENV_FOLDER` is no string either. `files` is where a `.rocenv` is looked for from `folder`, the nearest
+## first; `seen` the path and the first line of the one that was seen last, '' = none and null = look again; `own`
+## the ident of the env that the hook activated.
+##
+## Before 0.116 a completer gets the words themselves, whatever its parameter is called; where it answers null,
+## nushell completes paths. Source: nushell/nushell#18791
+const program = __PROGRAM__
 def data-of [name: string] {
-  let envs = if (text $env.ROCENV_HOME?) == '' { @ENVS@ } else { $"($env.ROCENV_HOME)/envs" }
-  let file = $"($envs)/($name)/@DATA@"
+  let envs = if (text $env.ROCENV_HOME?) == '' { __ENVS__ } else { $"($env.ROCENV_HOME)/envs" }
+  let file = $"($envs)/($name)/__DATA__"
   if $name =~ '^[^-/][^/]*$' and $name not-in [. ..] and ($file | %path type) == file {
     %open --raw $file | %from nuon
   }
@@ -110,16 +93,3 @@ export-env {
     $env.config.hooks.pre_prompt = [{|| look } ...($env.config.hooks.pre_prompt? | %default [])]
   }
 }
-"""
-
-
-def hook(place: Place) -> str:
-    """Return the hook of nushell."""
-    code = RUNTIME + _CODE
-    if re.match(WITHOUT_SIGIL, os.environ.get("NU_VERSION", "")):
-        code = re.sub(r"^@complete .*", "", code.replace("%", ""), flags=re.MULTILINE)
-        code = code.replace("[...words]", "[...words: string]")
-    # In one pass: a path may hold the name of a place holder.
-    words = {"@PROGRAM@": quote(place.program), "@ENVS@": quote(place.envs), "@DATA@": DATA_NAME}
-    code = re.sub(r"@[A-Z]+@", lambda found: words[found[0]], code)
-    return f"module rocenv-hook {{{code}}}\nuse rocenv-hook [rocenv deactivate]\n"

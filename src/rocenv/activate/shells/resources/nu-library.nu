@@ -1,23 +1,15 @@
-"""The nushell code that `activate.nu` and the hook both carry.
-
-nushell has two things that shape it: it reads the whole of a script before it runs any of it, so nothing can
-be sourced whose path is known only later; and what is defined stays defined. So an env is data, a record that
-is either a literal in `activate.nu` or read from the companion file by the hook, and the code is the same.
-
-What is to be remembered is `$env._ROCENV`, a list with a record for each active env, the newest first. It is
-no string, so no program gets it; it goes with the last env. The command `deactivate` cannot go.
-"""
-
-from __future__ import annotations
-
-# `%` calls a builtin past aliases and commands of its name; 0.112 has brought it.
-# Source: nushell/nushell#17956
-WITHOUT_SIGIL = r"^0\.([0-9]?[0-9]|10[0-9]|11[01])\."
-
-# What comes of it is reckoned as data first (`plan`, name -> value, null = unset), and then carried out once:
-# a command that sets a variable and hides it again uncovers what its caller had.
-# `text` is what a program gets where the value is a list, as `PATH` is and what the user converts.
-RUNTIME = r"""
+## What `activate.nu` and the hook both carry.
+##
+## nushell reads the whole of a script before it runs any of it, so nothing can be sourced whose path is known
+## only later; and what is defined stays defined. So an env is data, a record that is either a literal in
+## `activate.nu` or read from the companion file by the hook, and the code is the same.
+##
+## What is to be remembered is `$env._ROCENV`, a list with a record for each active env, the newest first. It is
+## no string, so no program gets it; it goes with the last env. The command `deactivate` cannot go.
+##
+## What comes of it is reckoned as data first (`plan`, name -> value, null = unset), and then carried out once: a
+## command that sets a variable and hides it again uncovers what its caller had. `text` is what a program gets
+## where the value is a list, as `PATH` is and what the user converts. `%` calls a builtin past the user's own.
 def text [value: any] {
   if ($value | %describe) =~ '^(list|table)' { $value | %str join ':' } else { $"($value)" }
 }
@@ -163,17 +155,3 @@ export def --env enter-here [data: record] {
   }
   enter $data
 }
-"""
-
-
-def modules(code: str) -> str:
-    """Return the code as two modules, `new` with the sigil for builtins and `old` without it."""
-    return "\n".join(
-        f"module {name} {{{text}}}" for name, text in (("new", code), ("old", code.replace("%", "")))
-    )
-
-
-def either(call: str) -> str:
-    """Return the call of a command of the module that this nushell understands."""
-    version = '$"($env.NU_VERSION?)"'
-    return f"use new; use old; if {version} =~ '{WITHOUT_SIGIL}' {{ old {call} }} else {{ new {call} }}"

@@ -1,45 +1,11 @@
-"""The fish code that every activation script for fish carries.
-
-Reading a script is most of what sourcing it costs, so what an activation seldom needs (`LIBRARY`) stands in
-it as one quoted text, and becomes functions only when it is called for. It is kept in the shell and not in
-a file, so that an env that was removed can still be left. An active env keeps in the shell, all of it global
-and not exported:
-
-    deactivate _rocenv_*      functions
-    _rocenv_foreign_IDENT     what `deactivate` was before
-    _rocenv_prompt_IDENT      what `fish_prompt` was before; underscores follow if the name was taken
-    _ROCENV_STACK             idents of the active envs, the newest first
-    _ROCENV_OLD_NAME_IDENT    what NAME was: two options of `set`, then its values; absent if it was unset
-    _ROCENV_NEW_NAME_IDENT    x..., what the env made of a list
-    _ROCENV_OFF_IDENT         the code that takes the changes back
-    _ROCENV_PROMPT_IDENT      the name of that function; absent if the env is not shown in the prompt
-    _ROCENV_KEPT              while an env is left: what the user has changed
-
-The options are `--export`, `--unexport`, or `--universal` for a variable that was that and not global; and
-`--path`, `--unpath`, or `--` where fish cannot tell, which is before 3.4.
-
-A list in quotes is what fish would export: its entries with `:` between them if it is a path variable, else
-with spaces. Variables whose names end in `PATH` are path variables of themselves; so none of ours does.
-"""
-
-from __future__ import annotations
-
-# `save` IDENT NAME... remembers those that are set.
-# `once` NAME NUMBER: takes out of the rest of a list what is among its first entries.
-# `report` IDENT NAME... -- NAME...: what the env has changed, and what it leaves alone.
-# `restore` IDENT NAME STATE [ENTRY...]: puts NAME back if it is in the state that the env left it in ("" =
-# unset, x... = set); what the user changed stays, but for the entries that were not there before. They also
-# go out of the PATH that a venv, activated on top of the env, keeps and will put back.
-# A local variable that is exported, as in `PATH=... deactivate`, is copied into each function that is called,
-# and would hide the global one: `set -el` erases the copy.
-# `mark` puts the label in front of what `fish_prompt` says. The old function is called first, so that it has
-# the exit code of the last command. Whoever wraps `fish_prompt` in turn, as a venv does, keeps a copy of
-# ours, which says nothing of an env that was left, and gives way once it is `fish_prompt` again. Until then
-# the old function stays; also where `fish_prompt` was replaced and not wrapped, since that looks the same.
-LIBRARY = r"""
+## What an activation seldom needs, and what leaves an env. It is in the script as one quoted text, and becomes
+## functions only when it is called for: reading a script is most of what sourcing it costs. It is kept in the
+## shell and not in a file, so that an env that was removed can still be left.
+##
 function _rocenv_say
     builtin printf 'rocenv: %s\n' "$argv" >&2
 end
+## IDENT NAME...: remembers those that are set.
 function _rocenv_save
     for _rocenv_n in $argv[2..-1]
         if set -q $_rocenv_n
@@ -58,6 +24,7 @@ function _rocenv_save
         end
     end
 end
+## NAME NUMBER: takes out of the rest of a list what is among its first entries.
 function _rocenv_once --argument-names _rocenv_n _rocenv_many
     set -l _rocenv_all $$_rocenv_n
     set -l _rocenv_first $_rocenv_all[1..$_rocenv_many]
@@ -70,6 +37,7 @@ function _rocenv_once --argument-names _rocenv_n _rocenv_many
     end
     set $_rocenv_n $_rocenv_first $_rocenv_rest
 end
+## IDENT NAME... -- NAME...: what the env has changed, and what it leaves alone.
 function _rocenv_report
     set -l _rocenv_replaced
     set -l _rocenv_acts
@@ -103,6 +71,11 @@ function _rocenv_report
         _rocenv_say "set on this machine, and acts on this env too: $_rocenv_acts"
     end
 end
+## IDENT NAME STATE [ENTRY...]: puts NAME back if it is in the state that the env left it in ("" = unset,
+## x... = set). What the user changed stays, but for the entries that were not there before; they also go out
+## of the PATH that a venv, activated on top of the env, keeps and will put back. A local variable that is
+## exported, as in `PATH=... deactivate`, is copied into each function that is called, and would hide the
+## global one: `set -el` erases the copy.
 function _rocenv_restore --argument-names _rocenv_id _rocenv_n _rocenv_state
     set -l _rocenv_key _ROCENV_OLD_{$_rocenv_n}_$_rocenv_id
     set -l _rocenv_old $$_rocenv_key
@@ -148,6 +121,10 @@ function _rocenv_take_out --argument-names _rocenv_n _rocenv_how _rocenv_text
         set -eg $_rocenv_n
     end
 end
+## Puts the label in front of what `fish_prompt` says. The old function is called first, so that it has the
+## exit code of the last command. Whoever wraps `fish_prompt` in turn, as a venv does, keeps a copy of ours,
+## which says nothing of an env that was left, and gives way once it is `fish_prompt` again. Until then the old
+## function stays; also where `fish_prompt` was replaced and not wrapped, since that looks the same.
 function _rocenv_mark --argument-names _rocenv_id _rocenv_label
     set -l _rocenv_own _rocenv_prompt_$_rocenv_id
     while builtin functions -q $_rocenv_own
@@ -182,10 +159,10 @@ function _rocenv_pop
     set -l _rocenv_id $_ROCENV_STACK[1]
     set -l _rocenv_off _ROCENV_OFF_$_rocenv_id
     set -l _rocenv_own _ROCENV_PROMPT_$_rocenv_id
-    set -l _rocenv_foreign _rocenv_foreign_$_rocenv_id
     set -e _ROCENV_STACK[1]
     builtin printf %s $$_rocenv_off | builtin source
     set -eg $_rocenv_off
+    set -eg _ROCENV_OLD_PATH_$_rocenv_id
     if set -q _ROCENV_KEPT
         _rocenv_say "changed while the env was active, and left as it is now: $_ROCENV_KEPT"
         set -eg _ROCENV_KEPT
@@ -194,14 +171,6 @@ function _rocenv_pop
         _rocenv_unmark $$_rocenv_own
         set -eg $_rocenv_own
     end
-    if builtin functions -q deactivate
-        and builtin functions deactivate | builtin string match -q '*_rocenv_end*'
-        builtin functions -e deactivate
-        if builtin functions -q $_rocenv_foreign
-            builtin functions -c $_rocenv_foreign deactivate
-        end
-    end
-    builtin functions -e $_rocenv_foreign
 end
 function _rocenv_leave
     while builtin contains -- $argv[1] $_ROCENV_STACK
@@ -212,7 +181,17 @@ function _rocenv_end
     _rocenv_pop
     if not set -q _ROCENV_STACK[1]
         set -eg _ROCENV_STACK
-        builtin functions -e FUNCTIONS
+        if _rocenv_has_deactivate
+            builtin functions -e deactivate
+        end
+        builtin functions -e __FUNCTIONS__
     end
 end
-"""
+function _rocenv_has_deactivate
+    builtin functions -q deactivate
+    and builtin functions deactivate | builtin string match -q '*_rocenv_end*'
+end
+function _rocenv_taken
+    _rocenv_has_deactivate
+    or _rocenv_say '`deactivate` belongs to another tool here; leave this env with `rocenv_deactivate`'
+end

@@ -1,27 +1,10 @@
-"""The hook of elvish.
-
-Like the scripts of envs it is evaluated in a namespace of its own, and hands `rocenv` to the prompt, or to a
-caller that has declared it (`shells/elvish_runtime.py`). elvish keeps no exit code of the last command.
-"""
-
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from rocenv.activate.shells.elvish import evaluated, file_name, quote
-from rocenv.activate.shells.elvish_runtime import SHARED
-
-if TYPE_CHECKING:
-    from rocenv.activate.hooks import Place
-
-# `$seen` is the path and the first line of the `.rocenv` that was seen last, empty if there was none, $nil
-# after `rocenv trust`, when it is to be looked at anew. `$entered` is the map of the env that the hook
-# activated. The function for the prompt, `look`, is known by its option. To capture an output is what takes
-# time in elvish, so all that may have changed since the last prompt is captured at once, as a key of `$same`:
-# the folder, which of the `$places` known from the last time hold a `.rocenv`, and its line.
-_CODE = (
-    SHARED
-    + r"""
+## The hook of elvish, behind `elvish-shared.elv`; it is evaluated as the scripts are.
+##
+## `$seen` is the path and the first line of the `.rocenv` that was seen last, empty if there was none, $nil after
+## `rocenv trust`, when it is to be looked at anew. `$entered` is the map of the env that the hook activated. The
+## function for the prompt, `look`, is known by its option. To capture an output is what takes time in elvish, so all
+## that may have changed since the last prompt is captured at once, as a key of `$same`: the folder, which of the
+## `$places` known from the last time hold a `.rocenv`, and its line.
 var program~ = (external $own[program])
 var places = []
 var file = []
@@ -138,11 +121,3 @@ fn load {
   }
 }
 if (not (and $edit (has-value [(each $ours~ $edit[before-readline])] $true))) { load }
-"""
-)
-
-
-def hook(place: Place) -> str:
-    """Return the code for `rc.elv`."""
-    own = [f"&program={quote(place.program)}", f"&envs={quote(place.envs)}", f"&file={file_name}"]
-    return "\n".join([*evaluated(own, _CODE), ""])

@@ -1,18 +1,8 @@
-"""The hook of xonsh: Python that runs in a namespace of its own, as the scripts do."""
-
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from rocenv.activate.shells.xonsh import file_name, quote, statement
-
-if TYPE_CHECKING:
-    from rocenv.activate.hooks import Place
-
-# The program is run without xonsh's own machinery, to which an alias is either a function or a command. An
-# interrupt at the terminal reaches the program too, so xonsh waits for what that makes of it.
-# The prompt is put together before the event `on_pre_prompt`, so `follow` has to come earlier.
-_CODE = r"""
+## The hook of xonsh: Python that runs in a namespace of its own, as the scripts do.
+##
+## The program is run without xonsh's own machinery, to which an alias is either a function or a command. An interrupt
+## at the terminal reaches the program too, so xonsh waits for what that makes of it. The prompt is put together before
+## the event `on_pre_prompt`, so `follow` has to come earlier.
 import os
 import re
 import subprocess
@@ -34,7 +24,7 @@ def stack():
 
 
 def deactivate():
-    sys.modules["_rocenv"].deactivate()
+    sys.modules["_rocenv"].leave()
 
 
 def activate(name):
@@ -42,7 +32,7 @@ def activate(name):
     if name in ("", ".", "..") or name.startswith("-") or "/" in name:
         return None
     home = XSH.env.detype().get("ROCENV_HOME")
-    script = os.path.join(home + "/envs" if home else ENVS, name, SCRIPT)
+    script = os.path.join(home + "/envs" if home else ENVS, name, "activate.xsh")
     try:
         with open(script, "rb") as file:
             text = file.read()
@@ -178,12 +168,3 @@ if "rocenv" not in XSH.completers:
     XSH.aliases["rocenv"] = rocenv
     add_one_completer("rocenv", contextual_command_completer_for("rocenv")(complete), "start")
     events.on_pre_prompt_format(follow)
-"""
-
-
-def hook(place: Place) -> str:
-    """Return the code that the line in ~/.xonshrc runs."""
-    return statement(
-        _CODE,
-        {"PROGRAM": quote(place.program), "ENVS": quote(place.envs), "SCRIPT": quote(file_name)},
-    )

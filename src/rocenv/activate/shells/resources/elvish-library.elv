@@ -1,54 +1,13 @@
-"""The elvish code that every activation script for elvish carries.
-
-It is evaluated in a namespace of its own, where nothing that the user has defined can stand for a builtin. It
-gets `$own`, the data of the env, and `$caller`, the namespace in which the script is evaluated.
-
-elvish has no variable that every piece of code can see, so what is active is kept in `$after-chdir`, which
-holds one function for each active env, the newest last. Called by `cd` it does nothing; called with `&rocenv`
-it puts a map: the env's `ident`; `leave`, which takes the env back; `adopt`, which takes over from the env
-above it what is to be done when none is active any more. A script only ever relies on this map of another
-env's, which may have been written by another version.
-"""
-
-from __future__ import annotations
-
-# `envs` puts the maps of the active envs, the oldest first. Builtins have no `opt-names`.
-# `install` gives the caller a command; it puts what takes the command away again.
-# A name that the caller has is assigned to. Else it becomes one of the prompt's, where there is a prompt.
-SHARED = r"""
-use str
-use path
-var edit = $nil
-try { set edit = (eval "put $edit:") } catch e { nop }
-fn ours {|f|
-  try { has-value $f[opt-names] rocenv } catch e { put $false }
-}
-fn envs {
-  for f $after-chdir {
-    if (ours $f) { $f "" &rocenv=$true }
-  }
-}
-fn idents { for each [(envs)] { put $each[ident] } }
-fn filled {|name| and (has-env $name) (not-eq (get-env $name) "") }
-fn install {|name f|
-  if (has-key $caller $name) {
-    var assign = (eval &ns=$caller "use builtin; builtin:put {|f| set "$name" = $f }")
-    var old = $caller[$name]
-    $assign $f
-    put { $assign $old }
-  } elif $edit {
-    $edit[add-var~] $name $f
-    put { $edit[del-var~] $name }
-  } else {
-    put $nop~
-  }
-}
-"""
-
-# A variable's state is its value, $nil if it is unset.
-RUNTIME = (
-    SHARED
-    + r"""
+## What every script for elvish carries, behind `elvish-shared.elv`.
+##
+## It is evaluated in a namespace of its own, where nothing that the user has defined can stand for a builtin. It
+## gets `$own`, the data of the env, and `$caller`, the namespace in which the script is evaluated.
+##
+## elvish has no variable that every piece of code can see, so what is active is kept in `$after-chdir`, which holds
+## one function for each active env, the newest last. Called by `cd` it does nothing; called with `&rocenv` it puts a
+## map: the env's `ident`; `leave`, which takes the env back; `adopt`, which takes over from the env above it what is
+## to be done when none is active any more. A script only ever relies on this map of another env's, which may have
+## been written by another version. A variable's state is its value, $nil if it is unset.
 fn say {|text names|
   if (not-eq $names []) { echo "rocenv: "$text":" $@names >&2 }
 }
@@ -165,5 +124,3 @@ set self~ = {|_ &rocenv=$false| if $rocenv { put $env } }
 set after-chdir = [$@after-chdir $self~]
 set undo = [(install deactivate~ $deactivate~)]
 if (and $edit (not (filled ROCENV_DISABLE_PROMPT))) { mark-prompt }
-"""
-)

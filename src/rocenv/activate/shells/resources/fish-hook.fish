@@ -1,40 +1,29 @@
-"""The hook of fish."""
-
-from __future__ import annotations
-
-import re
-from typing import TYPE_CHECKING
-
-from rocenv.activate.shells.fish import file_name, quote
-
-if TYPE_CHECKING:
-    from rocenv.activate.hooks import Place
-
-# `$_rocenv_hook_seen` is folder and first line of the `.rocenv` that was seen last; `?`, which none can be,
-# has it looked at anew. `$_rocenv_hook_own` is the ident of the env that the hook has activated.
-# What lies above `$_rocenv_hook_folder` is worked out on a change of folder only: `$_rocenv_hook_above` are
-# the folders, the nearest first; `$_rocenv_hook_any` asks in one command whether any of them has the file.
-# With `$_rocenv_hook_once` the script of an env leaves one that is active already as it is.
-# fish itself keeps the exit code of the last command around what an event calls.
-_CODE = r"""
+## The hook of fish.
+##
+## `$_rocenv_hook_seen` is folder and first line of the `.rocenv` that was seen last; `?`, which none can be, has
+## it looked at anew. `$_rocenv_hook_own` is the ident of the env that the hook has activated. What lies above
+## `$_rocenv_hook_folder` is worked out on a change of folder only: `$_rocenv_hook_above` are the folders, the
+## nearest first; `$_rocenv_hook_any` asks in one command whether any of them has the file. With
+## `$_rocenv_hook_once` the script of an env leaves one that is active already as it is. fish itself keeps the
+## exit code of the last command around what an event calls.
 function rocenv
     if test "$argv[1]" = deactivate; and not set -q argv[2]; and set -q _ROCENV_STACK[1]
         _rocenv_lib _rocenv_end
         return
     else if test "$argv[1]" = activate; and set -q argv[2]; and not set -q argv[3]
-        set -l _rocenv_envs <ENVS>
+        set -l _rocenv_envs __ENVS__
         if test -n "$ROCENV_HOME"
             set _rocenv_envs "$ROCENV_HOME/envs"
         end
         if not builtin string match -qr '^(-|\.{0,2}$)|/' -- $argv[2]
-            and test -f $_rocenv_envs/$argv[2]/<FILE>
-            builtin source $_rocenv_envs/$argv[2]/<FILE> $_rocenv_hook_once
+            and test -f $_rocenv_envs/$argv[2]/activate.fish
+            builtin source $_rocenv_envs/$argv[2]/activate.fish $_rocenv_hook_once
             return
         end
     else if test "$argv[1]" = trust
         set -g _rocenv_hook_seen '?'
     end
-    command <PROGRAM> $argv
+    command __PROGRAM__ $argv
 end
 function _rocenv_hook_look --on-event fish_prompt
     set -l _rocenv_found
@@ -76,12 +65,12 @@ function _rocenv_hook_turn
     set -eg _rocenv_hook_own
     if not set -q argv[1]
         return
-    else if not command -q <PROGRAM>
-        builtin printf 'rocenv: %s cannot be run\n' <PROGRAM> >&2
+    else if not command -q __PROGRAM__
+        builtin printf 'rocenv: %s cannot be run\n' __PROGRAM__ >&2
         return
     end
     set -l _rocenv_before $_ROCENV_STACK
-    set -l _rocenv_name (command <PROGRAM> trust --check $argv[1])
+    set -l _rocenv_name (command __PROGRAM__ trust --check $argv[1])
     or return
     set -g _rocenv_hook_once once
     rocenv activate "$_rocenv_name"
@@ -100,7 +89,7 @@ function _rocenv_hook_complete
     set -l _rocenv_word (builtin string unescape -- $_rocenv_now)
     or set _rocenv_word $_rocenv_now
     set _rocenv_words $_rocenv_words[2..-1] "$_rocenv_word"
-    for _rocenv_line in (command <PROGRAM> complete $_rocenv_words 2>/dev/null | builtin string split \n)
+    for _rocenv_line in (command __PROGRAM__ complete $_rocenv_words 2>/dev/null | builtin string split \n)
         switch $_rocenv_line
             case :files
                 # For a command that there is not fish completes names of files.
@@ -114,11 +103,3 @@ function _rocenv_hook_complete
 end
 builtin complete -c rocenv -e
 builtin complete -c rocenv -f -a '(_rocenv_hook_complete)'
-"""
-
-
-def hook(place: Place) -> str:
-    """Return the code for `~/.config/fish/config.fish`."""
-    words = {"<PROGRAM>": quote(place.program), "<ENVS>": quote(place.envs), "<FILE>": file_name}
-    # In one pass: a path may hold one of these words.
-    return re.sub("<[A-Z]+>", lambda found: words[found[0]], _CODE.lstrip())

@@ -1,47 +1,16 @@
-"""The PowerShell functions that every `Activate.ps1` carries; the last `deactivate` removes them again.
-
-`$_RocenvStack` holds a table for each active env, the newest last; Foreign in it is the function `deactivate`
-that was there before, where that was not ours. `$_RocenvPrompt` is the function `prompt` that was, or null.
-
-What the user has redefined does not reach in here: variables of the environment are handled by .NET, cmdlets
-are called by their module, and the preferences that change what cmdlets do are set for these functions.
-"""
-
-from __future__ import annotations
-
-import re
-
-# How the platforms differ: what separates entries, how entries and names are compared, and whether a variable
-# may be empty.
-_PLATFORMS = {
-    "linux": {"@SEPARATOR@": ":", "@COMPARISON@": "Ordinal", "@EMPTY@": "$true"},
-    "windows": {"@SEPARATOR@": ";", "@COMPARISON@": "OrdinalIgnoreCase", "@EMPTY@": "$false"},
-}
-
-# Shows the active envs, the newest first. Stands in functions `prompt`.
-LABELS = r"""
-if (Microsoft.PowerShell.Management\Test-Path -LiteralPath 'variable:global:_RocenvStack') {
-    $labels = @(foreach ($each in $global:_RocenvStack) { $each.Label })
-    [array]::Reverse($labels)
-    Microsoft.PowerShell.Utility\Write-Host (-join $labels) -NoNewline
-}
-""".strip()
-
-# A user's `prompt` may ask how the last command ended: `Write-Error` that nobody hears makes `$?` false.
-FAILED = r"if (-not $worked) { Microsoft.PowerShell.Utility\Write-Error '' -ErrorAction Ignore }"
-
-# `Put` answers the name if the variable could not be made empty: .NET before 9, so PowerShell before 7.5,
-# removes it instead. Source: learn.microsoft.com, "Support for empty environment variables". A `$null` that
-# is given to .NET for a text becomes an empty one. Source: PowerShell/PowerShell issue 24637
-# `Without` answers the entries that stay; none of nothing but empty entries where those mean nothing.
-# `CleanVenv` cleans what a venv that was activated inside an env remembers of PATH, and will put back: venv
-# keeps it in the environment, virtualenv and uv in a variable.
-_FUNCTIONS = r"""
+## The functions that every `Activate.ps1` carries; the last `deactivate` removes them again.
+##
+## `$_RocenvStack` holds a table for each active env, the newest last. `$_RocenvPrompt` is the function `prompt` that
+## was, or null. What the user has redefined does not reach in here: variables of the environment are handled by .NET,
+## cmdlets are called by their module, and the preferences that change what cmdlets do are set for these functions.
 function global:_RocenvGet([string] $Name) {
     [Environment]::GetEnvironmentVariable($Name)
 }
+## Answers the name if the variable could not be made empty: .NET before 9, so PowerShell before 7.5, removes it
+## instead. Source: learn.microsoft.com, "Support for empty environment variables". A `$null` that is given to .NET
+## for a text becomes an empty one. Source: PowerShell/PowerShell issue 24637
 function global:_RocenvPut([string] $Name, $Value) {
-    if ($null -eq $Value -or ($Value.Length -eq 0 -and -not @EMPTY@)) {
+    if ($null -eq $Value -or ($Value.Length -eq 0 -and -not $__EMPTY__)) {
         [Environment]::SetEnvironmentVariable($Name, [NullString]::Value)
     } else {
         [Environment]::SetEnvironmentVariable($Name, $Value)
@@ -49,7 +18,7 @@ function global:_RocenvPut([string] $Name, $Value) {
     }
 }
 function global:_RocenvEqual([string] $One, [string] $Other) {
-    [string]::Equals($One, $Other, [StringComparison]::@COMPARISON@)
+    [string]::Equals($One, $Other, [StringComparison] '__COMPARISON__')
 }
 function global:_RocenvIsNow([string] $Name, $Value) {
     $now = _RocenvGet $Name
@@ -57,21 +26,22 @@ function global:_RocenvIsNow([string] $Name, $Value) {
     [string]::Equals($now, $Value, [StringComparison]::Ordinal)
 }
 function global:_RocenvHas([string] $List, [string] $Entry) {
-    foreach ($other in $List.Split('@SEPARATOR@')) {
+    foreach ($other in $List.Split('__SEPARATOR__')) {
         if (_RocenvEqual $other $Entry) { return $true }
     }
     $false
 }
+## Answers the entries that stay; none of nothing but empty entries where those mean nothing.
 function global:_RocenvWithout([string] $List, [string] $Entry) {
     if ($List.Length -eq 0) { return }
-    $rest = @(foreach ($other in $List.Split('@SEPARATOR@')) {
+    $rest = @(foreach ($other in $List.Split('__SEPARATOR__')) {
         if (-not (_RocenvEqual $other $Entry)) { $other }
     })
-    if (@EMPTY@ -or (-join $rest).Length -gt 0) { $rest }
+    if ($__EMPTY__ -or (-join $rest).Length -gt 0) { $rest }
 }
 function global:_RocenvPrepend([string] $Name, [string] $Entry) {
     $entries = @($Entry) + @(_RocenvWithout (_RocenvGet $Name) $Entry)
-    _RocenvPut $Name ($entries -join '@SEPARATOR@')
+    _RocenvPut $Name ($entries -join '__SEPARATOR__')
 }
 function global:_RocenvSay([string] $Text, [string[]] $Names) {
     if ($Names.Count -eq 0) { return }
@@ -93,13 +63,6 @@ function global:_RocenvReport($Active) {
     _RocenvSay 'set on this machine, replaced until deactivation' $replaced
     _RocenvSay 'set on this machine, and acts on this env too' $left
 }
-function global:_RocenvForeign {
-    if (Microsoft.PowerShell.Management\Test-Path -LiteralPath 'alias:deactivate') {
-        Microsoft.PowerShell.Management\Remove-Item -LiteralPath 'alias:deactivate' -Force
-        _RocenvSay 'this alias is removed, since it would hide the function of that name' 'deactivate'
-    }
-    if ("$function:deactivate" -notmatch '_RocenvLeave') { $function:deactivate }
-}
 function global:_RocenvIsActive([string] $Ident) {
     foreach ($each in $global:_RocenvStack) {
         if ($each.Ident -eq $Ident) { return $true }
@@ -116,7 +79,6 @@ function global:_RocenvEnter($Active) {
     }
     while (_RocenvIsActive $Active.Ident) { _RocenvPop }
     $first = $global:_RocenvStack.Count -eq 0
-    $Active.Foreign = _RocenvForeign
     foreach ($each in $Active.Variables) { $each.Old = _RocenvGet $each.Name }
     $failed = $null
     try { $unset = @(& $Active.Change) } catch { $failed = $_ }
@@ -136,7 +98,7 @@ function global:_RocenvEnter($Active) {
 function global:_RocenvRest($Variable, [string] $List) {
     foreach ($entry in $Variable.Entries) {
         if (_RocenvHas $Variable.Old $entry) { continue }
-        $List = @(_RocenvWithout $List $entry) -join '@SEPARATOR@'
+        $List = @(_RocenvWithout $List $entry) -join '__SEPARATOR__'
     }
     if ($List.Length -gt 0 -or $null -ne $Variable.Old) { $List }
 }
@@ -144,6 +106,8 @@ function global:_RocenvTakeOut($Variable, [string] $Name) {
     $now = _RocenvGet $Name
     if ($null -ne $now) { _RocenvPut $Name (_RocenvRest $Variable $now) }
 }
+## Cleans what a venv that was activated inside an env remembers of PATH, and will put back: venv keeps it in the
+## environment, virtualenv and uv in a variable.
 function global:_RocenvCleanVenv($Variable) {
     $null = _RocenvTakeOut $Variable '_OLD_VIRTUAL_PATH'
     if (Microsoft.PowerShell.Management\Test-Path -LiteralPath 'variable:global:_OLD_VIRTUAL_PATH') {
@@ -167,10 +131,6 @@ function global:_RocenvPop {
             $kept += $each.Name
         }
     }
-    if ($active.Foreign -and "$function:deactivate" -match '_RocenvLeave') {
-        Microsoft.PowerShell.Management\Set-Item -LiteralPath 'function:global:deactivate' -Value (
-            $active.Foreign)
-    }
     _RocenvSay 'changed while the env was active, and left as it is now' $kept
     _RocenvSay 'was empty, which PowerShell before 7.5 cannot set, and is unset now' $unset
 }
@@ -183,6 +143,14 @@ function global:_RocenvLeave {
     if ($global:_RocenvStack.Count -eq 0) { _RocenvEnd }
 }
 function global:_RocenvOffer {
+    function global:rocenv_deactivate { _RocenvLeave }
+    if ("$function:deactivate" -match '_RocenvLeave') { return }
+    foreach ($kind in 'alias', 'function') {
+        if (Microsoft.PowerShell.Management\Test-Path -LiteralPath "${kind}:deactivate") {
+            _RocenvSay 'its name belongs to another tool here; leave this env with rocenv_deactivate' 'deactivate'
+            return
+        }
+    }
     function global:deactivate { _RocenvLeave }
 }
 function global:_RocenvShow {
@@ -191,9 +159,14 @@ function global:_RocenvShow {
     $global:_RocenvPrompt = $inner
     Microsoft.PowerShell.Management\Set-Item -LiteralPath 'function:global:prompt' -Value {
         $worked = $?
-        @LABELS@
+        if (Microsoft.PowerShell.Management\Test-Path -LiteralPath 'variable:global:_RocenvStack') {
+            $labels = @(foreach ($each in $global:_RocenvStack) { $each.Label })
+            [array]::Reverse($labels)
+            Microsoft.PowerShell.Utility\Write-Host (-join $labels) -NoNewline
+        }
         if ($inner) {
-            @FAILED@
+            ## The user's own prompt may ask how the last command ended: `Write-Error` that nobody hears makes `$?` false.
+            if (-not $worked) { Microsoft.PowerShell.Utility\Write-Error '' -ErrorAction Ignore }
             & $inner
         }
     }.GetNewClosure()
@@ -211,30 +184,11 @@ function global:_RocenvEnd {
     if ("$function:deactivate" -match '_RocenvLeave') {
         Microsoft.PowerShell.Management\Remove-Item -LiteralPath 'function:deactivate'
     }
-    foreach ($name in @VARIABLES@) {
+    Microsoft.PowerShell.Management\Remove-Item -LiteralPath 'function:rocenv_deactivate'
+    foreach ($name in __VARIABLES__) {
         Microsoft.PowerShell.Utility\Remove-Variable -Scope Global -Name $name
     }
-    foreach ($name in @FUNCTIONS@) {
+    foreach ($name in __FUNCTIONS__) {
         Microsoft.PowerShell.Management\Remove-Item -LiteralPath "function:$name"
     }
 }
-""".strip()
-
-
-def runtime(platform: str) -> str:
-    """Return the functions for shells on the platform."""
-    words = {
-        "@LABELS@": LABELS.replace("\n", "\n        "),
-        "@FAILED@": FAILED,
-        "@VARIABLES@": _names(r"\$global:(_Rocenv\w+)"),
-        "@FUNCTIONS@": _names(r"function global:(_Rocenv\w+)"),
-    }
-    code = _FUNCTIONS
-    for word, text in (words | _PLATFORMS[platform]).items():
-        code = code.replace(word, text)
-    return code
-
-
-def _names(pattern: str) -> str:
-    found = dict.fromkeys(re.findall(pattern, _FUNCTIONS))
-    return ", ".join(f"'{name}'" for name in found)

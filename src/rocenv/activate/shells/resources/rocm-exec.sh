@@ -1,33 +1,9 @@
-"""The small scripts in a prefix's `bin` that start programs by the prefix's own program loader.
-
-`rocm-exec PROGRAM ARGS` runs any program so; `python3` and `python` are the same script under the names that
-people type, and run the next program of that name on `PATH`. A wrapper never takes another wrapper for that
-program, so envs can be stacked. A script is run by its interpreter; a static program needs no wrapper.
-"""
-
-from __future__ import annotations
-
-import os
-from typing import TYPE_CHECKING
-
-from rocenv.activate.shells.posix import quote
-from rocenv.core.lock import WRAPPERS
-from rocenv.system.files import write_atomic
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-
-# On the second line of every wrapper, by which wrappers know each other.
-MARK = "rocenv-wrapper"
-
-_HEAD = f"""\
 #!/bin/sh
-# {MARK}: runs a program by the env's own program loader, so that it finds the env's libraries
+# rocenv-wrapper: runs a program by the env's own program loader, so that it finds the env's libraries
 set -f
-"""
-_SCRIPT = r"""
+tab='	'
+loader=__LOADER__
+libraries=__LIBRARIES__
 fail() {
   printf 'rocenv: %s\n' "$2" >&2
   exit "$1"
@@ -35,7 +11,7 @@ fail() {
 
 # Read the beginning of $found, as far as it tells what the file is.
 look() {
-  magic= mark=
+  magic='' mark=''
   {
     IFS= read -r magic
     case $magic in '#!'*) IFS= read -r mark ;; esac
@@ -48,7 +24,7 @@ find() {
   case $1 in
   */*)
     [ -e "$1" ] || fail 127 "there is no file \`$1\`"
-    [ -f "$1" ] && [ -x "$1" ] || fail 126 "\`$1\` is not executable"
+    { [ -f "$1" ] && [ -x "$1" ]; } || fail 126 "\`$1\` is not executable"
     look
     return
     ;;
@@ -70,6 +46,7 @@ case ${0##*/} in
 rocm-exec) [ "$#" -gt 0 ] || fail 2 'usage: rocm-exec PROGRAM [ARGUMENT...]' ;;
 *) set -- "${0##*/}" "$@" ;;
 esac
+# shellcheck disable=SC2034
 for level in 0 1 2 3 4; do
   find "$1"
   shift
@@ -84,6 +61,7 @@ for level in 0 1 2 3 4; do
     ;;
   '#!'*)
     IFS=" $tab"
+    # shellcheck disable=SC2086
     set -- ${magic#??} "$found" "$@"
     case $1 in
     */env)
@@ -103,19 +81,3 @@ for level in 0 1 2 3 4; do
   esac
 done
 fail 126 "\`$found\`: too many scripts run one another"
-"""
-
-
-def wrapper_script(*, loader: Path, library_dirs: Sequence[Path]) -> str:
-    """Return the script that stands in a prefix's `bin` under each of `WRAPPERS`."""
-    values = f"tab='\t'\nloader={quote(str(loader))}\nlibraries={quote(':'.join(map(str, library_dirs)))}\n"
-    return f"{_HEAD}{values}{_SCRIPT}"
-
-
-def write_wrappers(folder: Path, *, loader: Path, library_dirs: Sequence[Path]) -> tuple[Path, ...]:
-    """Write the wrappers into `folder`, which exists, executable; return their paths."""
-    script = os.fsencode(wrapper_script(loader=loader, library_dirs=library_dirs))
-    for name in WRAPPERS:
-        write_atomic(folder / name, script)
-        (folder / name).chmod(0o755)
-    return tuple(folder / name for name in WRAPPERS)

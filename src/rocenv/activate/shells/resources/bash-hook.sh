@@ -1,0 +1,38 @@
+function rocenv { _rocenv_call "$@"; }
+_rocenv_is_file() { \builtin test -f "$1"; }
+## No line of gigabytes.
+_rocenv_read() { IFS= \builtin read -r -n 256 _rocenv_l; }
+_rocenv_look() {
+  \local IFS _rocenv_d _rocenv_f _rocenv_l
+  _rocenv_examine
+}
+## The first element of PROMPT_COMMAND is what it is as a plain string, too. bash itself keeps the exit code.
+case " ${PROMPT_COMMAND[*]-}" in
+*_rocenv_look*) ;;
+*) PROMPT_COMMAND="${PROMPT_COMMAND:+$PROMPT_COMMAND
+}_rocenv_look" ;;
+esac
+_rocenv_complete() {
+  \local IFS line word
+  \local -a words
+  COMPREPLY=()
+  words=("${COMP_WORDS[@]:1:COMP_CWORD}")
+  words=("${words[@]//[\\\"\']/}")
+  while IFS= \builtin read -r line; do
+    case $line in
+    :files) ;;
+    :folders) \builtin compopt +o bashdefault +o default -o dirnames ;;
+    ?*)
+      word=${line%%$'\t'*}
+      case ${COMP_WORDS[COMP_CWORD]} in
+      [\'\"]*) ;;
+      *) \builtin printf -v word %q "$word" ;;
+      esac
+      COMPREPLY+=("$word")
+      ;;
+    esac
+  done <<END
+$(__PROGRAM__ complete "${words[@]}" 2>/dev/null)
+END
+}
+\builtin complete -o bashdefault -o default -F _rocenv_complete rocenv

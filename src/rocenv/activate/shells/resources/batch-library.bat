@@ -1,0 +1,59 @@
+@rem ## The subroutines of both scripts.
+@rem ##
+@rem ## Values are read by plain `%NAME%` within quotes only. `call set`, `for` variables behind `call`, and delayed
+@rem ## expansion would each read a `%`, `^` or `!` in a value again (and Wine 8 cannot `call set` where `PATH` has an
+@rem ## empty entry), so subroutines are handed values in variables:
+@rem ##
+@rem ##   _ROCENV_V  a value, or a list         _ROCENV_E  an entry of it
+@rem ##   _ROCENV_W  what an env made of it     _ROCENV_O  what it was before
+@rem ##   _ROCENV_A  entries, each with `;`     _ROCENV_K  names to report
+@rem ##   _ROCENV_X  names with unfit values    _ROCENV_B  those with a `!` that would be dropped
+@rem ##
+@rem ## Each line begins with `@`, since the caller's echo cannot be asked for and put back.
+@rem ##
+@rem ## `prepend` puts E first in V, and takes it out of the rest.
+:prepend
+@call :without
+@if defined _ROCENV_V set "_ROCENV_V=%_ROCENV_E%;%_ROCENV_V%"
+@if not defined _ROCENV_V set "_ROCENV_V=%_ROCENV_E%"
+@exit /b 0
+@rem ## `without` takes E out of V; a dot before each entry keeps the empty ones, which `for /f` would drop.
+:without
+@set "_ROCENV_L=%_ROCENV_V%"
+@call :find
+@if not defined _ROCENV_F goto without_end
+@set "_ROCENV_L=.%_ROCENV_L:;=;.%;"
+@set "_ROCENV_V="
+:without_next
+@for /f "tokens=1 delims=;" %%E in ("%_ROCENV_L%") do @set "_ROCENV_F=%%E"
+@if /i not "%_ROCENV_F%"==".%_ROCENV_E%" set "_ROCENV_V=%_ROCENV_V%;%_ROCENV_F:~1%"
+@set "_ROCENV_L=%_ROCENV_L:*;=%"
+@if defined _ROCENV_L goto without_next
+@if defined _ROCENV_V set "_ROCENV_V=%_ROCENV_V:~1%"
+:without_end
+@if not defined _ROCENV_V exit /b 0
+@set "_ROCENV_L=%_ROCENV_V:;=%"
+@if not defined _ROCENV_L set "_ROCENV_V="
+@exit /b 0
+@rem ## `find` sets F if E is in L.
+:find
+@set "_ROCENV_F="
+@if not defined _ROCENV_L exit /b 0
+@for %%E in ("%_ROCENV_L:;=" "%") do @if /i "%%~E"=="%_ROCENV_E%" set "_ROCENV_F=1"
+@exit /b 0
+@rem ## `check` answers 1 where a value holds a quotation mark (V is the value without any, W with others instead) or is
+@rem ## too long, 2 where it holds an exclamation mark and delayed expansion, which drops those, is on (D). A value is
+@rem ## too long where its first characters are not its last ones too. (Wine 8 answers `%NAME:~7000,1%` from beyond
+@rem ## the value.)
+:check
+@if not defined _ROCENV_V exit /b 1
+@if not "%_ROCENV_V:~0,__LONGEST__%"=="%_ROCENV_V:~-__LONGEST__%" exit /b 1
+@if not "%_ROCENV_V%"=="%_ROCENV_W%" exit /b 1
+@if not defined _ROCENV_D exit /b 0
+@set "_ROCENV_W=%_ROCENV_V:!=%"
+@if not "%_ROCENV_V%"=="%_ROCENV_W%" exit /b 2
+@exit /b 0
+@rem ## Not P, which `activate.bat` still needs when it has left another env.
+:clean
+@for %%N in (A B D E F I K L O V W X) do @set "_ROCENV_%%N="
+@exit /b 0

@@ -1,0 +1,32 @@
+## What the scripts and the hook both begin with.
+##
+## `envs` puts the maps of the active envs, the oldest first. Builtins have no `opt-names`. `install` gives the
+## caller a command, and puts what takes the command away again. A name that the caller has is assigned to; else it
+## becomes one of the prompt's, where there is a prompt.
+use str
+use path
+var edit = $nil
+try { set edit = (eval "put $edit:") } catch e { nop }
+fn ours {|f|
+  try { has-value $f[opt-names] rocenv } catch e { put $false }
+}
+fn envs {
+  for f $after-chdir {
+    if (ours $f) { $f "" &rocenv=$true }
+  }
+}
+fn idents { for each [(envs)] { put $each[ident] } }
+fn filled {|name| and (has-env $name) (not-eq (get-env $name) "") }
+fn install {|name f|
+  if (has-key $caller $name) {
+    var assign = (eval &ns=$caller "use builtin; builtin:put {|f| set "$name" = $f }")
+    var old = $caller[$name]
+    $assign $f
+    put { $assign $old }
+  } elif $edit {
+    $edit[add-var~] $name $f
+    put { $edit[del-var~] $name }
+  } else {
+    put $nop~
+  }
+}

@@ -1,0 +1,21 @@
+# To be evaluated: activates the env `__LABEL__`. `deactivate` takes that back.
+##
+## The code is evaluated in a namespace of `$own` and of `$caller`, the caller's namespace, in which no code has run:
+## whatever the caller has defined, this means the same, and a failure within the code does not show all of it.
+use builtin
+use path
+var rocenv-executed rocenv-gone = __EXECUTED__ __GONE__
+if (builtin:src)[is-file] { builtin:fail $rocenv-executed }
+if (builtin:not (path:is-regular &follow-symlink=$builtin:true __MARKER__)) { builtin:fail $rocenv-gone }
+var rocenv-code = __CODE__
+var rocenv-own = [
+  &ident=__IDENT__
+  &label=__MARK__
+  &names=__NAMES__
+  &watched=__WATCHED__
+  &lists=__LISTS__
+  &changes=__CHANGES__
+]
+builtin:eval '' &on-end={|caller|
+  builtin:eval &ns=(builtin:ns [&own=$rocenv-own &caller=$caller]) $rocenv-code
+}

@@ -1,0 +1,87 @@
+# To be sourced: activates the env `__LABEL__`. `deactivate` takes that back, or `rocenv_deactivate`.
+##
+## From fish 3.0 on; starts no process. All of it runs in functions, which do not see the variables of what
+## sources the script. Commands whose names fish does not reserve are called past the user's functions, by
+## `builtin`. A `return` outside of a function is an error of syntax before fish 3.4. An active env keeps in the
+## shell, all of it global and not exported:
+##
+##   deactivate, rocenv_deactivate, _rocenv_*    functions
+##   _rocenv_prompt_IDENT      what `fish_prompt` was before; underscores follow if the name was taken
+##   _ROCENV_STACK             idents of the active envs, the newest first
+##   _ROCENV_OLD_NAME_IDENT    what NAME was: two options of `set`, then its values; absent if it was unset
+##   _ROCENV_NEW_NAME_IDENT    x..., what the env made of a list
+##   _ROCENV_OFF_IDENT         the code that takes the changes back
+##   _ROCENV_PROMPT_IDENT      the name of that function; absent if the env is not shown in the prompt
+##   _ROCENV_KEPT              while an env is left: what the user has changed
+##
+## The options are `--export`, `--unexport`, or `--universal` for a variable that was that and not global; and
+## `--path`, `--unpath`, or `--` where fish cannot tell, which is before 3.4.
+##
+## A list in quotes is what fish would export: its entries with `:` between them if it is a path variable, else
+## with spaces. Variables whose names end in `PATH` are path variables of themselves; so none of ours does.
+function _rocenv_enter
+    builtin functions -e _rocenv_enter
+    if test $argv[1] -ne 0
+        builtin printf '%s\n' __EXECUTED__ >&2
+        return __STATUS__
+    else if not test -f __MARKER__
+        builtin printf '%s\n' __GONE__ >&2
+        return 1
+    end
+    ## No `eval`, which the user could replace before fish 3.5.
+    function _rocenv_lib
+        builtin printf %s __LIBRARY__ | builtin source
+        $argv
+    end
+    # Active already: the hook leaves it at that; else leave it, with those on top, and start afresh.
+    if builtin contains -- __IDENT__ $_ROCENV_STACK
+        set -q argv[2]
+        and return 0
+        _rocenv_lib _rocenv_leave __IDENT__
+    end
+    ## A local variable that is exported, as in `PATH=... source FILE`, is copied into each function that is
+    ## called, and would hide the global one. Only the copy is erased. `set -q` answers how many are not set.
+    set -l _rocenv_names __OTHERS__
+    set -ql _ROCENV_NONE PATH $_rocenv_names
+    if test $status -ne __ALL_LOCAL_UNSET__
+        for _rocenv_n in PATH $_rocenv_names
+            set -el $_rocenv_n
+        end
+    end
+    ## Mostly `PATH` is set and the others are not: two commands find that out, and the library has the rest.
+    if set -qgx PATH
+        set -g _ROCENV_OLD_PATH___IDENT__ --export --path $PATH
+    else
+        _rocenv_lib _rocenv_save __IDENT__ PATH
+    end
+    set -q _ROCENV_NONE $_rocenv_names
+    set -l _rocenv_unset $status
+    test $_rocenv_unset -ne __ALL_UNSET__
+    and _rocenv_lib _rocenv_save __IDENT__ $_rocenv_names
+    __CHANGES__
+    set -g _ROCENV_OFF___IDENT__ __RESTORE__
+    if not set -q _ROCENV_STACK[1]
+        set -l _rocenv_watched __WATCHED__
+        set -qx _ROCENV_NONE $_rocenv_watched
+        test $_rocenv_unset/$status != __ALL_UNSET__/__ALL_WATCHED_UNSET__
+        and _rocenv_lib _rocenv_report __IDENT__ $_rocenv_names -- $_rocenv_watched
+    end
+    function rocenv_deactivate --description 'Leave the newest env of rocenv'
+        _rocenv_lib _rocenv_end
+    end
+    if builtin functions -q deactivate
+        _rocenv_lib _rocenv_taken
+    else
+        function deactivate --description 'Leave the newest env of rocenv'
+            _rocenv_lib _rocenv_end
+        end
+    end
+    status is-interactive
+    and test -z "$ROCENV_DISABLE_PROMPT"
+    and _rocenv_lib _rocenv_mark __IDENT__ __MARK__
+    set -g _ROCENV_STACK __IDENT__ $_ROCENV_STACK
+    return 0
+end
+# What is sourced has an `argv` of its own.
+set -ql argv
+_rocenv_enter $status $argv

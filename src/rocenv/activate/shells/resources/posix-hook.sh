@@ -1,0 +1,78 @@
+## The hook of bash, zsh, ksh, dash and other POSIX shells; `bash-hook.sh` and the like add what differs.
+##
+## `_rocenv_examine` goes up from the current folder. What was seen last is kept as path and first line, so a
+## file whose content changed counts as another one. `_ROCENV_AUTO` is the ident of what the hook activated.
+_rocenv_call() {
+  case ${1-}:$# in
+  activate:2)
+    \unset -v _ROCENV_AUTO
+    \set -- "$1" "$2" __ENVS__/"$2"/activate
+    case ${ROCENV_HOME-} in ?*) \set -- "$1" "$2" "$ROCENV_HOME/envs/$2/activate" ;; esac
+    case $2 in
+    -* | */* | . | ..) ;;
+    *) if _rocenv_is_file "$3"; then \. "$3"; \return; fi ;;
+    esac
+    \set -- "$1" "$2"
+    ;;
+  deactivate:1)
+    case ${_ROCENV_STACK-} in
+    ?*)
+      \unset -v _ROCENV_AUTO
+      _rocenv_lib _rocenv_end
+      \return
+      ;;
+    esac
+    ;;
+  trust:[12])
+    __PROGRAM__ "$@" || \return
+    case ${2-} in -*) ;; *) \unset -v _ROCENV_SEEN ;; esac
+    _rocenv_look
+    \return
+    ;;
+  esac
+  __PROGRAM__ "$@"
+}
+_rocenv_examine() {
+  case $PWD in /*) ;; *) \return 0 ;; esac
+  _rocenv_d=${PWD%/} _rocenv_f='' _rocenv_l=''
+  while case $_rocenv_d in *) ;; esac; do
+    if _rocenv_is_file "$_rocenv_d/.rocenv"; then
+      _rocenv_f=$_rocenv_d/.rocenv
+      if { _rocenv_read <"$_rocenv_f"; } 2>/dev/null; then \break; fi
+      \break
+    fi
+    case $_rocenv_d in '') \break ;; esac
+    _rocenv_d=${_rocenv_d%/*}
+  done
+  case $_rocenv_f:$_rocenv_l in
+  "${_ROCENV_SEEN-:}") ;;
+  *) case $- in
+    *a*)
+      \set +a
+      _rocenv_move
+      \set -a
+      ;;
+    *) _rocenv_move ;;
+    esac ;;
+  esac
+}
+_rocenv_move() {
+  _ROCENV_SEEN=$_rocenv_f:$_rocenv_l
+  case ${_ROCENV_AUTO:+x}${_ROCENV_STACK-} in
+  "x${_ROCENV_AUTO-} "*) _rocenv_lib _rocenv_end ;;
+  esac
+  _ROCENV_AUTO=
+  case $_rocenv_f in
+  ?*)
+    if _rocenv_l=$(__PROGRAM__ trust --check "${_rocenv_f%.rocenv}"); then
+      _rocenv_d=${_ROCENV_STACK-}
+      if _rocenv_call activate "$_rocenv_l"; then
+        case " $_rocenv_d" in
+        *" ${_ROCENV_STACK%% *} "*) ;;
+        *) _ROCENV_AUTO=${_ROCENV_STACK%% *} ;;
+        esac
+      fi
+    fi
+    ;;
+  esac
+}

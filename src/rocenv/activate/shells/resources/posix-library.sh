@@ -1,0 +1,194 @@
+## What an activation seldom needs, and what leaves an env.
+##
+## Calls a function under options that are known: zsh as sh, and nothing exported by being assigned. ksh has
+## local variables only in functions of its own kind, and those that are called from one see them.
+_rocenv_neutral() {
+  case ${ZSH_VERSION-} in ?*) "$_ROCENV_DO" emulate -L sh ;; esac
+  case $- in
+  *a*)
+    \set +a
+    _rocenv_apart "$@"
+    \set -a
+    ;;
+  *) _rocenv_apart "$@" ;;
+  esac
+}
+_rocenv_apart() {
+  \local IFS _rocenv_v _rocenv_n _rocenv_id _rocenv_now _rocenv_old _rocenv_kept
+  IFS=" "
+  "$@"
+}
+case ${KSH_VERSION+x} in
+x)
+  "$_ROCENV_DO" eval "function _rocenv_apart {
+    \typeset IFS _rocenv_v _rocenv_n _rocenv_id _rocenv_now _rocenv_old _rocenv_kept
+    IFS=' '
+    \"\$@\"
+  }"
+  ;;
+esac
+## Remembers those of the names that are set, but PATH.
+_rocenv_save() {
+  for _rocenv_n in $_ROCENV_HAD; do _rocenv_save_one "$1" "$_rocenv_n"; done
+}
+## What cannot be set to any text stops the activation before anything is changed. A shell that cannot tell
+## what is exported counts all as exported.
+_rocenv_save_one() {
+  case ${ZSH_VERSION+zsh}${KSH_VERSION-}${BASH_VERSION-} in
+  zsh) "$_ROCENV_DO" eval "_rocenv_v=-\${(t)$2}-" ;;
+  *93*) "$_ROCENV_DO" eval "_rocenv_v=\${@$2}" ;;
+  4.[4-9]* | [5-9].* | [1-9][0-9]*) "$_ROCENV_DO" eval "_rocenv_v=\${$2@a}" ;;
+  *) _rocenv_v=x ;;
+  esac
+  case $_rocenv_v in
+  *-readonly-* | -integer* | -float* | -a* | *-upper-* | *-lower-* | *-left-* | *-right*) _rocenv_v=fixed ;;
+  *-export-* | *-special-* | -scalar*) ;;
+  typeset\ *-[!x]* | *[aAilnru]*) _rocenv_v=fixed ;;
+  esac
+  case $_rocenv_v in
+  fixed) _ROCENV_FIXED="$_ROCENV_FIXED $2" ;;
+  *x*) "$_ROCENV_DO" eval "_ROCENV_OLD_$1_$2=\"x\$$2\"" ;;
+  *) "$_ROCENV_DO" eval "_ROCENV_OLD_$1_$2=\"s\$$2\"" ;;
+  esac
+}
+_rocenv_refuse() {
+  _rocenv_say "these are read-only, numbers or lists in this shell, so nothing is changed:$_ROCENV_FIXED"
+  for _rocenv_n in $_ROCENV_HAD PATH; do
+    "$_ROCENV_DO" unset -v "_ROCENV_OLD_$1_$_rocenv_n"
+  done
+  case ${_ROCENV_STACK-} in "") _rocenv_vanish ;; esac
+}
+_rocenv_taken() {
+  _rocenv_say "\`deactivate\` belongs to another tool here; leave this env with \`rocenv_deactivate\`"
+}
+_rocenv_say() {
+  "$_ROCENV_DO" printf "rocenv: %s\n" "$1" >&2
+}
+_rocenv_report() {
+  _rocenv_id=$1
+  _rocenv_now=
+  for _rocenv_n in $_ROCENV_HAD; do
+    "$_ROCENV_DO" eval "
+      _rocenv_old=\$_ROCENV_OLD_${_rocenv_id}_$_rocenv_n
+      _rocenv_v=$_rocenv_n:\${$_rocenv_n+x\$$_rocenv_n}"
+    case $_rocenv_n:x${_rocenv_old#?} in
+    *:x | "$_rocenv_v") ;;
+    *)
+      case " $2 " in
+      *" $_rocenv_n "*) _ROCENV_LEFT=" $_rocenv_n$_ROCENV_LEFT" ;;
+      *) _rocenv_now="$_rocenv_now $_rocenv_n" ;;
+      esac
+      ;;
+    esac
+  done
+  case $_rocenv_now in
+  ?*) _rocenv_say "set on this machine, replaced until deactivation:$_rocenv_now" ;;
+  esac
+  case $_ROCENV_LEFT in
+  ?*) _rocenv_say "set on this machine, and acts on this env too:$_ROCENV_LEFT" ;;
+  esac
+}
+## Takes every entry $1 out of $_rocenv_v, a list with a colon at both ends.
+_rocenv_cut() {
+  case $_rocenv_v in
+  *":$1:"*)
+    _rocenv_v=${_rocenv_v%%":$1:"*}:${_rocenv_v#*":$1:"}
+    _rocenv_cut "$1"
+    ;;
+  esac
+}
+_rocenv_without() {
+  "$_ROCENV_DO" eval "_rocenv_v=:\$$1:"
+  _rocenv_cut "$2"
+  _rocenv_v=${_rocenv_v#:}
+  "$_ROCENV_DO" eval "$1=\${_rocenv_v%:}"
+}
+## NAME STATE [ENTRY...]: puts NAME back if it is in the state that the env left it in. What the user changed
+## stays, but for the entries that were not there before. A venv that was entered later keeps PATH as it found
+## it, to put it back: the env's entries go out of that too.
+_rocenv_restore() {
+  "$_ROCENV_DO" eval "
+    _rocenv_now=\${$1+x\$$1}
+    _rocenv_old=\${_ROCENV_OLD_${_rocenv_id}_$1-}"
+  case $1:${_OLD_VIRTUAL_PATH+x} in
+  PATH:x)
+    _rocenv_now=x$_OLD_VIRTUAL_PATH
+    "$_ROCENV_DO" shift
+    _rocenv_take_out _OLD_VIRTUAL_PATH "$@"
+    "$_ROCENV_DO" set -- PATH "$@"
+    _rocenv_now=${PATH+x$PATH}
+    ;;
+  esac
+  "$_ROCENV_DO" unset -v "_ROCENV_NEW_${_rocenv_id}_$1" "_ROCENV_OLD_${_rocenv_id}_$1"
+  case $#:$_rocenv_now in
+  "$#:$2") _rocenv_put_back "$1" ;;
+  2:*) _rocenv_kept="$_rocenv_kept $1" ;;
+  *:?*) _rocenv_take_out "$@" ;;
+  esac
+}
+_rocenv_put_back() {
+  case $_rocenv_old in
+  x*) "$_ROCENV_DO" export "$1" ;;
+  *) "$_ROCENV_DO" unset -v "$1" ;;
+  esac
+  case $_rocenv_old in
+  ?*) "$_ROCENV_DO" eval "$1=\${_rocenv_old#?}" ;;
+  esac
+}
+_rocenv_take_out() {
+  _rocenv_n=$1
+  _rocenv_v=:${_rocenv_now#x}:
+  "$_ROCENV_DO" shift 2
+  for _rocenv_now in "$@"; do
+    case :${_rocenv_old#?}: in
+    *":$_rocenv_now:"*) ;;
+    *) _rocenv_cut "$_rocenv_now" ;;
+    esac
+  done
+  case $_rocenv_v$_rocenv_old in
+  :) "$_ROCENV_DO" unset -v "$_rocenv_n" ;;
+  *)
+    _rocenv_v=${_rocenv_v#:}
+    "$_ROCENV_DO" eval "$_rocenv_n=\${_rocenv_v%:}"
+    ;;
+  esac
+}
+_rocenv_pop() {
+  _rocenv_id=${_ROCENV_STACK%% *}
+  _ROCENV_STACK=${_ROCENV_STACK#* }
+  _rocenv_kept=
+  "$_ROCENV_DO" eval "_rocenv_v=\$_ROCENV_OFF_$_rocenv_id"
+  "$_ROCENV_DO" eval "$_rocenv_v"
+  "$_ROCENV_DO" eval "_rocenv_v=\${_ROCENV_PS1_$_rocenv_id-}"
+  case $_rocenv_v:${PS1-} in
+  ?*:*"$_rocenv_v"*) PS1=${PS1%%"$_rocenv_v"*}${PS1#*"$_rocenv_v"} ;;
+  esac
+  case $_rocenv_v:${_OLD_VIRTUAL_PS1-} in
+  ?*:"$_rocenv_v"*) _OLD_VIRTUAL_PS1=${_OLD_VIRTUAL_PS1#"$_rocenv_v"} ;;
+  esac
+  case $_rocenv_kept in
+  ?*) _rocenv_say "changed while the env was active, and left as it is now:$_rocenv_kept" ;;
+  esac
+  "$_ROCENV_DO" unset -v "_ROCENV_OFF_$_rocenv_id" "_ROCENV_PS1_$_rocenv_id" "_ROCENV_OLD_${_rocenv_id}_PATH"
+}
+_rocenv_end() {
+  _rocenv_pop
+  case $_ROCENV_STACK in "") _rocenv_vanish ;; esac
+}
+_rocenv_leave() {
+  case " $_ROCENV_STACK" in
+  *" $1 "*)
+    _rocenv_pop
+    _rocenv_leave "$1"
+    ;;
+  esac
+}
+## A venv that was entered since has put its own `deactivate` in the place of ours.
+_rocenv_vanish() {
+  case ${_ROCENV_OURS-}${_OLD_VIRTUAL_PATH+v} in
+  x) "$_ROCENV_DO" unset -f deactivate 2>/dev/null || _rocenv_v= ;;
+  esac
+  "$_ROCENV_DO" unset -f rocenv_deactivate 2>/dev/null || _rocenv_v=
+  "$_ROCENV_DO" unset -f _rocenv_lib __FUNCTIONS__
+  "$_ROCENV_DO" unset -v _ROCENV_LIB _ROCENV_STACK _ROCENV_OURS _ROCENV_DO
+}
