@@ -85,7 +85,7 @@ def test_invalid_utf_8_goes_through(xonsh: Work) -> None:
 
 def test_another_deactivate_stays(xonsh: Work) -> None:
     first, second = xonsh.env("first"), xonsh.env("second")
-    show = "print(${...}.get('HIP_PATH', 'none'))"
+    show = "/bin/echo @(${...}.get('HIP_PATH', 'none'))"
     outcome = xonsh.run(
         "aliases['deactivate'] = ['/bin/echo', 'theirs']",
         xonsh.dump("before"),
