@@ -37,7 +37,7 @@ class Config:
 
     mirrors: Mirrors = ()  # prefix -> prefixes, in the order of the file
     defaults: Mapping[str, str | bool | int] = field(default_factory=dict)  # option of `create` -> value
-    trusted: Mapping[str, str] = field(default_factory=dict)  # see `rocenv.trust`
+    trusted: Mapping[str, str] = field(default_factory=dict)  # see `rocenv.commands.trust`
 
 
 def load(path: Path) -> Config:

@@ -123,5 +123,5 @@ def test_a_shell_that_starts_waits_for_no_module_that_is_not_needed(lab: Lab) ->
         "shutil",
         "rocenv.core.model",
     }
-    assert "rocenv.activate.hooks" in imported
+    assert "rocenv.activate.shells" in imported
     assert not imported & (needless - {"shutil"})

@@ -1,19 +1,34 @@
-"""`rocenv trust`: let the `.rocenv` file of a folder choose the env of a shell in it."""
+"""`rocenv trust`: let the `.rocenv` file of a folder choose the env of a shell in it.
+
+Such a file holds one line, the name of an env. It is followed only as long as it is, byte for byte, what the
+user trusted: whoever can write to a folder must not choose what a shell does in it.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
+import stat
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
+from rocenv import config
 from rocenv.commands.output import columns, json_option, note, print_json
 from rocenv.context import Context
-from rocenv.core.errors import RocenvError
+from rocenv.core.errors import PrefixError, RocenvError
+from rocenv.install.prefix import prefix_of
+from rocenv.system.locks import locked
 from rocenv.system.quoting import as_typed
 
 if TYPE_CHECKING:
     from rocenv.home import Home
+    from rocenv.install.prefix import Prefix
+
+FILE = ".rocenv"
+MOST_BYTES = 4096
+_LONGEST_NAME = 200
 
 
 @click.command()
@@ -36,41 +51,61 @@ def command(folder: str | None, mode: str | None, as_json: bool) -> int:
             raise click.UsageError("--list goes with no FOLDER")
         _list(home, as_json)
         return 0
-    from rocenv import trust
-
-    chosen = folder or trust.nearest(_here()) or _here()
+    chosen = folder or _nearest(_here()) or _here()
     if mode == "check":
         return _check(chosen, home, as_json)
     if mode == "forget":
-        path = trust.shown(os.path.realpath(chosen))
-        forgotten = trust.forget(chosen, home)
-        note(f"`{path}` is trusted no more" if forgotten else f"`{path}` was not trusted")
-        if as_json:
-            print_json({"folder": os.path.realpath(chosen), "forgotten": forgotten})
+        _forget(os.path.realpath(chosen), home, as_json)
         return 0
-    wish = trust.wish_of(chosen, home)
-    file = trust.shown(os.path.join(wish.folder, trust.FILE))
-    trust.remember(wish, home)
-    note(f"trusted: `{file}`, which asks for env `{wish.prefix.name}`")
-    if wish.prefix.state != "complete":
-        note(f"there is no such env yet: `rocenv create {as_typed(wish.prefix.name)} --rocm VERSION`")
+    found = _read(chosen, home)
+    with locked(home.lock("settings", "trusted")):
+        config.put(home.config_file, ("trusted", key_of(found.folder)), found.sha256)
+    name = found.prefix.name
+    note(f"trusted: `{found.shown}`, which asks for env `{name}`")
+    if found.prefix.state != "complete":
+        note(f"there is no such env yet: `rocenv create {as_typed(name)} --rocm VERSION`")
     if as_json:
-        print_json({"folder": wish.folder, "env": wish.prefix.name})
+        print_json({"folder": found.folder, "env": name})
     return 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _FolderFile:
+    """The file of a folder."""
+
+    folder: str  # its real path
+    prefix: Prefix  # of the env that it names, which need not exist
+    sha256: str
+
+    @property
+    def shown(self) -> str:
+        return _shown(os.path.join(self.folder, FILE))
 
 
 def _here() -> str:
     try:
         return os.getcwd()
     except OSError as error:
-        raise RocenvError(f"the current folder cannot be found: {error.strerror}") from error
+        raise RocenvError(f"cannot find the current folder: {error.strerror}") from error
+
+
+def _nearest(folder: str) -> str:
+    """Find the nearest folder with a file, from this one upwards; "" if there is none.
+
+    A folder of that name, as every env has one, is no such file.
+    """
+    here = os.path.realpath(folder)
+    while not os.path.isfile(os.path.join(here, FILE)):
+        here, below = os.path.dirname(here), here
+        if here == below:
+            return ""
+    return here
 
 
 def _check(folder: str, home: Home, as_json: bool) -> int:
-    from rocenv.trust import trusted_wish
-
     try:
-        wish = trusted_wish(folder, home)
+        found = _read(folder, home)
+        _require_trusted(found, home)
     except RocenvError as error:
         if as_json:
             raise
@@ -78,31 +113,155 @@ def _check(folder: str, home: Home, as_json: bool) -> int:
         note("\n  ".join((f"rocenv: {error.message}", *error.hints[:1])))
         return 1
     if as_json:
-        print_json({"folder": wish.folder, "env": wish.prefix.name})
+        print_json({"folder": found.folder, "env": found.prefix.name})
     else:
-        click.echo(os.fsencode(wish.prefix.name))
+        click.echo(os.fsencode(found.prefix.name))
     return 0
 
 
-def _list(home: Home, as_json: bool) -> None:
-    from rocenv import config
-    from rocenv.trust import folder_of, shown, wish_of
+def _require_trusted(found: _FolderFile, home: Home) -> None:
+    """Raise RocenvError unless the user trusts the file as it is and its env is complete.
 
-    told: list[dict[str, str | None]] = []
+    The first hint is the command to type.
+    """
+    name = found.prefix.name
+    known = config.load(home.config_file).trusted.get(key_of(found.folder))
+    if known != found.sha256:
+        state = "has been changed since it was trusted" if known else "is not trusted"
+        # A folder that no terminal could show is left out.
+        command = as_typed("rocenv", "trust", found.folder)
+        raise RocenvError(
+            f"`{found.shown}` asks for env `{name}`, but {state}; to allow it:",
+            hints=(command if found.folder.isprintable() else "rocenv trust  (in that folder)",),
+            code="folder-untrusted",
+        )
+    if found.prefix.state != "complete":
+        partly = found.prefix.state == "incomplete"
+        raise PrefixError(
+            f"`{found.shown}` asks for env `{name}`, which {'is incomplete' if partly else 'does not exist'}",
+            hints=(f"rocenv create {as_typed(name)} --rocm VERSION",),
+            code="env-incomplete" if partly else "env-missing",
+        )
+
+
+def _forget(folder: str, home: Home, as_json: bool) -> None:
+    """Stop trusting the file of a folder, which may be gone."""
+    with locked(home.lock("settings", "trusted")):
+        forgotten = config.take_out(home.config_file, ("trusted", key_of(folder)))
+    note(f"`{_shown(folder)}` is trusted no more" if forgotten else f"`{_shown(folder)}` was not trusted")
+    if as_json:
+        print_json({"folder": folder, "forgotten": forgotten})
+
+
+def _list(home: Home, as_json: bool) -> None:
+    listed: list[dict[str, str | None]] = []
     for key, sha256 in sorted(config.load(home.config_file).trusted.items()):
         folder = folder_of(key)
         try:
-            wish = wish_of(folder, home)
+            found = _read(folder, home)
         except RocenvError:
-            told.append({"folder": folder, "state": "gone", "env": None})
+            listed.append({"folder": folder, "state": "gone", "env": None})
         else:
-            state = "trusted" if wish.sha256 == sha256 else "changed"
-            told.append({"folder": folder, "state": state, "env": wish.prefix.name})
+            state = "trusted" if found.sha256 == sha256 else "changed"
+            listed.append({"folder": folder, "state": state, "env": found.prefix.name})
     if as_json:
-        print_json({"trusted": told})
-    elif told:
+        print_json({"trusted": listed})
+    elif listed:
         rows: list[tuple[str, ...]] = [("ENV", "STATE", "FOLDER")]
-        rows += [(each["env"] or "-", str(each["state"]), shown(str(each["folder"]))) for each in told]
+        rows += [(each["env"] or "-", str(each["state"]), _shown(str(each["folder"]))) for each in listed]
         click.echo(columns(rows))
     else:
         note("no folder is trusted")
+
+
+def key_of(folder: str) -> str:
+    """Name a folder in the settings: what cannot be printed, or is no valid text, is its number, `%A;`."""
+    return "".join(f"%{ord(c):X};" if c == "%" or not c.isprintable() else c for c in folder)
+
+
+def folder_of(key: str) -> str:
+    """Read a key that `key_of` made; any other one stays as it is."""
+    first, *rest = key.split("%")
+    try:
+        parts = [part.split(";", 1) for part in rest]
+        folder = first + "".join(chr(int(number, 16)) + text for number, text in parts)
+        os.fsencode(folder)  # no path holds any lone surrogate
+    except (ValueError, OverflowError):
+        return key
+    return folder
+
+
+def _shown(path: str) -> str:
+    """A path in one line that a terminal takes for text."""
+    return "".join(char if char.isprintable() else "?" for char in path)
+
+
+def _read(folder: str, home: Home) -> _FolderFile:
+    """Read the file of a folder.
+
+    Raises:
+        RocenvError: There is none, it cannot be read, or it holds something else than the name of an env.
+    """
+    real = folder if "\0" in folder else os.path.realpath(folder)
+    content = _content(real)
+    name = _name(real, content)
+    try:
+        os.fsencode(name)  # a locale without UTF-8 has no such folder
+        prefix = prefix_of(home, name)
+    except (PrefixError, UnicodeEncodeError) as error:
+        why = error.message if isinstance(error, PrefixError) else "its name cannot be written in this locale"
+        raise _malformed(real, why) from error
+    return _FolderFile(folder=real, prefix=prefix, sha256=hashlib.sha256(content).hexdigest())
+
+
+def _content(folder: str) -> bytes:
+    path = os.path.join(folder, FILE)
+    try:
+        # Opening a pipe can wait for ever, and be noticed at its other end.
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise FileNotFoundError
+        with open(path, "rb", buffering=0, opener=_open) as stream:
+            content = stream.read(MOST_BYTES + 1) if stat.S_ISREG(os.fstat(stream.fileno()).st_mode) else b""
+    except PermissionError as error:
+        raise RocenvError(
+            f"cannot read `{_shown(path)}`: {error.strerror}",
+            hints=("you need permission to read it",),
+            code="folder-file",
+        ) from error
+    except (OSError, ValueError) as error:
+        raise RocenvError(
+            f"there is no file `{FILE}` in `{_shown(folder)}`",
+            hints=("make one that holds the name of an env: `echo NAME > .rocenv`",),
+            code="folder-file",
+        ) from error
+    if len(content) > MOST_BYTES:
+        raise _malformed(folder, f"it has more than {MOST_BYTES} bytes")
+    return content
+
+
+def _open(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def _name(folder: str, content: bytes) -> str:
+    """Take the first line; no other may hold anything, since the hook looks at the first line alone."""
+    try:
+        first, *rest = content.decode("utf-8-sig").split("\n")
+    except UnicodeDecodeError as error:
+        raise _malformed(folder, "it is not UTF-8 text") from error
+    name = first.strip(" \t\r")
+    if any(line.strip(" \t\r") for line in rest):
+        raise _malformed(folder, "it has more than one line")
+    if not name:
+        raise _malformed(folder, "its first line is empty")
+    if len(name) > _LONGEST_NAME:
+        raise _malformed(folder, "its line is longer than any name")
+    return name
+
+
+def _malformed(folder: str, why: str) -> RocenvError:
+    return RocenvError(
+        f"`{_shown(os.path.join(folder, FILE))}` names no env: {why}",
+        hints=("it holds one line, the name of an env, and nothing else",),
+        code="folder-file",
+    )
