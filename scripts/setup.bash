@@ -55,7 +55,7 @@ install_needed() {
 # `get_nushell`, `get_mise`.
 need_for_shells() {
     local shell
-    for shell in zsh dash ksh fish tcsh elvish xonsh direnv strace; do need "$shell" command -v "$shell"; done
+    for shell in zsh dash ksh fish tcsh elvish xonsh direnv strace shellcheck; do need "$shell" command -v "$shell"; done
     if [ ! -x "$nushell" ] || [ ! -x "$mise" ]; then need npm command -v npm; fi
 }
 
