@@ -25,6 +25,7 @@ EXECUTED_STATUS = 33
 RESOURCES = Path(__file__).parent / "shells" / "resources"
 _PLACEHOLDER = re.compile("__([A-Z]+(?:_[A-Z]+)*)__")
 _NOTE = re.compile(r"^\s*(?:@rem )?##.*\n", re.MULTILINE)
+_INDENTATION = re.compile(r"^ +", re.MULTILINE)
 _SHOWN_AS_IS = frozenset(" ._+-@,=")
 
 
@@ -117,8 +118,12 @@ def fill(resource: str, words: Mapping[str, str]) -> str:
 
 
 def resource_text(resource: str) -> str:
-    """A resource file without the lines for maintainers."""
-    return _NOTE.sub("", (RESOURCES / resource).read_text(encoding="utf-8"))
+    """A resource file without the lines for maintainers.
+
+    Reading a script is most of what sourcing it costs in bash and fish, so theirs are without indentation.
+    """
+    text = _NOTE.sub("", (RESOURCES / resource).read_text(encoding="utf-8"))
+    return _INDENTATION.sub("", text) if resource.endswith((".sh", ".fish")) else text
 
 
 def fill_text(text: str, words: Mapping[str, str]) -> str:

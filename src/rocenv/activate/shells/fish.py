@@ -28,7 +28,7 @@ def source(script: str) -> str:
 
 def files(env: Env) -> dict[str, str]:
     """Render the script."""
-    library = re.sub(r"^ +", "", resource_text("fish-library.fish"), flags=re.MULTILINE)
+    library = resource_text("fish-library.fish")
     functions = ["_rocenv_lib", "rocenv_deactivate", *re.findall(r"^function (_rocenv_\w+)", library, re.M)]
     others = [name for name in env.changed if name != "PATH"]
     script = env.path(FILE)
