@@ -47,7 +47,9 @@ case $_ROCENV_FIXED in '')
     _ROCENV_HOW=x
     ;;
   esac
-  "$_ROCENV_DO" eval '_rocenv_lib() { "$_ROCENV_DO" eval "$_ROCENV_LIB"; _rocenv_neutral "$@"; }'
+  "$_ROCENV_DO" eval '
+    _rocenv_lib() { "$_ROCENV_DO" eval "$_ROCENV_LIB"; _rocenv_neutral "$@"; }
+    rocenv_deactivate() { _rocenv_lib _rocenv_end; }'
   _ROCENV_HAD=__THOSE_SET__
   _ROCENV_LEFT=__WATCHED_SET__
   case ${PATH+x}/$_ROCENV_HOW in
@@ -69,7 +71,6 @@ case $_ROCENV_FIXED in '')
   case $_ROCENV_FIRST$_ROCENV_HAD$_ROCENV_LEFT in
   [!-]*) _rocenv_lib _rocenv_report __IDENT__ __LISTS__ ;;
   esac
-  "$_ROCENV_DO" eval 'rocenv_deactivate() { _rocenv_lib _rocenv_end; }'
   if case $_ROCENV_DO in
     builtin) "$_ROCENV_DO" alias deactivate || "$_ROCENV_DO" typeset -f deactivate ;;
     # (Not in zsh, which would export a PATH that is not set.)
