@@ -59,7 +59,7 @@ def command(folder: str | None, mode: str | None, as_json: bool) -> int:
         return 0
     found = _read(chosen, home)
     with locked(home.lock("settings", "trusted")):
-        config.put(home.config_file, ("trusted", key_of(found.folder)), found.sha256)
+        config.assign(home.config_file, ("trusted", key_of(found.folder)), found.sha256)
     name = found.prefix.name
     note(f"trusted: `{found.shown}`, which asks for env `{name}`")
     if found.prefix.state != "complete":
@@ -147,7 +147,7 @@ def _require_trusted(found: _FolderFile, home: Home) -> None:
 def _forget(folder: str, home: Home, as_json: bool) -> None:
     """Stop trusting the file of a folder, which may be gone."""
     with locked(home.lock("settings", "trusted")):
-        forgotten = config.take_out(home.config_file, ("trusted", key_of(folder)))
+        forgotten = config.unset(home.config_file, ("trusted", key_of(folder)))
     note(f"`{_shown(folder)}` is trusted no more" if forgotten else f"`{_shown(folder)}` was not trusted")
     if as_json:
         print_json({"folder": folder, "forgotten": forgotten})
