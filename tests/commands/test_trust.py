@@ -324,7 +324,9 @@ class TestHostileFiles:
 
     def test_a_locale_that_has_no_such_letters(self, lab: Lab) -> None:
         there = folder_with(lab, "漢字".encode())
-        done = lab.run("trust", "--check", str(there), LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
+        # In a process of its own: Python reads these variables at its start.
+        locale = ("LC_ALL=C", "PYTHONUTF8=0", "PYTHONCOERCECLOCALE=0")
+        done = lab.run("trust", "--check", str(there), before=["env", *locale])
         assert (done.returncode, done.stdout) == (1, b"")
         assert b"cannot be written in this locale" in done.stderr
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,10 +15,12 @@ from typing import TYPE_CHECKING
 
 from rocenv.core.errors import RocenvError
 from rocenv.system import WINDOWS
+from rocenv.system.process import run
 
 if TYPE_CHECKING:
     from rocenv.sources.uv import Uv
 
+_START_LIMIT_S = 60.0
 _HINTS = ("choose one that is installed, e.g. `--python 3.12`",)
 # Source: patientx/ComfyUI-Zluda@8622f33e:.github/README.md
 _STORE = "from the Microsoft Store, which keeps torch from loading all of its libraries"
@@ -87,17 +88,12 @@ def find_python(spec: str, uv: Uv) -> Interpreter:
 
 def examine(path: Path) -> Interpreter:
     """Ask the Python at `path` about itself; raise RocenvError if it does not run."""
+    answer = run([str(path), "-I", "-X", "utf8", "-c", _QUESTIONS], timeout_s=_START_LIMIT_S)
     try:
-        answer = subprocess.run(
-            [path, "-I", "-X", "utf8", "-c", _QUESTIONS],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=True,
-            timeout=60,
-            encoding="utf-8",
-        )
-        plain = json.loads(answer.stdout)
-    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        if not answer.ok:
+            raise ValueError(answer.end)
+        plain = json.loads(answer.text)
+    except ValueError as error:
         raise RocenvError(
             f"the Python at `{path}` does not run: {error}", hints=_HINTS, code="python-missing"
         ) from error

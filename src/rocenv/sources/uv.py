@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from rocenv.core.errors import FetchError, PrefixError, RocenvError
 from rocenv.core.model import Artifact
 from rocenv.net.errors import shown
 from rocenv.sources.uv_outcome import Outcome
+from rocenv.system.process import run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rocenv.context import Context
     from rocenv.sources.interpreter import Interpreter
 
+_OUTPUT_LIMIT_BYTES = 64 << 20  # torch's lock has some 100 kB
 # These could change which packages are selected, or how an interpreter behaves.
 _DROPPED = re.compile(r"(UV_|PIP_|PYTHON|CONDA_).*|VIRTUAL_ENV|__PYVENV_LAUNCHER__")
 # These say only how to reach a server, and where interpreters come from.
@@ -154,28 +155,17 @@ class Uv:
         argv = [_binary(), "--no-config", "--no-progress", "--color=never", f"--cache-dir={self.cache}"]
         if offline or self.offline:
             argv.append("--offline")
-        lines = []
-        with tempfile.TemporaryFile() as stdout:
-            try:
-                child = subprocess.Popen(
-                    [*argv, *arguments],
-                    stdin=subprocess.DEVNULL,
-                    stdout=stdout,
-                    stderr=subprocess.PIPE,
-                    env=self._environ(),
-                    encoding="utf-8",
-                    errors="replace",
-                )
-            except OSError as error:
-                raise _unusable(f"uv does not start: {error.strerror}") from error
-            with child:
-                for line in child.stderr or ():
-                    lines.append(line)
-                    if line.startswith("Downloading "):
-                        self.report(line.strip())
-                code = child.wait()
-            stdout.seek(0)
-            return Outcome(code=code, stdout=stdout.read().decode("utf-8", "replace"), stderr="".join(lines))
+        argv += arguments
+        done = run(
+            argv, environ=self._environ(), limit_bytes=_OUTPUT_LIMIT_BYTES, on_line=self._report_download
+        )
+        if done.code is None:
+            raise _unusable(f"uv did not run: {done.problem}")
+        return Outcome(code=done.code, stdout=done.text, stderr=done.error_text)
+
+    def _report_download(self, line: str) -> None:
+        if line.startswith("Downloading "):
+            self.report(line.strip())
 
     def _environ(self) -> dict[str, str]:
         environ = {
