@@ -28,9 +28,10 @@ from rocenv.doctor.nameless import Nameless, hides
 from rocenv.doctor.reduced import Reduced
 from rocenv.doctor.seen import Seen
 from rocenv.home import Home
-from rocenv.host import registry, system32, windows_texts
-from rocenv.host.defender_exclusions import excluded
-from rocenv.host.long_paths import limited
+from rocenv.host import registry, system32
+from rocenv.host import windows as host_windows
+from rocenv.host.defender import excluded
+from rocenv.host.registry import paths_are_limited
 from rocenv.host.system32 import names_in
 from rocenv.system import machine
 from tests.host.roots import Root
@@ -590,7 +591,7 @@ class TestWindows:
 
         def reads(scene: Scene) -> Seen | None:
             assert registry.values("SYSTEM\\Session Manager\\Environment")
-            assert limited()
+            assert paths_are_limited()
             assert excluded("D:\\sd-deal\\rocenv")
             for folder in scene.environ["PATH"].split(";"):
                 assert names_in(folder)
@@ -600,10 +601,10 @@ class TestWindows:
         path = "C:\\Program Files\\merger vpn;D:\\sd-deal\\tools;C:\\Windows\\System32"
         monkeypatch.setenv("PATH", path)
         monkeypatch.setenv("HIP_PATH", "D:\\sd-deal\\ROCm\\5.7")
-        monkeypatch.setattr(registry, "_registered", registered)
+        monkeypatch.setattr(registry, "registered", registered)
         monkeypatch.setattr(system32, "os", mock.Mock(listdir=listed))
         monkeypatch.setattr(machine, "WINDOWS", True)
-        monkeypatch.setattr(windows_texts, "_adapters", list)
+        monkeypatch.setattr(host_windows, "_adapters", list)
         monkeypatch.setattr(run, "CHECKS", (Check("reads", reads, "any"),))
         file = tmp_path / "pack.zip"
         pack.collect(file, Home(tmp_path / "home"), matrix, "en")

@@ -15,7 +15,8 @@ from rocenv.doctor.run import look, told
 from rocenv.doctor.scene import Env, Scene
 from rocenv.doctor.seen import Seen, all_of
 from rocenv.home import Home
-from rocenv.host import detect, windows_texts
+from rocenv.host import detect
+from rocenv.host import windows as host_windows
 from tests.host.roots import Root
 from tests.launch.lab import Lab, component, zluda_parts
 
@@ -361,4 +362,4 @@ def test_hip_is_asked_for_all_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     """It counts anew what a variable leaves over, and nobody could tell which GPU a number means."""
     monkeypatch.setenv("HIP_VISIBLE_DEVICES", "1")
     code = "import os; print(os.environ.get('HIP_VISIBLE_DEVICES'))"
-    assert windows_texts._said_by([sys.executable, "-c", code]).strip() == "None"
+    assert host_windows._output_of([sys.executable, "-c", code]).strip() == "None"

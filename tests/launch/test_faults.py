@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rocenv.host.faults import Fault, fault_of, faults
+from rocenv.host.event_log import Fault, fault_of, faults
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from rocenv.core.model import overridden_target
 from rocenv.probe import cuda, hip
 from rocenv.probe.library import CallError
-from rocenv.probe.session import overridden_target
 
 # Measured with offsetof in the headers of 5.7.1, and of 6.0.0, 6.2.0 and develop.
 LAYOUTS = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -346,3 +347,15 @@ class Verification:
     def status(self, rung: str) -> str:
         """The status of a rung, "" if it did not run."""
         return next((result.status for result in self.results if result.rung == rung), "")
+
+
+def overridden_target(value: str) -> str:
+    """The target that a value of HSA_OVERRIDE_GFX_VERSION stands for, "" if it is not one.
+
+    Three decimal numbers; the last two become hexadecimal digits: 9.0.10 is gfx90a.
+    """
+    version = re.fullmatch(r"([0-9]{1,2})\.([0-9]{1,3})\.([0-9]{1,3})", value)
+    if not version:
+        return ""
+    major, minor, step = map(int, version.groups())
+    return f"gfx{major}{minor:x}{step:x}"

@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, Literal
 
 from rocenv.core.errors import RocenvError
 from rocenv.core.model import OVERRIDE
-from rocenv.host.driver import Driver, linux_driver
-from rocenv.host.gpu import Found, Gpu, is_target, printable, split_target
-from rocenv.host.linux import linux_gpus
-from rocenv.host.override import override_notes
-from rocenv.host.ranking import choose, supported_today
+from rocenv.host.gpu import Driver, Found, Gpu, is_target, printable, split_target
+from rocenv.host.linux import linux_driver, linux_gpus
+from rocenv.host.ranking import choose, override_notes, supported_today
 from rocenv.system.machine import environment, examined_windows, missing_sysroot
 
 if TYPE_CHECKING:

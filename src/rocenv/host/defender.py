@@ -1,22 +1,29 @@
-r"""What Microsoft Defender says it has taken away.
+r"""Microsoft Defender: what it quarantined, what it leaves alone, and whether it watches.
 
 Source: learn.microsoft.com, "Review event logs and error codes to troubleshoot issues with Microsoft Defender
 Antivirus": event 1116 tells of a detection, 1117 of what was done; `Path` lists files as `file:_C:\...`.
+"Configure and validate exclusions based on file extension and folder location": a folder stands for
+everything below it, `*` for anything within one name. Only administrators may read the list, so that an
+unreadable list says nothing.
 """
 
 from __future__ import annotations
 
+import fnmatch
 import ntpath
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rocenv.host.event_log import events
+from rocenv.host.registry import keep, values
+from rocenv.system.machine import examined_elsewhere
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _CHANNEL = "Microsoft-Windows-Windows Defender/Operational"
+_REGISTRY = r"SOFTWARE\Microsoft\Windows Defender"
 _FILE = re.compile(r"file:_?([^;|]+)")
 
 
@@ -47,3 +54,29 @@ def history() -> tuple[Quarantined, ...]:
 
 def _key(path: str) -> str:
     return ntpath.normcase(ntpath.normpath(path))
+
+
+def excluded(folder: str) -> bool | None:
+    """Whether a folder, or one above it, is left alone; None where that is not known."""
+    key = rf"{_REGISTRY}\Exclusions\Paths"
+    rows = values(key)
+    if rows is None:
+        return None
+    parts = ntpath.normcase(ntpath.normpath(folder)).split("\\")
+    above = ["\\".join(parts[:count]) for count in range(1, len(parts) + 1)]
+    is_covered = any(_covers(ntpath.expandvars(row), above) for row in rows)
+    if not examined_elsewhere():
+        keep(key, {folder: 0} if is_covered else {})  # what else is excluded is nobody's business
+    return is_covered
+
+
+def watches() -> bool:
+    """Whether it looks at files as they are opened, which it does unless it is told not to."""
+    told = values(rf"{_REGISTRY}\Real-Time Protection") or {}
+    return not told.get("DisableRealtimeMonitoring")
+
+
+def _covers(row: str, above: list[str]) -> bool:
+    wanted = ntpath.normcase(ntpath.normpath(row)).rstrip("\\").replace("[", "[[]")
+    alike = (each for each in above if each.count("\\") == wanted.count("\\"))
+    return any(fnmatch.fnmatchcase(each, wanted) for each in alike)

@@ -1,15 +1,30 @@
-"""Windows' event log: what was written of a kind of event, newest first."""
+"""Windows' event log, and the crashes that it tells of.
+
+Source: the fields of event 1000 of Application Error have names since Windows 11, and only places before.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import datetime
 import os
 import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
+from rocenv.host.gpu import printable
 from rocenv.system.machine import program_output
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _TIMEOUT_S = 20
 _MOST_BYTES = 4 << 20
+_PROVIDER = "Application Error"  # others number events of their own 1000
+_NEWEST = 50
+# Places of the fields where they have no names.
+_PLACES = {"AppName": 0, "ModuleName": 3, "ExceptionCode": 6, "ProcessId": 8, "ModulePath": 11}
 
 
 def events(channel: str, ids: tuple[int, ...], copy: str, *, most: int = 100) -> list[dict[str, str]] | None:
@@ -64,3 +79,84 @@ def _plain(event: ElementTree.Element) -> dict[str, str]:
 
 def _tag(element: ElementTree.Element) -> str:
     return element.tag.rpartition("}")[2]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """A crash as Windows has noted it."""
+
+    program: str
+    module: str
+    exception: str  # "0xc0000005"
+    path: str = ""  # of the module
+    pid: int | None = None
+    when: datetime.datetime | None = None
+
+
+def fault_of(
+    pid: int,
+    programs: frozenset[str],
+    *,
+    since: datetime.datetime,
+    recent: datetime.datetime,
+    code: int,
+) -> Fault | None:
+    """The newest crash of a process, or else the one of another program that it most likely is.
+
+    An app that is started through a batch file crashes in a process of its own. A name alone proves little,
+    so such a crash counts where its exception is what the app ended with, or it has only just happened.
+
+    Args:
+        pid: Of the process.
+        programs: Names of the others, in lower case.
+        since: When the process was started; all times are with a time zone.
+        recent: From when on a crash has only just happened.
+        code: What the app ended with, unsigned.
+    """
+    found = [fault for fault in faults() if fault.when is None or fault.when >= since]
+    own = [fault for fault in found if fault.pid == pid]
+    like = [
+        fault
+        for fault in found
+        if fault.program.lower() in programs
+        and (fault.exception == f"0x{code:08x}" or (fault.when is not None and fault.when >= recent))
+    ]
+    return next(iter([*own, *like]), None)
+
+
+def faults() -> tuple[Fault, ...]:
+    """The newest crashes that Windows has noted, the newest first; empty where it says none."""
+    told = events("Application", (1000,), "application_errors.xml", most=_NEWEST) or ()
+    return tuple(fault for event in told if (fault := _fault(event)) is not None)
+
+
+def _fault(event: Mapping[str, str]) -> Fault | None:
+    def value(name: str) -> str:
+        return printable(event.get(name) or event.get(str(_PLACES[name]), ""))
+
+    if event.get("Provider", _PROVIDER) != _PROVIDER or not value("ModuleName"):
+        return None
+    code = value("ExceptionCode").lower().removeprefix("0x")
+    return Fault(
+        program=value("AppName"),
+        module=value("ModuleName"),
+        exception=f"0x{code}" if code else "",
+        path=value("ModulePath"),
+        pid=_number(value("ProcessId")),
+        when=_when(event.get("TimeCreated", "")),
+    )
+
+
+def _number(text: str) -> int | None:
+    try:
+        return int(text, 16)  # "0x1a2c", and "1a2c" on older systems
+    except ValueError:
+        return None
+
+
+def _when(text: str) -> datetime.datetime | None:
+    # "2026-11-20T10:09:34.1234567Z": more digits than Python takes
+    short = re.sub(r"(\.[0-9]{1,6})[0-9]*$", r"\1", text.removesuffix("Z"))
+    with contextlib.suppress(ValueError):
+        return datetime.datetime.fromisoformat(short).replace(tzinfo=datetime.timezone.utc)
+    return None

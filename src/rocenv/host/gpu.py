@@ -1,4 +1,4 @@
-"""What is known about one GPU, and how its target is written."""
+"""A GPU, the driver that runs it, and how targets are written."""
 
 from __future__ import annotations
 
@@ -47,6 +47,18 @@ class Gpu:
             return self.vram_bytes
         known = [size for size in (self.vram_bytes, self.gtt_bytes) if size is not None]
         return sum(known) if known else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Driver:
+    """What runs the GPUs of a machine."""
+
+    kernel: str = ""  # version of the Linux kernel
+    amdgpu: str = ""  # version of AMD's own build of the driver; "" = the kernel's
+    loaded: bool = False  # amdgpu is there
+    display: str = ""  # what Windows calls the version of the display driver, "32.0.12033.1030"
+    release: str = ""  # of the display driver as AMD counts, "24.12.1"; "" = not known
+    wsl: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,11 +9,11 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rocenv.host.registry import registered
 from rocenv.system import WINDOWS
 
 if TYPE_CHECKING:
@@ -77,7 +77,9 @@ def _is_of_an_env(folder: Path) -> bool:
 
 
 def _folders(matrix: Matrix) -> Iterator[tuple[Path, str]]:
-    for name, value in sorted((*os.environ.items(), *_registered_variables())):
+    # A window that was opened before the installation does not have its variables; the registry has them.
+    registry = {name: str(value) for name, value in (registered(_MACHINE_ENVIRONMENT) or {}).items()}
+    for name, value in sorted({*os.environ.items(), *registry.items()}):
         if _VARIABLE.fullmatch(name) and value.strip():
             yield Path(os.path.expandvars(value.strip().strip('"'))), name.upper()
     if not WINDOWS:
@@ -96,25 +98,3 @@ def _here(install_dir: str) -> Path:
     if own and install_dir.startswith(usual):
         install_dir = own + install_dir.removeprefix(usual)
     return Path(install_dir)
-
-
-if sys.platform == "win32":
-    import winreg
-
-    def _registered_variables() -> list[tuple[str, str]]:
-        """The machine's own variables: a window opened before the installation has them not."""
-        found = []
-        with (
-            contextlib.suppress(OSError),
-            winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, _MACHINE_ENVIRONMENT) as key,
-        ):
-            for number in range(winreg.QueryInfoKey(key)[1]):
-                name, value, _kind = winreg.EnumValue(key, number)
-                found.append((name, str(value)))
-        return found
-
-else:
-
-    def _registered_variables() -> list[tuple[str, str]]:
-        """Return nothing: there is no registry."""
-        return []

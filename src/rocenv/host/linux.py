@@ -6,18 +6,25 @@ GPU is woken.
 
 from __future__ import annotations
 
+import errno
+import os
+import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rocenv.host import kfd, pci
-from rocenv.host.driver import KEPT_OUT, Barrier, kfd_barrier, render_barrier
-from rocenv.host.gpu import Found, Gpu, target_name
-from rocenv.system.machine import unreadable
+from rocenv.host.gpu import Driver, Found, Gpu, printable, target_name
+from rocenv.system.machine import access_errno, list_folder, open_errno, read_attribute, unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rocenv.data.rows import Matrix
+
+
+_KFD = "/dev/kfd"
+_RIGHTS = "sudo usermod -aG render,video $USER   # then log in again"
+_KEPT_OUT = "start the container with `--device /dev/kfd --device /dev/dri`"
 
 
 def linux_gpus(matrix: Matrix) -> Found:
@@ -93,7 +100,7 @@ def _barrier(node: kfd.Node, closed: Barrier | None) -> Barrier | None:
     if node.unreadable:
         return Barrier(
             why=f"KFD node {node.number} cannot be read, as in a container that was not given it",
-            remedy=KEPT_OUT,
+            remedy=_KEPT_OUT,
         )
     minor = node.value("drm_render_minor")
     return closed or (render_barrier(minor) if minor else None)
@@ -138,3 +145,56 @@ def _partitions(gpus: list[Gpu]) -> tuple[str, ...]:
     count = sum(places.count(address) for address in boards)
     whole = "one board" if len(boards) == 1 else f"{len(boards)} boards"
     return (f"{count} of these are partitions of {whole}, each with a share of memory and units",)
+
+
+class Barrier(NamedTuple):
+    """Why a device cannot be used by this process, and what to do about it."""
+
+    why: str
+    remedy: str
+
+
+def linux_driver() -> Driver:
+    """What the kernel says of itself and of amdgpu."""
+    text = read_attribute("/proc/version")[0]
+    version = re.match(r"Linux version (\S+)", text)
+    return Driver(
+        kernel=printable(version[1]) if version else "",
+        amdgpu=printable(read_attribute("/sys/module/amdgpu/version")[0]),
+        loaded=bool(list_folder("/sys/module/amdgpu")),
+        wsl="microsoft" in text.lower() and access_errno("/dev/dxg") != errno.ENOENT,
+    )
+
+
+def kfd_barrier() -> Barrier | None:
+    """Why `/dev/kfd`, without which nothing computes, does not open; None where it does.
+
+    It is really opened: in a container the mode says yes where the kernel says no.
+    """
+    error = open_errno(_KFD)
+    if error == 0:
+        return None
+    if error == errno.ENOENT:
+        return Barrier(
+            why=f"`{_KFD}` is not there, as in a container that was not given it", remedy=_KEPT_OUT
+        )
+    if error == errno.EACCES:
+        return Barrier(why=f"no permission to open `{_KFD}`", remedy=_RIGHTS)
+    if error == errno.EPERM:
+        return Barrier(why=f"the container's rules forbid `{_KFD}`", remedy=_KEPT_OUT)
+    name = errno.errorcode.get(error, str(error))
+    return Barrier(
+        why=f"`{_KFD}` does not open: {name} ({os.strerror(error)}), which is no matter of permissions",
+        remedy="sudo dmesg | grep -iE 'kfd|amdgpu' | tail   # of the host, where this is a container",
+    )
+
+
+def render_barrier(minor: int) -> Barrier | None:
+    """Why a GPU's render node cannot be used, going by its mode; None where it can."""
+    path = f"/dev/dri/renderD{minor}"
+    error = access_errno(path)
+    if error == errno.ENOENT:
+        return Barrier(
+            why=f"`{path}` is not there, as in a container that was not given it", remedy=_KEPT_OUT
+        )
+    return Barrier(why=f"no permission for `{path}`", remedy=_RIGHTS) if error else None

@@ -18,11 +18,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from rocenv.core.model import OVERRIDE, overridden_target
 from rocenv.host.gpu import target_age
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from rocenv.data.knowledge import Override
     from rocenv.data.rows import Matrix
     from rocenv.host.gpu import Gpu
 
@@ -119,3 +121,28 @@ def _rank(gpu: Gpu, support: Mapping[str, Support]) -> tuple[object, ...]:
 def _worth_it(gpu: Gpu, support: Mapping[str, Support]) -> bool:
     units = gpu.compute_units
     return support.get(gpu.target) == 2 and (units is None or units > _DESKTOP_UNITS)
+
+
+def override_notes(
+    value: str, gpus: Sequence[Gpu], support: Mapping[str, Support], known: Iterable[Override]
+) -> tuple[str, ...]:
+    """What to say of an override that does nothing, or harm; it acts on all GPUs alike."""
+    stands_for = overridden_target(value.strip())
+    if not stands_for:
+        return (f"{OVERRIDE}={value} is no version like 10.3.0, and programs refuse it: `unset {OVERRIDE}`",)
+    targets = dict.fromkeys(gpu.target for gpu in gpus if gpu.target and gpu.state != "unable")
+    rows = [row for row in known if row.target in targets and row.value in (value.strip(), "*")]
+    blocked = {row.target: row.note for row in rows if row.verdict == "block"}
+    served = {row.target for row in rows if row.verdict in ("ok", "caution")}
+    notes = []
+    for target in targets:
+        if target == stands_for:
+            if not served:
+                notes.append(f"{OVERRIDE}={value} repeats what {target} is")
+        elif target in blocked:
+            notes.append(f"{OVERRIDE}={value} is known to go wrong on {target}: {blocked[target]}")
+        elif target in support and target not in served:
+            notes.append(
+                f"{OVERRIDE}={value} passes {target} off as {stands_for}, and {target} needs no override"
+            )
+    return tuple(f"{note}: `unset {OVERRIDE}`" for note in notes)

@@ -16,6 +16,7 @@ from typing import Any
 from rocenv.system.machine import examined_elsewhere, keep_row, read_attribute
 
 _COPY = "/windows/registry.json"
+_FILE_SYSTEM = r"SYSTEM\CurrentControlSet\Control\FileSystem"
 _MOST_BYTES = 4 << 20
 _KEPT = re.compile(r"HIP_PATH(_[0-9]+)?|LongPathsEnabled|DisableRealtimeMonitoring", re.IGNORECASE)
 
@@ -25,7 +26,7 @@ def values(key: str) -> dict[str, Any] | None:
     if examined_elsewhere():
         found = (copied(_COPY) or {}).get(key)
         return found if isinstance(found, dict) else None
-    row = _registered(key)
+    row = registered(key)
     if row is not None:
         keep(key, {name: value for name, value in row.items() if _KEPT.fullmatch(name)})
     return row
@@ -46,10 +47,21 @@ def copied(path: str) -> dict[str, Any] | None:
     return plain if isinstance(plain, dict) else None
 
 
+def paths_are_limited() -> bool | None:
+    """Whether Windows holds programs to 260 characters for a path; None where that is not known.
+
+    Source: learn.microsoft.com, "Maximum Path Length Limitation": `LongPathsEnabled` lifts it from Windows 10
+    1607 on, for programs that say they can take it.
+    """
+    found = values(_FILE_SYSTEM)
+    return None if found is None else found.get("LongPathsEnabled") != 1
+
+
 if sys.platform == "win32":
     import winreg
 
-    def _registered(key: str) -> dict[str, Any] | None:
+    def registered(key: str) -> dict[str, Any] | None:
+        """The values of a key of this machine; None where it cannot be read."""
         try:
             access = winreg.KEY_READ | winreg.KEY_WOW64_64KEY
             with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, key, 0, access) as opened:
@@ -60,5 +72,6 @@ if sys.platform == "win32":
 
 else:
 
-    def _registered(_key: str) -> dict[str, Any] | None:
+    def registered(key: str) -> dict[str, Any] | None:
+        """None: there is no registry."""
         return None

@@ -2,18 +2,26 @@
 
 HIP knows order, target and memory; the display drivers know PCI ids, versions, and the GPUs that HIP does
 not see. They do not list GPUs in the same order. What is read is text: of `hipInfo`, or of HIP itself in the
-same form, and JSON in the form of `Win32_VideoController`.
+same form, and JSON in the form of `Win32_VideoController`. HIP is asked in a child process, since a display
+driver can crash or hang whoever loads it.
 """
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import json
+import os
 import re
+import shutil
+import sys
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rocenv.host.gpu import Found, Gpu, split_target
 from rocenv.host.pci import AMD, MAKERS, Ids
+from rocenv.system.machine import program_output
 
 if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
@@ -25,6 +33,18 @@ _MOST = 1 << 50  # more is no memory of a GPU
 _SEPARATOR = re.compile(r"^device#\s*([0-9]{1,4})\s*$", re.MULTILINE)
 _FIELD = re.compile(r"^(\w+):[ \t]*(.*?)\s*$", re.MULTILINE)  # "gcnArchName:          gfx1030"
 _REMEDY = "hipInfo   # of the HIP SDK that is to be used: not every release of it knows every GPU"
+_TIMEOUT_S = 20
+_MARK = "\ufeff"  # PowerShell begins files with it
+_ADAPTERS = r"SYSTEM\CurrentControlSet\Control\Class\{4d36e968-e325-11ce-bfc1-08002be10318}"
+_VALUES = {
+    "Name": "DriverDesc",
+    "PNPDeviceID": "MatchingDeviceId",
+    "DriverVersion": "DriverVersion",
+    "RadeonSoftwareVersion": "RadeonSoftwareVersion",
+}
+# HIP itself leaves out what these hide, and counts anew.
+_HIDING = ("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
+_MEMORY = ("HardwareInformation.qwMemorySize", "HardwareInformation.MemorySize")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +71,6 @@ class Controller:
 
 def windows_gpus(matrix: Matrix) -> Found:
     """The GPUs in HIP's order, then those that only the display drivers know."""
-    from rocenv.host.windows_texts import controllers_text, hip_text
-
     adapters = controllers_text()
     controllers = parse_controllers(adapters)
     text = hip_text(tuple(dict.fromkeys(name for row in matrix.hip_sdk for name in row.runtime)))
@@ -85,8 +103,6 @@ def windows_gpus(matrix: Matrix) -> Found:
 
 def display_driver(matrix: Matrix) -> str:
     """The release of AMD's display driver on this machine, as AMD counts; "" where it is not known."""
-    from rocenv.host.windows_texts import controllers_text
-
     return _display_driver(parse_controllers(controllers_text()), matrix)[1]
 
 
@@ -213,3 +229,70 @@ def _display_driver(controllers: tuple[Controller, ...], matrix: Matrix) -> tupl
 def _unlisted(text: str) -> str:
     said = re.search(r'"([^"\n]{1,100})"', text) if not _SEPARATOR.search(text) else None
     return f"HIP does not list it{f': {said[1]}' if said else ''}"
+
+
+def hip_text(libraries: tuple[str, ...]) -> str:
+    """What `hipInfo` prints, or the same said by HIP itself; "" where there is no HIP.
+
+    Args:
+        libraries: Names under which HIP's runtime may be there.
+    """
+    return (program_output("/windows/hipinfo.txt", lambda: _ask_hip(libraries)) or "").removeprefix(_MARK)
+
+
+def _ask_hip(libraries: tuple[str, ...]) -> str:
+    program = _hip_info()
+    if program:
+        return _output_of([program])
+    folder = Path(os.environ.get("SYSTEMROOT", r"C:\Windows")) / "System32"
+    there = [str(folder / name) for name in reversed(libraries) if (folder / name).is_file()]
+    if not there:
+        return ""
+    from rocenv.system.process import own_child
+
+    return _output_of([sys.executable, *own_child("rocenv.host.hip_child", there[0])])
+
+
+def controllers_text() -> str:
+    """The display adapters as JSON, with the keys of `Win32_VideoController` and AMD's release."""
+    text = program_output("/windows/video_controllers.json", lambda: json.dumps(_adapters(), indent=1))
+    return (text or "").removeprefix(_MARK)
+
+
+def _hip_info() -> str | None:
+    folders = [Path(os.environ[name]) / "bin" for name in ("HIP_PATH",) if os.environ.get(name)]
+    return shutil.which("hipInfo.exe", path=os.pathsep.join(map(str, folders))) or shutil.which("hipInfo.exe")
+
+
+def _output_of(argv: list[str]) -> str:
+    from rocenv.system.process import MERGE, run
+
+    environ = {name: value for name, value in os.environ.items() if name.upper() not in _HIDING}
+    done = run(argv, environ=environ, stderr=MERGE, timeout_s=_TIMEOUT_S)
+    printed = "" if done.problem else done.stdout.decode(errors="replace")
+    return printed or f'"{Path(argv[0]).name}: {done.end}"'
+
+
+def _adapters() -> list[dict[str, Any]]:
+    found = []
+    with contextlib.suppress(OSError):
+        winreg: Any = importlib.import_module("winreg")
+        with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, _ADAPTERS) as folder:
+            # "0000", "0001" …; beside them lie "Configuration" and "Properties", which are closed
+            names = [winreg.EnumKey(folder, number) for number in range(winreg.QueryInfoKey(folder)[0])]
+            for name in filter(str.isdecimal, names):
+                with winreg.OpenKey(folder, name) as key:
+                    found.append(_adapter(key, winreg))
+    return found
+
+
+def _adapter(key: Any, winreg: Any) -> dict[str, Any]:
+    def value(name: str) -> Any:
+        try:
+            found = winreg.QueryValueEx(key, name)[0]
+        except OSError:
+            return None
+        return int.from_bytes(found, "little") if isinstance(found, bytes) else found
+
+    memory = next(filter(None, map(value, _MEMORY)), None)
+    return {name: value(stored_as) for name, stored_as in _VALUES.items()} | {"AdapterRAM": memory}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from rocenv.data.apps import Failure
     from rocenv.data.knowledge import Verdict
-    from rocenv.host.faults import Fault
+    from rocenv.host.event_log import Fault
     from rocenv.launch.capture import Ended
     from rocenv.launch.causes import Cause
     from rocenv.launch.trace import Trace

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rocenv.activate.loader import CommandNotExecutable
-from rocenv.host.faults import fault_of
+from rocenv.host.event_log import fault_of
 from rocenv.launch.capture import NotStarted, run_captured
 from rocenv.launch.causes import causes_of
 from rocenv.launch.diagnosis import Explanation, Outcome, explain
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rocenv.data.apps import Launcher
-    from rocenv.host.faults import Fault
+    from rocenv.host.event_log import Fault
     from rocenv.launch.log import Log
     from rocenv.launch.view import Concern, View
 

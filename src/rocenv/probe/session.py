@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rocenv.core.model import OVERRIDE
+from rocenv.core.model import OVERRIDE, overridden_target
 from rocenv.probe import cuda, hip, own_process, windows
 from rocenv.probe.device import Blas, Failure, Runtime
 from rocenv.probe.library import Interface, Library
@@ -155,15 +155,3 @@ class Session:
         except OSError as error:
             why = windows.explain(error, path, self.task)
             raise Failure(f"{os.path.basename(path)} does not load: {why}") from error
-
-
-def overridden_target(value: str) -> str:
-    """The target that a value of HSA_OVERRIDE_GFX_VERSION stands for, "" if it is none.
-
-    Three decimals; the last two become hexadecimal digits: 9.0.10 is gfx90a.
-    """
-    parts = value.split(".")
-    if len(parts) != 3 or not all(part.isdecimal() for part in parts):
-        return ""
-    major, minor, step = map(int, parts)
-    return f"gfx{major}{minor:x}{step:x}"

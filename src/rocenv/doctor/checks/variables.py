@@ -10,8 +10,7 @@ from rocenv.core.model import OVERRIDE
 from rocenv.doctor.distribution import distro
 from rocenv.doctor.gpu_names import short_name
 from rocenv.doctor.seen import Seen
-from rocenv.host.override import override_notes
-from rocenv.host.ranking import supported_today
+from rocenv.host.ranking import override_notes, supported_today
 from rocenv.system.machine import is_folder, list_folder, read_attribute
 
 if TYPE_CHECKING:

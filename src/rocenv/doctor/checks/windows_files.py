@@ -17,9 +17,8 @@ from rocenv.core.versions import allows
 from rocenv.doctor.check import Check
 from rocenv.doctor.checks.windows import envs_of, path_folders, variable
 from rocenv.doctor.seen import Seen
-from rocenv.host.defender import history
-from rocenv.host.defender_exclusions import excluded, watches
-from rocenv.host.long_paths import limited
+from rocenv.host.defender import excluded, history, watches
+from rocenv.host.registry import paths_are_limited
 from rocenv.host.system32 import is_system_folder, names_in, system_libraries
 from rocenv.install.path_length import refuse_long
 from rocenv.system.machine import cloud_folder
@@ -107,7 +106,7 @@ def defender_not_told(scene: Scene) -> Seen | None:
 
 def home_too_deep(scene: Scene) -> Seen | None:
     """A ROCENV_HOME so deep that files below it pass Windows' limit for a path, which holds."""
-    if not limited():
+    if not paths_are_limited():
         return None
     home = _home(scene)
     try:

@@ -12,8 +12,7 @@ from rocenv.core.model import VISIBLE
 from rocenv.doctor.check import Check
 from rocenv.doctor.checks.windows import variable
 from rocenv.doctor.seen import Seen
-from rocenv.host.windows import parse_controllers
-from rocenv.host.windows_texts import controllers_text
+from rocenv.host.windows import controllers_text, parse_controllers
 
 if TYPE_CHECKING:
     from rocenv.doctor.scene import Scene
