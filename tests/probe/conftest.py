@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from rocenv.core.model import RungResult
 from rocenv.probe import ladder
 from rocenv.probe.wire import Runtime, Task
+from rocenv.system import process
+from rocenv.system.process import PACKAGE_PARENT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 SOURCES = Path(__file__).parents[2] / "shims" / "fakes"
 TARGET = "gfx1100"
@@ -22,6 +29,31 @@ def compile_library(output: Path, *arguments: str | Path) -> None:
     """Build a shared library with the system's compiler."""
     command = ["cc", "-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror", f"-Wl,-soname,{output.name}"]
     subprocess.run([*command, *map(str, arguments), "-o", str(output)], check=True, timeout=60)
+
+
+_FORKS = """
+import json, os, shutil, sys, tempfile
+sys.path.append(sys.argv[1])
+from dataclasses import replace
+from rocenv.probe import child
+from rocenv.probe.wire import Task
+
+text, faults = json.load(sys.stdin)
+task = Task.from_json(text)
+for rung, fault in faults:
+    sys.stdout.flush()
+    if pid := os.fork():
+        os.waitpid(pid, 0)
+        continue
+    os.environ["ROCENV_STANDIN_FAIL"] = fault
+    with tempfile.TemporaryDirectory() as folder:
+        out = os.dup(1)
+        os.dup2(2, 1)
+        shutil.copytree(task.work_dir, folder, dirs_exist_ok=True)
+        answer = child.answer(rung, replace(task, work_dir=folder))
+        os.write(out, answer.to_json().encode() + b"\\n")
+    os._exit(0)
+"""
 
 
 @dataclass(frozen=True)
@@ -75,6 +107,22 @@ class Rig:
         probe = self.probe(**changes)
         results = ladder.run_ladder(probe, probe.rungs, files=files_passed)
         return {result.rung: result for result in results}
+
+    def answers(self, faults: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Run a rung under each fault, in forks of one process; status and detail of each.
+
+        For faults that are answers of a library. What a fault does to its process is tested with `rung`.
+        """
+        probe = self.probe()
+        task = probe.task.to_json()
+        argv = [*probe.python, "-c", _FORKS, str(PACKAGE_PARENT)]
+        done = process.run(
+            argv, environ=probe.environ, stdin=json.dumps([task, faults]).encode(), timeout_s=120
+        )
+        assert done.ok, (done.end, done.error_text)
+        found = [json.loads(line) for line in done.lines]
+        assert len(found) == len(faults), done.error_text
+        return [(each["status"], each["detail"]) for each in found]
 
     def hurried(self) -> Rig:
         """The same with a timeout that a hang is found by soon."""
