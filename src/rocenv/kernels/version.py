@@ -43,7 +43,7 @@ def _asked(installation: Installation) -> process.Completed:
         argv = [*start_words(installation), *installation.row.version_arguments]
     except RocenvError as error:
         return process.Completed(problem=error.message)
-    return process.run(argv, stderr=process.MERGE, timeout_s=_ANSWERS_IN_S)
+    return process.run(argv, stderr=process.MERGE, timeout_s=_ANSWERS_IN_S, plain_scripts=True)
 
 
 def start_words(installation: Installation) -> list[str]:

@@ -95,4 +95,6 @@ def ask(start: Start, arguments: Sequence[str], timeout_s: float) -> Completed:
     """
     words = (*(program_words(start) or start.words[:1]), *arguments)
     argv = replace(start, words=words).argv()
-    return process.run(argv, environ=start.environ, stderr=process.MERGE, timeout_s=timeout_s)
+    return process.run(
+        argv, environ=start.environ, stderr=process.MERGE, timeout_s=timeout_s, plain_scripts=True
+    )

@@ -83,6 +83,7 @@ def run(
     stderr: IO[bytes] | int = KEEP,
     timeout_s: float | None = None,
     limit_bytes: int = _LIMIT_BYTES,
+    plain_scripts: bool = False,
     on_line: Callable[[str], None] = lambda _line: None,
     on_wait: Callable[[], None] = lambda: None,
 ) -> Completed:
@@ -101,6 +102,7 @@ def run(
         stderr: `KEEP`, `DROP`, `MERGE` (into stdout), or a file to write to.
         timeout_s: How long the child may run.
         limit_bytes: How much it may print to each of stdout and stderr.
+        plain_scripts: Run a script without `#!` with sh, as every shell does.
         on_line: Called with each line of standard error as it comes, in this thread.
         on_wait: Called several times a second while the child runs.
     """
@@ -113,7 +115,8 @@ def run(
             text.seek(0)
             source = text
         try:
-            child = start_group(argv, environ, stdin=source, stdout=stdout, stderr=stderr, cwd=cwd)
+            options = {"stdin": source, "stdout": stdout, "stderr": stderr, "cwd": cwd}
+            child = start_group(argv, environ, plain_scripts=plain_scripts, **options)
         except (OSError, RocenvError) as error:
             name = argv if isinstance(argv, str) else argv[0]
             reason = error.strerror if isinstance(error, OSError) and error.strerror else error
@@ -207,14 +210,18 @@ def own_child(module: str, *words: str) -> list[str]:
 
 
 def start_group(
-    argv: Sequence[str] | str, environ: Mapping[str, str] | None, **options: Any
+    argv: Sequence[str] | str,
+    environ: Mapping[str, str] | None,
+    *,
+    plain_scripts: bool = False,
+    **options: Any,
 ) -> subprocess.Popen[bytes]:
     """Start a child in a process group of its own, for `kill_group`; raise OSError where that fails."""
     if WINDOWS:
         options["creationflags"] = 0x00000200  # CREATE_NEW_PROCESS_GROUP
     else:
         options["start_new_session"] = True
-    return _popen(argv, os.environ if environ is None else environ, options)
+    return _popen(argv, os.environ if environ is None else environ, plain_scripts, options)
 
 
 def kill_group(child: subprocess.Popen[bytes]) -> None:
@@ -245,19 +252,19 @@ def start_child(argv: Sequence[str], environ: Mapping[str, str], **options: Any)
         if stream is not None:  # pythonw has none
             with contextlib.suppress(OSError):  # that nobody reads it is no reason not to start
                 stream.flush()
-    return _popen(argv, environ, options)
+    return _popen(argv, environ, True, options)
 
 
 def _popen(
-    argv: Sequence[str] | str, environ: Mapping[str, str], options: Mapping[str, Any]
+    argv: Sequence[str] | str, environ: Mapping[str, str], plain_scripts: bool, options: Mapping[str, Any]
 ) -> subprocess.Popen[bytes]:
     line = argv if isinstance(argv, str) else command_line(argv, environ) if WINDOWS else list(argv)
     try:
         return subprocess.Popen(line, env=dict(environ), **options)
     except OSError as error:
-        if WINDOWS or error.errno != errno.ENOEXEC:
+        if WINDOWS or not plain_scripts or error.errno != errno.ENOEXEC:
             raise
-        # sh runs a script without `#!`, as in every shell. Source: execvp(3)
+        # Source: execvp(3)
         return subprocess.Popen(["/bin/sh", *argv], env=dict(environ), **options)
 
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import tempfile
 from dataclasses import dataclass, replace
 
 from rocenv.sources.apt.control import parse_fields
+from rocenv.system import process
 from rocenv.system.machine import list_folder, machine_path, read_text, sysroot
 
 SOURCES = "/etc/apt/sources.list"
@@ -103,11 +103,7 @@ def _apt_dump() -> str:
             first_read.write(f'Dir "{sysroot()}";\n')
             first_read.flush()
             environ["APT_CONFIG"] = first_read.name
-        try:
-            done = subprocess.run([program, "dump"], env=environ, capture_output=True, text=True, timeout=10)
-        except (OSError, subprocess.SubprocessError):
-            return ""
-        return done.stdout
+        return process.run([program, "dump"], environ=environ, timeout_s=10).text
 
 
 def keyring_bytes(path: str) -> bytes | None:

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rocenv.core.errors import FetchError
+from rocenv.system import process
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,9 +87,8 @@ def _text_by_gpgv(signed: bytes, trusted: Sequence[Any]) -> str | None:
         Path(keyring).write_bytes(b"".join(map(bytes, trusted)))
         Path(file).write_bytes(signed)
         options = ("--homedir", folder, "--keyring", keyring, "--status-fd", "1", "--output", text)
-        try:
-            done = subprocess.run([program, *options, file], capture_output=True, check=True, timeout=60)
-        except (OSError, subprocess.SubprocessError):
+        done = process.run([program, *options, file], timeout_s=60)
+        if not done.ok:
             return None
         # Good also means that the key has neither expired nor been revoked. Source: GnuPG, doc/DETAILS
         good = re.findall(rb"^\[GNUPG:\] GOODSIG ", done.stdout, re.MULTILINE)
