@@ -41,7 +41,7 @@ ENDS = [
     ("load.nvcuda=segv", "load", "crashed", "SIGSEGV in dlopen"),
     ("load.cublas=abort", "load", "crashed", "libcublas.so.11"),
     ("cublassgemm=segv", "blas", "crashed", "SIGSEGV in cublasSgemm_v2"),
-    ("cublasgemmex=hang", "blas", "timeout", "in cublasGemmEx"),
+    ("cuinit=hang", "device", "timeout", "in cuInit"),
 ]
 
 # What the fakes answer, the rung that asks, and what it reports.
