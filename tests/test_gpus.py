@@ -76,7 +76,7 @@ def test_people_get_what_to_do(root: Root) -> None:
     (root.path / "dev/kfd").unlink()
     done = gpus(root)
     assert done.returncode == 0
-    assert "GPU 0, 1: `/dev/kfd` is not there" in done.stderr
+    assert "GPU 0, 1: `/dev/kfd` does not exist" in done.stderr
     assert "hint: start the container with `--device /dev/kfd --device /dev/dri`" in done.stderr
 
 

@@ -1,4 +1,4 @@
-"""Prove an env, rung by rung, and keep what was found beside its record."""
+"""Prove an env rung by rung, and keep the result beside its record."""
 
 from __future__ import annotations
 
@@ -60,17 +60,17 @@ def verify(
     Args:
         prefix: A complete env.
         matrix: Which libraries are the machine's, and which sets are known to fail.
-        progress: For hashing the files.
+        progress: Shows how far the hashing of the files is.
         upto: The last rung to run.
-        target: Instead of the one that the set was resolved for.
-        save_dir: Where the GEMM source, the code objects and the logs are kept; made when absent.
-        timeout_s: For each rung; 0 = what such a set may need.
+        target: Replaces the target that the set was resolved for.
+        save_dir: Where to keep the GEMM source, the code objects and the logs; created when absent.
+        timeout_s: For each rung; 0 = as long as such a set may need.
         report: Called with each result as it comes.
-        last: What else is to be proved once the ladder was walked: from its results to one more.
+        last: Runs after the ladder, on its results, and adds one more.
 
     Raises:
         PrefixError: The env is missing or incomplete.
-        RocenvError: `save_dir` cannot be made or written to, or there is no room for temporary files.
+        RocenvError: `save_dir` cannot be created or written to, or there is no room for temporary files.
     """
     record = prefix.record()
     if target in ("", record.lock.target):
@@ -84,7 +84,7 @@ def verify(
         driver = display_driver(matrix) if WINDOWS else ""
         known = known_broken(record.lock, matrix, driver)
         if first_run_s(record.lock):
-            stack.enter_context(_said_when_slow(progress))
+            stack.enter_context(_note_when_slow(progress))
         results = run_ladder(
             probe,
             wanted,
@@ -113,7 +113,9 @@ def verify(
 
 
 def _work_dir(save_dir: Path | None, stack: ExitStack) -> Path:
-    _require_room(Path(tempfile.gettempdir()), "set TMPDIR to a folder with room: `export TMPDIR=/var/tmp`")
+    _require_room(
+        Path(tempfile.gettempdir()), "set TMPDIR to a folder with free space: `export TMPDIR=/var/tmp`"
+    )
     if save_dir is None:
         return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rocenv-verify-")))
     _require_room(save_dir, "name another folder with `--save-artifacts DIR`")
@@ -142,11 +144,11 @@ def _files_rung(prefix: Prefix, record: Record, progress: Progress) -> RungResul
         found = differences(prefix, files, stage.advance)
     elapsed_s = time.monotonic() - start
     if not found:
-        detail = f"{len(files)} files, {size_text(size_bytes)}, as the record has them"
+        detail = f"{len(files)} files, {size_text(size_bytes)}, unchanged"
         return RungResult(rung="files", status="passed", elapsed_s=elapsed_s, detail=detail)
     shown = ", ".join(_shown(prefix, each) for each in found[:_SHOWN])
     more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-    detail = f"{shown}{more}; `rocenv repair {as_typed(prefix.name)}` puts them back"
+    detail = f"{shown}{more}; `rocenv repair {as_typed(prefix.name)}` restores them"
     detail += _defender_took(prefix, found)
     return RungResult(rung="files", status="failed", elapsed_s=elapsed_s, detail=detail)
 
@@ -159,12 +161,12 @@ def _shown(prefix: Prefix, each: Difference) -> str:
     try:
         version = pe.read(prefix.path.joinpath(*each.path.split("/"))).file_version
     except RocenvError:
-        return f"{text} (it is no library)"
-    return f"{text} (it says that it is version {version})" if version else text
+        return f"{text} (it is not a library)"
+    return f"{text} (its version is {version})" if version else text
 
 
 def _knowing(result: RungResult, known: Sequence[Verdict], matrix: Matrix) -> RungResult:
-    """The result of a rung that went wrong, with what is known of such a set and of what it said."""
+    """Add to a rung that failed the codes of known problems of such a set, and of its output."""
     if result.rung == "files" or result.status not in ("failed", "crashed", "timeout"):
         return result
     from rocenv.diagnose import diagnose_bytes
@@ -178,17 +180,17 @@ def _knowing(result: RungResult, known: Sequence[Verdict], matrix: Matrix) -> Ru
 
 
 def _advice(prefix: Prefix, record: Record, matrix: Matrix, row: Verdict, driver: str) -> Iterator[str]:
-    yield f"known of such a set: {row.what} [{row.source.partition(';')[0].strip()}]"
+    yield f"Known problem of such a set: {row.what} [{row.source.partition(';')[0].strip()}]"
     machine = Machine(platform=record.lock.platform, driver=driver)
     command = remedy_command(record.lock, matrix, machine, name=prefix.free_name())
     if command:
-        yield f"a set without that: `{command}`"
+        yield f"A set without this problem: `{command}`"
 
 
 @contextlib.contextmanager
-def _said_when_slow(progress: Progress) -> Iterator[None]:
-    """Say once, after a minute, what takes so long: a first run that looks hung is often killed."""
-    text = "kernels are being compiled for the GPU, as on every first run; that may take half an hour"
+def _note_when_slow(progress: Progress) -> Iterator[None]:
+    """Explain after a minute what takes so long: people kill a first run that looks hung."""
+    text = "Compiling kernels for the GPU, as every first run does; this may take half an hour"
     timer = threading.Timer(_SLOW_S, progress.note, (text,))
     timer.daemon = True
     timer.start()
@@ -199,7 +201,7 @@ def _said_when_slow(progress: Progress) -> Iterator[None]:
 
 
 def _defender_took(prefix: Prefix, found: Sequence[Difference]) -> str:
-    """What Microsoft Defender took of what is missing, in words; "" where it tells of none."""
+    """Name the missing files that Microsoft Defender quarantined; "" where there are none."""
     missing = [str(prefix.path.joinpath(*each.path.split("/"))) for each in found if each.what == "missing"]
     taken = quarantined(missing) if missing and (WINDOWS or examined_elsewhere()) else ()
     if not taken:
@@ -208,8 +210,8 @@ def _defender_took(prefix: Prefix, found: Sequence[Difference]) -> str:
     name = first.path.replace("\\", "/").rpartition("/")[2]
     others = f" and {len(taken) - 1} more" if taken[1:] else ""
     return (
-        f"; Microsoft Defender took `{name}` away ({first.threat}, {first.when}){others}: allow the "
-        "folder in Windows Security before that, or it will do so again"
+        f"; Microsoft Defender quarantined `{name}` ({first.threat}, {first.when}){others}: "
+        "exclude the folder in Windows Security first"
     )
 
 

@@ -107,7 +107,7 @@ def test_a_copy_that_is_not_there(lab: Lab, tmp_path: Path) -> None:
     """A mistyped one must not pass for a machine without any GPU."""
     done = lab.run("doctor", ROCENV_SYSROOT=str(tmp_path / "typo"))
     assert done.returncode == 1
-    assert "typo`, which is no folder" in words(done.stderr)
+    assert "typo`, which is not a folder" in words(done.stderr)
 
 
 def test_an_env_that_was_never_finished(lab: Lab, scenery: Scenery) -> None:

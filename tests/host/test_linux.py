@@ -260,7 +260,7 @@ def test_a_container_without_the_devices(root: Root, look: Look) -> None:
     host = look()
     assert [gpu.state for gpu in host.gpus] == ["barred", "barred"]
     assert (host.selected, host.visible_devices()) == (1, "1"), "as it will be once it was given them"
-    assert "`/dev/kfd` is not there" in host.why
+    assert "`/dev/kfd` does not exist" in host.why
     assert "--device /dev/kfd --device /dev/dri" in host.remedies[0]
 
 
@@ -403,7 +403,7 @@ def test_the_variable_stands_in_for_the_machine(
         ("10.3.0", 100305, "wrong results"),
         ("10.3.0", 100301, ""),
         ("9.0.0", 90012, ""),
-        ("1030", 100300, "is no version"),
+        ("1030", 100300, "is not a version"),
     ],
 )
 def test_an_override_left_in_the_environment(
@@ -421,7 +421,7 @@ def test_a_variable_that_names_no_target_is_an_error(
     root: Root, look: Look, monkeypatch: pytest.MonkeyPatch, said: str
 ) -> None:
     monkeypatch.setenv("ROCENV_TARGET", said)
-    with pytest.raises(RocenvError, match="in ROCENV_TARGET is no target") as caught:
+    with pytest.raises(RocenvError, match="in ROCENV_TARGET is not a target") as caught:
         look()
     assert caught.value.code == "target-unknown"
     assert caught.value.message.isprintable()
@@ -441,7 +441,7 @@ def test_a_root_that_is_no_folder_is_named(
     monkeypatch.setenv("ROCENV_SYSROOT", str(root.path / name))
     why = look().why
     assert why.startswith(f"ROCENV_SYSROOT names `{root.path}"[:120])
-    assert why.endswith("`, which is no folder")
+    assert why.endswith("`, which is not a folder")
 
 
 def test_no_word_of_the_machine_reaches_a_terminal_as_a_command(root: Root, look: Look) -> None:

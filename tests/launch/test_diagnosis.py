@@ -80,7 +80,7 @@ class TestEnds:
     @pytest.mark.parametrize(
         ("number", "told"),
         [
-            (signal.SIGABRT, "it gave up by itself"),
+            (signal.SIGABRT, "it called abort()"),
             (signal.SIGKILL, "memory runs out"),
             (signal.SIGILL, "instruction"),
             (signal.SIGBUS, "gone or too short"),
@@ -245,7 +245,7 @@ class TestScripts:
         self.script(lab, f"{shlex.quote(sys.executable)} -c 'import os; os.abort()'; exit $?")
         done = lab.run("launch", "sd", "./webui.bat")
         assert done.returncode == 134
-        assert "ended with SIGABRT: it gave up by itself" in done.stderr.decode()
+        assert "ended with SIGABRT: it called abort()" in done.stderr.decode()
 
     @pytest.mark.parametrize("code", [0, 1])
     def test_a_crash_in_a_load_that_the_script_hides(self, lab: Lab, code: int) -> None:

@@ -157,7 +157,9 @@ class TestShims:
         )
         assert failed.code == 1
         assert "`zluda/cublas64_11.dll` is missing" in failed.out
-        assert "Microsoft Defender took `nccl.dll` away (Trojan:Win32/Wacatac.B!ml, 2026-11-20" in failed.text
+        assert (
+            "Microsoft Defender quarantined `nccl.dll` (Trojan:Win32/Wacatac.B!ml, 2026-11-20" in failed.text
+        )
         assert "rocenv repair sd" in failed.text
         assert mended.code == 0, mended.text
         assert "put back: zluda/cublas64_11.dll (was missing)" in mended.err
@@ -173,7 +175,7 @@ class TestShims:
         changed.write_bytes(b"MZ of another torch")
         failed, mended = sd.rocenv(["verify", "sd", "--upto", "files"], ["repair", "sd"])
         assert failed.code == 1
-        assert "torch/lib/torch_cuda.dll` is changed (it is no library)" in failed.out
+        assert "torch/lib/torch_cuda.dll` is changed (it is not a library)" in failed.out
         assert mended.code == 0, mended.text
         assert changed.read_bytes() == original
 

@@ -128,7 +128,7 @@ def _warn_of_known(lock: Lock, context: Context) -> None:
         note(f"warning: such a set is known to fail: {row.what} [{row.source.partition(';')[0].strip()}]")
         command = remedy_command(lock, context.matrix, Machine(platform=lock.platform))
         if command:
-            note(f"a set without that: `{command}`")
+            note(f"A set without this problem: `{command}`")
 
 
 def _require_installable(lock: Lock) -> None:

@@ -87,7 +87,7 @@ def scene_of(
     of_other = elsewhere and environ is not None
     if missing := missing_sysroot():
         raise RocenvError(
-            f"ROCENV_SYSROOT names `{missing}`, which is no folder",
+            f"ROCENV_SYSROOT names `{missing}`, which is not a folder",
             hints=("unset ROCENV_SYSROOT   # to examine this machine",),
         )
     asked = _asked(home, name) if name else None

@@ -94,7 +94,7 @@ def detect(matrix: Matrix) -> Host:
     if named:
         why = f"named by {_NAMED}: {why}" if gpus else f"{_NAMED} is set to nothing, which stands for no GPU"
     elif missing := missing_sysroot():
-        why = f"ROCENV_SYSROOT names `{printable(missing)}`, which is no folder"
+        why = f"ROCENV_SYSROOT names `{printable(missing)}`, which is not a folder"
     elif not gpus and found.unread:
         why = f"whether there is an AMD GPU here is not known: `{found.unread}` cannot be read"
     elif driver.wsl and not gpus:
@@ -122,10 +122,8 @@ def _named_gpus(text: str, matrix: Matrix) -> tuple[Gpu, ...]:
     for target, features in (split_target(name) for name in text.split(",") if name.strip()):
         if not is_target(target):
             raise RocenvError(
-                f"`{printable(target)}` in {_NAMED} is no target",
-                hints=(
-                    f"targets are called gfx and a number: `export {_NAMED}=gfx1100`, or `unset {_NAMED}`",
-                ),
+                f"`{printable(target)}` in {_NAMED} is not a target",
+                hints=(f"targets look like gfx1100: `export {_NAMED}=gfx1100`, or `unset {_NAMED}`",),
                 code="target-unknown",
             )
         known = matrix.targets.get(target)

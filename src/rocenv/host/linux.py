@@ -176,7 +176,7 @@ def kfd_barrier() -> Barrier | None:
         return None
     if error == errno.ENOENT:
         return Barrier(
-            why=f"`{_KFD}` is not there, as in a container that was not given it", remedy=_KEPT_OUT
+            why=f"`{_KFD}` does not exist, as in a container that was not given it", remedy=_KEPT_OUT
         )
     if error == errno.EACCES:
         return Barrier(why=f"no permission to open `{_KFD}`", remedy=_RIGHTS)
@@ -184,7 +184,7 @@ def kfd_barrier() -> Barrier | None:
         return Barrier(why=f"the container's rules forbid `{_KFD}`", remedy=_KEPT_OUT)
     name = errno.errorcode.get(error, str(error))
     return Barrier(
-        why=f"`{_KFD}` does not open: {name} ({os.strerror(error)}), which is no matter of permissions",
+        why=f"`{_KFD}` cannot be opened: {name} ({os.strerror(error)}), which is not a permission problem",
         remedy="sudo dmesg | grep -iE 'kfd|amdgpu' | tail   # of the host, where this is a container",
     )
 
@@ -195,6 +195,6 @@ def render_barrier(minor: int) -> Barrier | None:
     error = access_errno(path)
     if error == errno.ENOENT:
         return Barrier(
-            why=f"`{path}` is not there, as in a container that was not given it", remedy=_KEPT_OUT
+            why=f"`{path}` does not exist, as in a container that was not given it", remedy=_KEPT_OUT
         )
     return Barrier(why=f"no permission for `{path}`", remedy=_RIGHTS) if error else None

@@ -129,7 +129,9 @@ def override_notes(
     """What to say of an override that does nothing, or harm; it acts on all GPUs alike."""
     stands_for = overridden_target(value.strip())
     if not stands_for:
-        return (f"{OVERRIDE}={value} is no version like 10.3.0, and programs refuse it: `unset {OVERRIDE}`",)
+        return (
+            f"{OVERRIDE}={value} is not a version such as 10.3.0, and programs reject it: `unset {OVERRIDE}`",
+        )
     targets = dict.fromkeys(gpu.target for gpu in gpus if gpu.target and gpu.state != "unable")
     rows = [row for row in known if row.target in targets and row.value in (value.strip(), "*")]
     blocked = {row.target: row.note for row in rows if row.verdict == "block"}

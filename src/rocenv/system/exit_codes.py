@@ -1,4 +1,4 @@
-"""Exit codes: what they are called, whether they tell of a fault, and how they are passed on whole."""
+"""Exit codes: their names, whether they mean a crash, and how to pass them on unchanged."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import signal
 from rocenv.system import WINDOWS
 
 _ACCESS = "it read or wrote memory that is not its own"
-_ABORT = "it gave up by itself, as rocBLAS does where it has no kernels for a GPU"
-_INSTRUCTION = "it met an instruction that this CPU does not have"
-# What each is called, and what it means where the name does not say so.
+_ABORT = "it called abort(), as rocBLAS does where it has no kernels for a GPU"
+_INSTRUCTION = "it used an instruction that this CPU does not have"
+# The name of each, and its meaning where the name does not say it.
 # Source: MS-ERREF, "NTSTATUS Values"; 0xC0000409 is also how abort() of the C runtime ends
 _NTSTATUS = {
     0x40010004: ("ended by a debugger or at log-off", ""),
@@ -20,15 +20,15 @@ _NTSTATUS = {
     0xC0000025: ("an exception that cannot be continued", ""),
     0xC000007B: ("a program or DLL of the wrong bitness", ""),
     0xC0000094: ("integer division by zero", ""),
-    0xC00000FD: ("stack overflow", "its stack ran over"),
-    0xC0000135: ("a DLL was not found", "a DLL that it needs is not there"),
+    0xC00000FD: ("stack overflow", "its stack overflowed"),
+    0xC0000135: ("a DLL was not found", "a DLL that it needs is missing"),
     0xC0000138: ("an ordinal was not found in a DLL", ""),
     0xC0000139: (
         "an entry point was not found in a DLL",
-        "a DLL lacks something that is called in it: DLLs of two versions are mixed",
+        "a DLL lacks a function that another one calls: DLLs of two versions are mixed",
     ),
     0xC000013A: ("ended by Ctrl-C", ""),
-    0xC0000142: ("a DLL could not be initialised", "a DLL could not set itself up"),
+    0xC0000142: ("a DLL could not be initialised", "a DLL failed to initialise"),
     0xC0000374: ("heap corruption", "its memory was damaged"),
     0xC0000409: ("stack buffer overrun, or abort", _ABORT),
     0xC0000417: ("invalid argument to the C runtime", ""),
@@ -41,11 +41,11 @@ _SIGNALS = {
     "SIGSEGV": _ACCESS,
     "SIGABRT": _ABORT,
     "SIGILL": _INSTRUCTION,
-    "SIGBUS": "a file that it had in memory is gone or too short",
+    "SIGBUS": "a file that it had mapped into memory was removed or cut short",
     "SIGKILL": "it was killed, as the kernel does when memory runs out",
 }
-# Those that end programs, and that programs do not stand for with exit codes of their own.
-_TOLD_BY_SHELLS = (
+# Signals that end programs, and whose numbers above 128 programs do not use as exit codes of their own.
+_REPORTED_BY_SHELLS = (
     *("SIGHUP", "SIGINT", "SIGQUIT", "SIGILL", "SIGTRAP", "SIGABRT", "SIGBUS", "SIGFPE", "SIGKILL"),
     *("SIGSEGV", "SIGPIPE", "SIGTERM", "SIGXCPU", "SIGXFSZ", "SIGSYS"),
 )
@@ -103,7 +103,7 @@ def through_shell(code: int) -> int:
         name = signal.Signals(code - 128).name
     except ValueError:
         return code
-    return 128 - code if name in _TOLD_BY_SHELLS else code
+    return 128 - code if name in _REPORTED_BY_SHELLS else code
 
 
 def is_crash(code: int) -> bool:
