@@ -21,7 +21,7 @@ from rocenv.install.build import build
 from rocenv.install.prefix import Prefix, library_folders, prefix_of
 from rocenv.sources.apt import TREE
 from rocenv.sources.apt.packages import find
-from rocenv.system.quoting import as_typed
+from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -114,7 +114,7 @@ def provide(row: Compiler, context: Context, tell: Callable[[str], None]) -> Too
     if found is None:
         raise PrefixError(
             f"the env `{row.name}` is not the compiler of that name",
-            hints=(f"rocenv rename {as_typed(row.name)} {as_typed(prefix.free_name())}",),
+            hints=(f"rocenv rename {shell_join(row.name)} {shell_join(prefix.free_name())}",),
             code="env-exists",
         )
     return found

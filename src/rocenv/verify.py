@@ -24,7 +24,7 @@ from rocenv.resolve.known import known_broken, remedy_command
 from rocenv.system import WINDOWS, pe
 from rocenv.system.files import write_atomic
 from rocenv.system.machine import examined_elsewhere
-from rocenv.system.quoting import as_typed
+from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -148,7 +148,7 @@ def _files_rung(prefix: Prefix, record: Record, progress: Progress) -> RungResul
         return RungResult(rung="files", status="passed", elapsed_s=elapsed_s, detail=detail)
     shown = ", ".join(_shown(prefix, each) for each in found[:_SHOWN])
     more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-    detail = f"{shown}{more}; `rocenv repair {as_typed(prefix.name)}` restores them"
+    detail = f"{shown}{more}; `rocenv repair {shell_join(prefix.name)}` restores them"
     detail += _defender_took(prefix, found)
     return RungResult(rung="files", status="failed", elapsed_s=elapsed_s, detail=detail)
 

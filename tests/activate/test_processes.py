@@ -14,7 +14,7 @@ import pytest
 from rocenv.core.errors import RocenvError
 from rocenv.system import quoting as command_lines
 from rocenv.system.exit_codes import describe_exit, is_crash, meaning_of_exit, through_shell
-from rocenv.system.quoting import as_typed, command_line, find_windows_program
+from rocenv.system.quoting import command_line, find_windows_program, shell_join
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,10 +58,10 @@ def test_what_an_end_means_where_its_name_does_not_say() -> None:
 
 
 def test_commands_are_told_as_the_shell_of_the_machine_takes_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert as_typed("rocenv", "verify", "second one") == "rocenv verify 'second one'"
+    assert shell_join("rocenv", "verify", "second one") == "rocenv verify 'second one'"
     monkeypatch.setattr(command_lines, "WINDOWS", True)
-    assert as_typed("rocenv", "verify", "second one") == 'rocenv verify "second one"'
-    assert as_typed("sd", "a&b", "C:\\a\\x.lock", "a b\\", "c&\\", "") == (
+    assert shell_join("rocenv", "verify", "second one") == 'rocenv verify "second one"'
+    assert shell_join("sd", "a&b", "C:\\a\\x.lock", "a b\\", "c&\\", "") == (
         'sd "a&b" C:\\a\\x.lock "a b\\\\" "c&\\\\" ""'
     )
 

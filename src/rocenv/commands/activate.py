@@ -16,7 +16,7 @@ from rocenv.context import Context
 from rocenv.core.errors import PrefixError
 from rocenv.install.prefix import prefix_of
 from rocenv.system import WINDOWS
-from rocenv.system.quoting import as_typed
+from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
     from rocenv.install.prefix import Prefix
@@ -68,7 +68,7 @@ def _say_what_to_type(prefix: Prefix, platform: str) -> None:
         raise PrefixError(
             f"env `{prefix.name}` has no script for {missing[0]}: it was made by an older rocenv, or the "
             "script was removed",
-            hints=(f"rocenv repair {as_typed(prefix.name)}",),
+            hints=(f"rocenv repair {shell_join(prefix.name)}",),
             code="script-missing",
         )
     for number, (each, where) in enumerate(shells.items()):
@@ -76,7 +76,7 @@ def _say_what_to_type(prefix: Prefix, platform: str) -> None:
         note(f"{start}{where}:")
         line = _line(prefix, each)
         click.echo(line if WINDOWS else os.fsencode(line))
-    note(hook_advice(f"activate {as_typed(prefix.name)}"))
+    note(hook_advice(f"activate {shell_join(prefix.name)}"))
 
 
 def _line(prefix: Prefix, shell: str) -> str:

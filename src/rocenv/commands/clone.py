@@ -8,7 +8,7 @@ from rocenv.commands import candidates
 from rocenv.commands.output import note
 from rocenv.context import Context
 from rocenv.install.prefix import prefix_of
-from rocenv.system.quoting import as_typed
+from rocenv.system.quoting import shell_join
 
 
 @click.command()
@@ -24,4 +24,4 @@ def command(old: str, new: str) -> None:
     build(prefix_of(context.home, new).name, record.lock, context)
     if record.shims_in_torch:
         move_shims(context.home, new, in_torch=True)
-    note(f"env `{new}` has the set of `{old}`; prove it with `rocenv verify {as_typed(new)}`")
+    note(f"env `{new}` has the set of `{old}`; prove it with `rocenv verify {shell_join(new)}`")

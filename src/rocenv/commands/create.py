@@ -22,7 +22,7 @@ from rocenv.install.prefix import prefix_of
 from rocenv.system import WINDOWS
 from rocenv.system.files import storage_errors
 from rocenv.system.machine import cloud_folder
-from rocenv.system.quoting import as_typed
+from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
     from rocenv.core.model import Lock, Record, Verification
@@ -76,7 +76,7 @@ def command(
     with storage_errors(context.home.path):
         asked = Asked(request=request, machine=Machine()) if lock_file else completed(request, context)
         lock = _lock(asked, lock_file, context)
-    lacking = lacking_of(lock, asked.machine, context, f"rocenv create {as_typed(name)}")
+    lacking = lacking_of(lock, asked.machine, context, f"rocenv create {shell_join(name)}")
     if dry_run:
         if as_json:
             print_json(plan_json(lock, lacking))
@@ -104,7 +104,7 @@ def command(
             }
         )
     note(f"\nactivate with:  {activation_line(prefix, record.lock.platform)}")
-    note(f"or run one command:  rocenv run {as_typed(name)} -- COMMAND")
+    note(f"or run one command:  rocenv run {shell_join(name)} -- COMMAND")
     return 1 if verdict is not None and verdict.broken else 0
 
 
@@ -198,7 +198,7 @@ def _left_the_mirror(name: str, lock: Lock, error: FetchError, context: Context)
             hints.append(f"no other set of ROCm {series} is to be had for {lock.target} now")
         else:
             found = nearest.components[0]
-            command = f"rocenv create {as_typed(name)} {options(replace(wish, channel=found.channel))}"
+            command = f"rocenv create {shell_join(name)} {options(replace(wish, channel=found.channel))}"
             hints.insert(
                 0, f"the nearest set there is now: ROCm {found.version} from {found.channel}: `{command}`"
             )

@@ -215,7 +215,7 @@ def _tell(done: Done, wish: Wish) -> None:
 
 
 def _placed_lines(placed: Placed, why: str) -> list[str]:
-    from rocenv.system.quoting import as_typed
+    from rocenv.system.quoting import shell_join
 
     lines = [f"put into {placed.file}"]
     if placed.place == "cache":
@@ -228,11 +228,11 @@ def _placed_lines(placed: Placed, why: str) -> list[str]:
             )
     elif placed.place == "overlay":
         lines.append(f"a copy made of links: {why}")
-        lines.append(f"start it with {as_typed(placed.start)}; `rocenv launch` does so by itself")
+        lines.append(f"start it with {shell_join(placed.start)}; `rocenv launch` does so by itself")
     else:
         kept = f"the original is kept as {placed.original}" if placed.original else "there was none before"
         lines.append(kept)
-    lines.append(f"to take it back: {as_typed(*placed.undo_words())}")
+    lines.append(f"to take it back: {shell_join(*placed.undo_words())}")
     return lines
 
 

@@ -176,13 +176,13 @@ def _run(view: View, concerns: tuple[Concern, ...]) -> int:
 def _write_shortcut(start: Start, folder: Path, words: tuple[str, ...]) -> None:
     from rocenv.launch.shortcut import MARK, shortcut_text
     from rocenv.system.files import storage_errors, write_atomic
-    from rocenv.system.quoting import as_typed
+    from rocenv.system.quoting import shell_join
 
     name = start.prefix.name
     if start.record.lock.platform != "windows":
         raise RocenvError(
             f"`{name}` is an env for {start.record.lock.platform}, and shortcuts are for Windows",
-            hints=(f"an alias does it: alias {name}='rocenv launch {as_typed(name)}'",),
+            hints=(f"an alias does it: alias {name}='rocenv launch {shell_join(name)}'",),
             code="shortcut",
         )
     command = [sys.executable, "-m", "rocenv", "launch", name, "--app", start.launcher.key]

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rocenv.core.errors import RocenvError
-from rocenv.system.quoting import as_typed
+from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,19 +68,19 @@ def _notes(start: Start, found: Starting) -> Iterator[str]:
     for each in found.gone:
         yield (
             f"gone: {_named(each)}, were in `{each.file}`, which was removed or overwritten; make them "
-            f"again: {as_typed(*each.build_words())}"
+            f"again: {shell_join(*each.build_words())}"
         )
     of_another = f"of another source than this {start.title} has"
     for each in found.outdated:
         if each.place == "in-place":
             yield (
                 f"old: a kernel that rocenv made lies in `{each.file}`, {of_another}, and {start.title} "
-                f"takes it; take it away: {as_typed(*each.undo_words())}"
+                f"takes it; take it away: {shell_join(*each.undo_words())}"
             )
         else:
             yield (
                 f"not taken: {_named(each)}, are {of_another}; make them again: "
-                + as_typed(*each.build_words())
+                + shell_join(*each.build_words())
             )
 
 

@@ -12,7 +12,7 @@ from rocenv.context import Context
 from rocenv.core.errors import RocenvError
 from rocenv.install.prefix import prefix_of
 from rocenv.system.files import write_atomic
-from rocenv.system.quoting import as_typed
+from rocenv.system.quoting import shell_join
 
 
 @click.command()
@@ -34,4 +34,4 @@ def command(name: str, output: Path | None) -> None:
             write_atomic(output.resolve(), text.encode())
     except OSError as error:
         raise RocenvError(f"cannot write `{output}`: {error.strerror}") from error
-    note(f"`rocenv create NEW --from {as_typed(str(output))}` builds the same set")
+    note(f"`rocenv create NEW --from {shell_join(str(output))}` builds the same set")

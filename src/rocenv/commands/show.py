@@ -14,7 +14,7 @@ from rocenv.context import Context
 from rocenv.core.progress import sanitized
 from rocenv.install.prefix import prefix_of
 from rocenv.preload import shims_of
-from rocenv.system.quoting import as_typed
+from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
     from rocenv.core.model import Component
@@ -77,7 +77,7 @@ def command(name: str, as_json: bool) -> None:
         ),
         ("C library", "its own, through its own loader" if record.loader else "the machine's"),
         ("created", f"{record.created} by rocenv {record.rocenv_version}"),
-        ("verified", told["verified"] or f"not yet: `rocenv verify {as_typed(name)}`"),
+        ("verified", told["verified"] or f"not yet: `rocenv verify {shell_join(name)}`"),
     ]
     rows += [
         ("shim", " ".join(filter(None, (f"{each.path} is {each.source}", kept_text(each.original)))))

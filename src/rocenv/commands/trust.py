@@ -20,7 +20,7 @@ from rocenv.context import Context
 from rocenv.core.errors import PrefixError, RocenvError
 from rocenv.install.prefix import prefix_of
 from rocenv.system.locks import locked
-from rocenv.system.quoting import as_typed
+from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
     from rocenv.home import Home
@@ -63,7 +63,7 @@ def command(folder: str | None, mode: str | None, as_json: bool) -> int:
     name = found.prefix.name
     note(f"trusted: `{found.shown}`, which asks for env `{name}`")
     if found.prefix.state != "complete":
-        note(f"there is no such env yet: `rocenv create {as_typed(name)} --rocm VERSION`")
+        note(f"there is no such env yet: `rocenv create {shell_join(name)} --rocm VERSION`")
     if as_json:
         print_json({"folder": found.folder, "env": name})
     return 0
@@ -129,7 +129,7 @@ def _require_trusted(found: _FolderFile, home: Home) -> None:
     if known != found.sha256:
         state = "has been changed since it was trusted" if known else "is not trusted"
         # A folder that no terminal could show is left out.
-        command = as_typed("rocenv", "trust", found.folder)
+        command = shell_join("rocenv", "trust", found.folder)
         raise RocenvError(
             f"`{found.shown}` asks for env `{name}`, but {state}; to allow it:",
             hints=(command if found.folder.isprintable() else "rocenv trust  (in that folder)",),
@@ -139,7 +139,7 @@ def _require_trusted(found: _FolderFile, home: Home) -> None:
         partly = found.prefix.state == "incomplete"
         raise PrefixError(
             f"`{found.shown}` asks for env `{name}`, which {'is incomplete' if partly else 'does not exist'}",
-            hints=(f"rocenv create {as_typed(name)} --rocm VERSION",),
+            hints=(f"rocenv create {shell_join(name)} --rocm VERSION",),
             code="env-incomplete" if partly else "env-missing",
         )
 

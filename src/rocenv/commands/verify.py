@@ -19,7 +19,7 @@ from rocenv.core.progress import sanitized
 from rocenv.install.prefix import prefix_of
 from rocenv.probe.ladder import RUNGS
 from rocenv.probe.wire import CALLING
-from rocenv.system.quoting import as_typed
+from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,7 +65,7 @@ def _meaning(verdict: Verification, app: str) -> str:
         if worst.rung == "files":
             return text
         asked = ("--app", app) if app else ()
-        again = as_typed("rocenv", "verify", verdict.env, *asked)
+        again = shell_join("rocenv", "verify", verdict.env, *asked)
         if worst.rung == APP_RUNG:
             text = f"{level}, but {app} does not work in env `{verdict.env}`: `{APP_RUNG}` {status}"
             if not worst.stderr_tail:  # it printed nothing, and the detail says what to do

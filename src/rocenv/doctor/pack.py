@@ -26,7 +26,7 @@ from rocenv.home import Home
 from rocenv.host.gpu import printable
 from rocenv.system import WINDOWS
 from rocenv.system.machine import Answers, answering, environment, recording
-from rocenv.system.quoting import as_typed
+from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -104,7 +104,7 @@ def collect(
 def about(file: Path, language: Language) -> tuple[str, ...]:
     """Return what to say of a pack to whoever may send it: what is in it, and how to look into it."""
     manifest, texts = pack_file.read(file)
-    typed = as_typed(str(file))
+    typed = shell_join(str(file))
     names = ", ".join(manifest.variables)
     command = f"tar -xOf {typed} | more" if WINDOWS else f"unzip -c {typed} | less"
     lines = [

@@ -13,7 +13,7 @@ from rocenv.doctor.checks import CHECKS
 from rocenv.doctor.seen import Seen, all_of
 from rocenv.doctor.typed import is_own_command, typing
 from rocenv.host.gpu import printable
-from rocenv.system.quoting import as_typed
+from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -91,7 +91,7 @@ def _require(name: str, fits: Sequence[Check], scene: Scene) -> None:
         near = difflib.get_close_matches(name, [check.name for check in fits])
         raise NoSuchCheck(f"there is no check `{name}`", (*near, "rocenv doctor --list"))
     if known.of_env and scene.named is not None:
-        hint = as_typed("rocenv", "doctor", scene.named.name)
+        hint = shell_join("rocenv", "doctor", scene.named.name)
         raise NoSuchCheck(f"the check `{name}` is for an env that is whole, which this one is not", (hint,))
     if known.of_env and scene.asked is None:
         hint = f"rocenv doctor NAME --check {name}"

@@ -16,7 +16,7 @@ from rocenv.install.prefix import Prefix, files_sha256
 from rocenv.install.provide import provide, require_room
 from rocenv.system.files import storage_errors
 from rocenv.system.locks import locked
-from rocenv.system.quoting import as_typed
+from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,8 +79,8 @@ def require_free(prefix: Prefix) -> None:
             raise PrefixError(
                 f"env `{prefix.name}` exists already",
                 hints=(
-                    f"rocenv show {as_typed(prefix.name)}",
-                    f"rocenv remove {as_typed(prefix.name)}",
+                    f"rocenv show {shell_join(prefix.name)}",
+                    f"rocenv remove {shell_join(prefix.name)}",
                     "or choose another name",
                 ),
                 code="env-exists",

@@ -33,7 +33,7 @@ from rocenv.system.files import (
     storage_errors,
 )
 from rocenv.system.locks import locked
-from rocenv.system.quoting import as_typed
+from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -320,7 +320,7 @@ def _require_whole_shims(prefix: Prefix, record: Record, files: Mapping[str, Fil
     if found:
         raise PrefixError(
             f"`{found[0].path}` of env `{prefix.name}` is {found[0].what}: its shims cannot be moved",
-            hints=(f"rocenv repair {as_typed(prefix.name)}",),
+            hints=(f"rocenv repair {shell_join(prefix.name)}",),
             code="shim-changed",
         )
 

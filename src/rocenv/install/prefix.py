@@ -19,7 +19,7 @@ from rocenv.core.lock import from_schema_1
 from rocenv.core.model import FileEntry, Record
 from rocenv.system import WINDOWS
 from rocenv.system.files import is_device, remove_path, remove_tree, set_aside, write_atomic
-from rocenv.system.quoting import as_typed
+from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -113,7 +113,7 @@ class Prefix:
             raise PrefixError(
                 f"env `{self.name}` was moved here from the name `{record.name}`, and its scripts still name "
                 "the old place",
-                hints=(f"rocenv repair {as_typed(self.name)}",),
+                hints=(f"rocenv repair {shell_join(self.name)}",),
                 code="env-moved",
             )
         return record
@@ -160,10 +160,10 @@ class Prefix:
     @property
     def made_anew(self) -> tuple[str, ...]:
         """The commands that make the env again from its lock."""
-        name = as_typed(self.name)
-        lock = as_typed(os.path.join(".", f"{self.name}.lock"))
+        name = shell_join(self.name)
+        lock = shell_join(os.path.join(".", f"{self.name}.lock"))
         return (
-            f"{_COPY} {as_typed(str(self.lock_file))} {lock}",
+            f"{_COPY} {shell_join(str(self.lock_file))} {lock}",
             f"rocenv remove {name}",
             f"rocenv create {name} --from {lock}",
         )
@@ -199,7 +199,7 @@ class Prefix:
                     f"there is no env `{self.name}`",
                     hints=(
                         "`rocenv list` shows the envs",
-                        f"rocenv create {as_typed(self.name)} --rocm VERSION",
+                        f"rocenv create {shell_join(self.name)} --rocm VERSION",
                     ),
                     code="env-missing",
                 )
@@ -210,7 +210,7 @@ class Prefix:
                     f"env `{self.name}` is incomplete: its creation was interrupted",
                     hints=(
                         "repeat the `rocenv create` command to complete it",
-                        f"rocenv remove {as_typed(self.name)}",
+                        f"rocenv remove {shell_join(self.name)}",
                     ),
                     code="env-incomplete",
                 )

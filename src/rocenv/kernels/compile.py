@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rocenv.core.errors import RocenvError
 from rocenv.system import process
 from rocenv.system.exit_codes import describe_exit
-from rocenv.system.quoting import as_typed
+from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,7 +50,7 @@ def compiler_version(toolchain: Toolchain) -> str:
         said = f", and said `{lines[-1]}`" if lines else ""
         raise RocenvError(
             f"the compiler of `{toolchain.name}` does not start: {answer.end}{said}",
-            hints=(f"rocenv repair {as_typed(toolchain.env)}",) if toolchain.env else (),
+            hints=(f"rocenv repair {shell_join(toolchain.env)}",) if toolchain.env else (),
             code="kernels-no-compiler",
         )
     # The loader may have warned of something else before.
@@ -77,7 +77,7 @@ def compile_kernel(
     argv = command(toolchain, job, output)
     environ = {**os.environ, "TMPDIR": str(folder), "TMP": str(folder), "TEMP": str(folder)}
     with log.open("wb") as out:
-        out.write(f"$ {' '.join(map(as_typed, argv))}\n".encode(errors="surrogateescape"))
+        out.write(f"$ {' '.join(map(shell_join, argv))}\n".encode(errors="surrogateescape"))
         out.flush()
         with progress.wait(f"compiling the {job.title}", usual_s) as stage:
             done = process.run(

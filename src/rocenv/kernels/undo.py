@@ -13,7 +13,7 @@ from rocenv.kernels import places
 from rocenv.kernels.installation import path_of
 from rocenv.system.files import storage_errors
 from rocenv.system.locks import locked
-from rocenv.system.quoting import as_typed
+from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,7 +71,7 @@ def undo(wish: Wish, context: Context, kind: str, tell: Callable[[str], None]) -
 
 def _none_such(app: str, home: Home, matrix: Matrix) -> RocenvError:
     others = [each for each in notes.all_placed(home, app) if _is_sound(each, home, matrix)]
-    shown = tuple(as_typed(*each.undo_words()) for each in others[:_SHOWN])
+    shown = tuple(shell_join(*each.undo_words()) for each in others[:_SHOWN])
     first = f" (the first {_SHOWN} of {len(others)})" if len(others) > _SHOWN else ""
     there = f"; what it has placed goes with these{first}" if others else ""
     return RocenvError(

@@ -18,7 +18,7 @@ from rocenv.launch.programs import env_for, env_with, has_gpu, program_of
 from rocenv.launch.start import GENERIC, choose, plan_start
 from rocenv.system.exit_codes import is_crash
 from rocenv.system.files import write_atomic
-from rocenv.system.quoting import as_typed
+from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -99,7 +99,7 @@ def app_rung(
     if key == GENERIC:
         error = RocenvError(
             f"`{GENERIC}` stands for any program, and there is nothing to ask of it",
-            hints=(f"without `--app` the env itself is proved: `rocenv verify {as_typed(prefix.name)}`",),
+            hints=(f"without `--app` the env itself is proved: `rocenv verify {shell_join(prefix.name)}`",),
             code="usage",
         )
         error.exit_code = 2
@@ -147,7 +147,7 @@ def _asked(began: float, rung: AppRung, start: Start, ladder: Sequence[RungResul
 def _save(rung: AppRung, start: Start, answer: Completed) -> None:
     if rung.save_dir is None or start.launcher.devices is None:
         return
-    command = as_typed(*start.words, *start.launcher.devices.arguments)
+    command = shell_join(*start.words, *start.launcher.devices.arguments)
     end = answer.problem or f"ended with {answer.code}"
     with contextlib.suppress(OSError):  # where nothing can be kept, that is told of the whole result
         write_atomic(rung.save_dir / _LOG, f"# {command}\n{answer.text}\n# {end}\n".encode())
@@ -158,7 +158,7 @@ def _of_devices(
 ) -> RungResult:
     said, code = devices.answer.text[-_TAIL:], devices.answer.code
     arguments = start.launcher.devices.arguments if start.launcher.devices else ()
-    asked = f"`{as_typed(*start.words, *arguments)}`"
+    asked = f"`{shell_join(*start.words, *arguments)}`"
     if devices.problem:
         is_late, is_bad = devices.answer.timed_out, code is not None and is_crash(code)
         status: RungStatus = "timeout" if is_late else "crashed" if is_bad else "failed"
@@ -182,7 +182,7 @@ def _of_devices(
 
 def _instead(rung: AppRung, devices: Devices) -> str:
     """Return why an app lists no GPU of the env where there is one, and what to do."""
-    name = as_typed(rung.prefix.name)
+    name = shell_join(rung.prefix.name)
     if devices.found:
         return f"`rocenv doctor {name}` tells why another one is shown to it"
     why = "this build has no HIP, or does not find its runtime"
@@ -219,7 +219,7 @@ def _not_found(prefix: Prefix, launcher: Launcher, command: str) -> RocenvError:
         f"no program of {launcher.title} is in the env `{prefix.name}`, on PATH or in this folder: {names}",
         hints=(
             "put it on PATH" + (f", or make an env that has it: `{command}`" if command else ""),
-            f"without it the env itself is proved: `rocenv verify {as_typed(prefix.name)}`",
+            f"without it the env itself is proved: `rocenv verify {shell_join(prefix.name)}`",
         ),
         code="app-missing",
     )

@@ -15,7 +15,7 @@ from rocenv.launch.programs import build_text, builds_for
 from rocenv.resolve import resolve
 from rocenv.resolve.known import as_options
 from rocenv.resolve.of_app import narrowed
-from rocenv.system.quoting import as_typed
+from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,7 +95,7 @@ def another_env(view: View) -> str:
         return ""
     wish = replace(request, rocm=row.version, channel=row.channel)
     name = view.start.prefix.free_name()
-    return f"rocenv create {as_typed(name)} {as_options(wish, view.host.platform)}"
+    return f"rocenv create {shell_join(name)} {as_options(wish, view.host.platform)}"
 
 
 def _is_of(row: RocmSet, version: str) -> bool:

@@ -11,7 +11,7 @@ from rocenv.launch.causes import codes_of, fallbacks, why
 from rocenv.launch.stack import last_stack
 from rocenv.resolve.known import known_broken
 from rocenv.system.exit_codes import describe_exit, is_crash, meaning_of_exit
-from rocenv.system.quoting import as_typed
+from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -197,6 +197,6 @@ def _todo(outcome: Outcome, known: Sequence[Verdict]) -> Iterator[str]:
     own = [view.start.folder / name for name in view.start.launcher.logs]
     logs = [str(path) for path in (outcome.log, *own) if path is not None and os.path.exists(path)]
     if outcome.causes and logs:
-        yield f"rocenv diagnose {as_typed(logs[0])}"
+        yield f"rocenv diagnose {shell_join(logs[0])}"
     if logs:
         yield f"read the log: {', '.join(f'`{path}`' for path in logs)}"

@@ -14,7 +14,7 @@ from rocenv.launch.flags import SEVERAL, Situation, choose_flags, options_of, ta
 from rocenv.launch.layers import Packed, packed_in, room_for
 from rocenv.launch.of_devices import about_named, needs_gpu, none_of_env
 from rocenv.launch.options import Given, Options
-from rocenv.system.quoting import as_typed
+from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
     from rocenv.data.apps import Launcher
@@ -150,7 +150,9 @@ def _with_own_arguments(start: Start, packed: Packed, choice: Choice) -> tuple[S
     """Return a start with the arguments that its file has for itself, where others would replace them."""
     if not packed.is_replaced or not choice.added or start.words != program_words(start):
         return start, ()
-    told = f"given as in the file itself, since it takes others in their place: {as_typed(*packed.arguments)}"
+    told = (
+        f"given as in the file itself, since it takes others in their place: {shell_join(*packed.arguments)}"
+    )
     return replace(start, words=(*start.words, *packed.arguments)), (told,)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from rocenv.data.apps import CONDITIONS
 from rocenv.launch.ask import ask, program_words
 from rocenv.launch.options import Given, Options, read_help
-from rocenv.system.quoting import as_typed
+from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -38,7 +38,7 @@ class Added:
     @property
     def told(self) -> str:
         """The addition as a sentence."""
-        words = as_typed(*self.words)
+        words = shell_join(*self.words)
         return f"added `{words}`: {self.why}" if self.why else f"added `{words}`"
 
 

@@ -14,7 +14,7 @@ from rocenv.core.model import VISIBLE
 from rocenv.launch.cards import BELOW
 from rocenv.memory.amounts import amount
 from rocenv.memory.quants import CACHE_TYPES
-from rocenv.system.quoting import as_typed
+from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -169,7 +169,7 @@ def _settings(given: Given, sizes: Mapping[str, str]) -> dict[str, Any] | str:
         value = given.value(name) or ""
         found = _size(key, value or (option.default if option else ""))
         if found is None and value:
-            return as_typed(name, value)
+            return shell_join(name, value)
         settings |= {key: found} if found else {}
     return settings
 

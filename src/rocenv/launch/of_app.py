@@ -14,7 +14,7 @@ from rocenv.launch.programs import env_for
 from rocenv.launch.recognition import LOOKED_AT, is_there, name_of, program_at
 from rocenv.launch.settings import read_settings
 from rocenv.launch.view import Concern
-from rocenv.system.quoting import as_typed
+from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -209,7 +209,7 @@ def _instead(view: View, assigned: Assigned) -> str:
             return "look at it: a quote in its value is not closed"
     if not is_shown or is_secret(name) or _is_private(_APART.split(value)) or _is_private([value]):
         return f"export {name}=…, as it stands there"
-    return f"export {name}={assigned.raw or as_typed(value)}"
+    return f"export {name}={assigned.raw or shell_join(value)}"
 
 
 def _with_arguments(view: View, words: list[str]) -> str:
@@ -224,15 +224,15 @@ def _with_arguments(view: View, words: list[str]) -> str:
         return ""
     at = program_at(start.words, start.launcher.starters)
     users = [word for word in start.words[at + len(start.launcher.command) :] if word not in start.added]
-    told = [as_typed(*option) for option in lost if not _is_private(option)]
+    told = [shell_join(*option) for option in lost if not _is_private(option)]
     hidden = [f"{without_secrets(option)[0].partition('=')[0]} …" for option in lost if _is_private(option)]
     if hidden:
         return f"to what you type add {' '.join([*told, *hidden])}, as it stands there"
     if _is_private([*start.words[:at], *users]):
         return f"to what you type add {' '.join(told)}"
     # By its whole path: rocenv has gone to the app's folder, and the user has not.
-    command = as_typed(*start.words[:at], str(start.folder / start.wrapper))
-    return " ".join([f"rocenv launch {view.env} --", command, *told, *map(as_typed, users)])
+    command = shell_join(*start.words[:at], str(start.folder / start.wrapper))
+    return " ".join([f"rocenv launch {view.env} --", command, *told, *map(shell_join, users)])
 
 
 def _options(words: list[str]) -> list[list[str]]:

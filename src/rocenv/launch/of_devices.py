@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rocenv.launch.programs import build_text, builds_for, env_with, has_gpu, has_program
 from rocenv.launch.view import Concern
-from rocenv.system.quoting import as_typed
+from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -99,7 +99,7 @@ def none_of_env(view: View) -> Concern:
     lock, there = start.record.lock, ", ".join(described(each) for each in found)
     other = next((each.target for each in found if each.target), "GFX")
     app = ("--app", view.app) if view.app else ()
-    create = as_typed("rocenv", "create", start.prefix.free_name(), "--target", other, *app)
+    create = shell_join("rocenv", "create", start.prefix.free_name(), "--target", other, *app)
     return Concern(
         code="gpu-not-listed",
         severity="error" if needs_gpu(view) else "warning",

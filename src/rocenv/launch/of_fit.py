@@ -11,7 +11,7 @@ from rocenv.launch.blas import remedies, ways_round
 from rocenv.launch.layers import model_path
 from rocenv.launch.recognition import GENERIC, name_of, program_at
 from rocenv.launch.view import Concern
-from rocenv.system.quoting import as_typed
+from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,7 +93,7 @@ def _help_unread(view: View, options: Options) -> Concern:
         severity="warning",
         text=f"which arguments this {start.launcher.title} has is not known, so nothing was added that would "
         f"keep it from going on with the CPU: asked for its help, {options.problem}",
-        remedy=f"see what it says: `{as_typed('rocenv', 'run', start.prefix.name, '--', *asked)}`",
+        remedy=f"see what it says: `{shell_join('rocenv', 'run', start.prefix.name, '--', *asked)}`",
     )
 
 
@@ -117,7 +117,7 @@ def _unfilled(view: View, flag: Flag) -> Concern:
 def _launched(view: View, app: str) -> str:
     start = view.start
     typed = [word for word in start.words if word not in start.added]
-    return as_typed("rocenv", "launch", start.prefix.name, "--app", app, "--", *typed)
+    return shell_join("rocenv", "launch", start.prefix.name, "--app", app, "--", *typed)
 
 
 def about_blas(view: View, choice: Choice, blas: str) -> Iterator[Concern]:
@@ -157,7 +157,7 @@ def about_room(view: View, room: Room, choice: Choice, given: Given, packed: Pac
     if room.layers != 0 or not any(each.flag.words[1:] == ("{layers}",) for each in choice.added):
         return
     path = model_path(view, given, packed)
-    look = as_typed("rocenv", "mem", *(("--model", str(path)) if path else ()))
+    look = shell_join("rocenv", "mem", *(("--model", str(path)) if path else ()))
     yield Concern(
         code="no-room",
         severity="error",

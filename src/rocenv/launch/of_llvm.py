@@ -16,7 +16,7 @@ from rocenv.launch.app_version import program_behind
 from rocenv.launch.ask import program_words
 from rocenv.launch.elf import USUAL, is_elf, loaded
 from rocenv.launch.view import Concern
-from rocenv.system.quoting import as_typed
+from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -100,13 +100,13 @@ def _remedies(view: View, compilers: Sequence[str]) -> Iterator[str]:
     if compilers and not start.record.loader:
         preload = f"LD_PRELOAD={compilers[0]}"
         command = (*words[:-1], "env", preload, *start.words[len(words) - 1 :])
-        yield as_typed("rocenv", "launch", start.prefix.name, "--app", start.launcher.key, "--", *command)
+        yield shell_join("rocenv", "launch", start.prefix.name, "--app", start.launcher.key, "--", *command)
     name = start.prefix.free_name()
     target = start.record.lock.target
     for channel in view.matrix.channels.values():
         if channel.by == "maker" and all(
             part.channel != channel.name for part in start.record.lock.components
         ):
-            create = as_typed("rocenv", "create", name, "--channel", channel.name, "--target", target)
+            create = shell_join("rocenv", "create", name, "--channel", channel.name, "--target", target)
             yield f"take a build of AMD's, which has its LLVM inside: {create}"
             return

@@ -17,7 +17,7 @@ from rocenv.launch.view import Concern
 from rocenv.resolve import resolve
 from rocenv.resolve.of_app import narrowed
 from rocenv.resolve.releases_of_app import known_releases, spans
-from rocenv.system.quoting import as_typed
+from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -62,7 +62,7 @@ class Release:
             return self._another_release()
         words = ["rocenv", "create", start.prefix.free_name(), "--app", app]
         words += ["--rocm", self.row.rocm] if self.row.rocm else []
-        return as_typed(*words, "--target", lock.target)
+        return shell_join(*words, "--target", lock.target)
 
     def _another_release(self) -> str:
         """Return which releases of the app work with the env as it is, the newest of them."""
@@ -101,7 +101,7 @@ def fits_release(view: View) -> Iterator[Concern]:
             code="app-version-unknown",
             severity="note",
             text=f"what {title} {found.version} asks of the runtime is not known to rocenv",
-            remedy="rocenv verify " + as_typed(start.prefix.name, "--app", start.launcher.key),
+            remedy="rocenv verify " + shell_join(start.prefix.name, "--app", start.launcher.key),
         )
         return
     release = Release(view=view, row=row, version=found.version)
@@ -265,7 +265,7 @@ def _building(release: Release, target: str) -> str:
     if not any(each.app == app for each in release.view.matrix.kernel_recipe):
         return ""
     named = () if program is None else (f"--{app}", str(program))
-    return as_typed("rocenv", "kernels", "build", app, *named, "--target", target)
+    return shell_join("rocenv", "kernels", "build", app, *named, "--target", target)
 
 
 def _taken_before(release: Release) -> bool:

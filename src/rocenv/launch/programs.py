@@ -12,7 +12,7 @@ from rocenv.resolve import resolve
 from rocenv.resolve.known import as_options
 from rocenv.resolve.of_app import narrowed, packages_of
 from rocenv.system import WINDOWS
-from rocenv.system.quoting import as_typed
+from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -35,7 +35,7 @@ def has_program(app: str, lock: Lock, matrix: Matrix) -> bool:
 def env_for(app: str, lock: Lock, name: str) -> str:
     """Return the command that makes an env for an app and the target of a set."""
     target = ("--target", lock.target) if lock.target else ()
-    return as_typed("rocenv", "create", name, "--app", app, *target)
+    return shell_join("rocenv", "create", name, "--app", app, *target)
 
 
 def env_with(app: str, lock: Lock, matrix: Matrix, machine: Machine, name: str) -> str:
@@ -50,7 +50,7 @@ def env_with(app: str, lock: Lock, matrix: Matrix, machine: Machine, name: str) 
         except RocenvError:
             continue
         if found is not None:
-            return f"rocenv create {as_typed(name)} {as_options(wish, machine.platform)}"
+            return f"rocenv create {shell_join(name)} {as_options(wish, machine.platform)}"
     return ""
 
 

@@ -24,7 +24,7 @@ from rocenv.launch.recognition import (
     without_readers,
 )
 from rocenv.system import WINDOWS
-from rocenv.system.quoting import as_typed
+from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -232,7 +232,7 @@ def _about_wrapper(launcher: Launcher, wrapper: str, words: Sequence[str]) -> tu
     if not wrapper:
         return ()
     does = f": {launcher.wrapper.does}" if launcher.wrapper.does else ""
-    return (f"`{wrapper}` is not run{does}; started in its place: {as_typed(*without_secrets(words))}",)
+    return (f"`{wrapper}` is not run{does}; started in its place: {shell_join(*without_secrets(words))}",)
 
 
 def _ask_for_one(launcher: Launcher, name: str, words: Sequence[str], is_named: bool) -> NoReturn:
@@ -242,9 +242,9 @@ def _ask_for_one(launcher: Launcher, name: str, words: Sequence[str], is_named: 
         else f"{launcher.title} has no usual one"
     )
     app = ("--app", launcher.key) if is_named else ()
-    typed = f"CMD {as_typed(*words)}" if words else "CMD…"
+    typed = f"CMD {shell_join(*words)}" if words else "CMD…"
     hints = (
-        f"give one: `{as_typed('rocenv', 'launch', name, *app)} -- {typed}`",
+        f"give one: `{shell_join('rocenv', 'launch', name, *app)} -- {typed}`",
         *(() if is_named else ("or go to the app's folder, or name the app with `--app`",)),
     )
     error = RocenvError(f"there is no command to launch, and {what}", hints=hints, code="usage")

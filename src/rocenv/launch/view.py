@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from rocenv.core.model import Machine
 from rocenv.launch.recognition import GENERIC
 from rocenv.resolve.known import remedy_command
-from rocenv.system.quoting import as_typed
+from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
@@ -40,7 +40,7 @@ class View:
     @property
     def env(self) -> str:
         """The env's name, as a command has it."""
-        return as_typed(self.start.prefix.name)
+        return shell_join(self.start.prefix.name)
 
     def filled(self, text: str) -> str:
         """Return a text of a profile with the env, its targets and the app's program in it."""
@@ -48,13 +48,13 @@ class View:
 
         if "{program}" in text:
             program = self.start.made_for or program_path(self.start)
-            text = text.replace("{program}", as_typed(str(program)) if program else "PATH")
+            text = text.replace("{program}", shell_join(str(program)) if program else "PATH")
         prefix, lock = self.start.prefix, self.start.record.lock
         places = {
             "{name}": self.env,
-            "{another}": as_typed(prefix.free_name()),
-            "{target}": as_typed(lock.target),
-            "{code_target}": as_typed(lock.code_target),
+            "{another}": shell_join(prefix.free_name()),
+            "{target}": shell_join(lock.target),
+            "{code_target}": shell_join(lock.code_target),
         }
         for place, value in places.items():
             text = text.replace(place, value)

@@ -15,7 +15,7 @@ from rocenv.probe.dialogue import Dialogue, NoAnswer
 from rocenv.probe.setup import probe_of
 from rocenv.probe.wire import Opened, Seen
 from rocenv.system.process import exit_by_signal, handled
-from rocenv.system.quoting import as_typed
+from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -95,7 +95,7 @@ class Talk:
                 raise NoGpu(str(error), hints=(hint,)) from error
             raise RocenvError(
                 f"the HIP runtime of env `{self._env}` cannot be used: {error}",
-                hints=(f"`rocenv verify {as_typed(self._env)}` says more",),
+                hints=(f"`rocenv verify {shell_join(self._env)}` says more",),
                 code="runtime-broken",
             ) from error
 

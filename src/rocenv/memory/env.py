@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rocenv.core.errors import RocenvError
 from rocenv.install.prefix import all_prefixes, prefix_of
-from rocenv.system.quoting import as_typed
+from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,7 +41,7 @@ def env_for(home: Home, environ: Mapping[str, str], name: str = "") -> Prefix:
         )
     raise RocenvError(
         f"there are {len(envs)} envs with a HIP runtime, and none is active: which one's is to ask the GPU?",
-        hints=tuple(f"`rocenv mem {as_typed(each.name)} --probe`" for each in envs[:_SHOWN]),
+        hints=tuple(f"`rocenv mem {shell_join(each.name)} --probe`" for each in envs[:_SHOWN]),
         code="env-not-named",
     )
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from rocenv.core.model import Machine
-from rocenv.system.quoting import as_typed
+from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
     from rocenv.core.model import ComponentKind, Request
@@ -124,7 +124,7 @@ def options(request: Request, here: str = "linux") -> str:
         elif name == "torch" and (value == NO_TORCH or (not value and request.zluda)):
             parts.append("--no-torch")  # with ZLUDA torch is the default
         elif value:
-            parts.append(f"--{name} {as_typed(value)}")
+            parts.append(f"--{name} {shell_join(value)}")
     return " ".join(parts)
 
 

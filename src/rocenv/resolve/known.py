@@ -16,7 +16,7 @@ from rocenv.data.knowledge import Verdict
 from rocenv.resolve import resolve
 from rocenv.resolve.candidate import options
 from rocenv.resolve.of_app import narrowed
-from rocenv.system.quoting import as_typed
+from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,7 +87,7 @@ def remedy_command(
         except RocenvError:
             continue
         if found.versions != _versions(lock):
-            return f"rocenv create {as_typed(name)} {as_options(request, machine.platform)}"
+            return f"rocenv create {shell_join(name)} {as_options(request, machine.platform)}"
     return ""
 
 

@@ -10,7 +10,7 @@ from rocenv.core.versions import allows
 from rocenv.resolve import resolve
 from rocenv.resolve.candidate import NO_TORCH, options
 from rocenv.resolve.releases_of_app import Span, known_releases, spans
-from rocenv.system.quoting import as_typed
+from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -102,7 +102,7 @@ def _releases(title: str, made: Made, matrix: Matrix) -> Iterator[str]:
         return
     mine = [span for span in found if allows(span.rocm, made.rocm)]
     others = [
-        f"; for one {span.words}: `--rocm {as_typed(span.rocm)}`"
+        f"; for one {span.words}: `--rocm {shell_join(span.rocm)}`"
         for span in found
         if span not in mine and _fits(replace(made.request, rocm=span.rocm), made, matrix)
     ]

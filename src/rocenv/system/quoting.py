@@ -1,4 +1,4 @@
-"""What a word stands for on Windows, how a batch file gets its arguments, how commands are told to people."""
+"""Quoting of commands for people, command lines of batch files, and where Windows finds programs."""
 
 from __future__ import annotations
 
@@ -87,17 +87,21 @@ def _for_cmd(word: str, always: bool = False) -> str:
     return f'"{quoted}{"" if always else chr(92) * backslashes}"'
 
 
-def as_typed(*words: str) -> str:
-    """A command, or one word of it, as people type it in the shell of this machine.
+def shell_join(*words: str) -> str:
+    """A command, or one word of it, quoted for the shell of this machine.
 
-    On Windows in quotes that programs and cmd take for such; what no quotes keep from cmd, as `%`, stays.
+    On Windows the quotes are those that programs and cmd understand; what no quotes keep from cmd, as `%`,
+    stays.
     """
-    return " ".join(map(_typed, words)) if WINDOWS else shlex.join(words)
+    return " ".join(map(_quoted, words)) if WINDOWS else shlex.join(words)
 
 
-def _typed(word: str) -> str:
+as_typed = shell_join  # its name until everything uses the new one
+
+
+def _quoted(word: str) -> str:
     line = subprocess.list2cmdline([word])
     if line != word or (word and not set(word) - _PLAIN):
         return line
-    # It would reach a program as it is, but cmd reads an `&` before that.
+    # It would reach a program unchanged, but cmd reads an `&` before that.
     return f'"{word}{chr(92) * (len(word) - len(word.rstrip(chr(92))))}"'

@@ -22,7 +22,7 @@ from rocenv.install.prefix import all_prefixes
 from rocenv.preload import shims_of
 from rocenv.resolve.known import known_broken, remedy_command
 from rocenv.system.machine import list_folder, machine_path
-from rocenv.system.quoting import as_typed
+from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -135,7 +135,7 @@ def env_python_missing(scene: Scene) -> Seen | None:
     found = {"env": env.name}
     # `repair` makes a venv where there is none at all, and leaves one that is there to its Python.
     if (env.prefix.path / torch.into / "pyvenv.cfg").exists():
-        found["create"] = as_typed("rocenv", "create", env.prefix.free_name(), "--from", lock)
+        found["create"] = shell_join("rocenv", "create", env.prefix.free_name(), "--from", lock)
     return Seen("env_python_missing", found, (f"{python} -> {base}" if base else str(python),))
 
 
@@ -174,7 +174,7 @@ def env_gpu_hidden(scene: Scene) -> Seen | None:
     lock = str(env.prefix.lock_file)
     found = {"env": env.name, "target": target, "visible": wanted, "set": is_set}
     if own:
-        found["create"] = as_typed("rocenv", "create", env.prefix.free_name(), "--from", lock)
+        found["create"] = shell_join("rocenv", "create", env.prefix.free_name(), "--from", lock)
     return Seen("env_gpu_hidden", found, (f"{VISIBLE}={is_set}",) if is_set else ())
 
 
