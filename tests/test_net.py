@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rocenv import __version__
 from rocenv.core.errors import FetchError
-from rocenv.net import NOT_MODIFIED, TRIES, Network, Response
+from rocenv.net import TRIES, Network
 from rocenv.net.errors import TransientError, shown
 from tests.loopback import Fault, Loopback
 
@@ -50,9 +50,7 @@ def unused_port() -> int:
 
 
 def body_of(network: Network, url: str) -> bytes:
-    response = network.get(url)
-    assert isinstance(response, Response)
-    return response.body
+    return network.get(url).body
 
 
 # ---------------------------------------------------------------- mirrors
@@ -123,7 +121,6 @@ def test_mirror_serves_and_dead_mirror_is_passed_over_and_told(server: Loopback,
     dead = f"http://127.0.0.1:{unused_port()}/"
     mirrored = Network(mirrors=(("http://name.invalid/d/", (dead, f"{server.url}/")),), pause_s=0.01)
     response = mirrored.get("http://name.invalid/d/index")
-    assert isinstance(response, Response)
     assert (response.body, response.url) == (BODY, f"{server.url}/index")
     assert len(response.passed_over) == 1
     assert "refuses the connection" in response.passed_over[0]
@@ -150,13 +147,12 @@ def test_request_says_who_asks_and_takes_bytes_as_stored(server: Loopback, netwo
 def test_etag_saves_the_body_until_it_changes(server: Loopback, network: Network) -> None:
     url = f"{server.url}/index"
     first = network.get(url)
-    assert isinstance(first, Response)
-    assert network.get(url, etag=first.etag) is NOT_MODIFIED
+    again = network.get(url, etag=first.etag)
+    assert (again.unchanged, again.body) == (True, b"")
     assert server.sent_bytes("/index") == len(BODY)
     server.files["/index"] = b"new"
     second = network.get(url, etag=first.etag)
-    assert isinstance(second, Response)
-    assert (second.body, second.etag == first.etag) == (b"new", False)
+    assert (second.unchanged, second.body, second.etag == first.etag) == (False, b"new", False)
 
 
 def test_redirect_is_followed(server: Loopback, network: Network) -> None:
@@ -168,8 +164,7 @@ def test_too_much_is_cut_off(server: Loopback, network: Network) -> None:
     with pytest.raises(FetchError) as caught:
         network.get(f"{server.url}/index", limit_bytes=100)
     assert caught.value.code == "too-large"
-    whole = network.get(f"{server.url}/index", limit_bytes=len(BODY))
-    assert isinstance(whole, Response)
+    assert network.get(f"{server.url}/index", limit_bytes=len(BODY)).body == BODY
 
 
 # ---------------------------------------------------------------- trying again

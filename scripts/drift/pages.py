@@ -11,7 +11,6 @@ from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
 from rocenv.core.errors import FetchError
-from rocenv.net import NotModified
 from rocenv.net.errors import shown
 
 if TYPE_CHECKING:
@@ -52,9 +51,7 @@ class _Anchors(HTMLParser):
 
 def body_of(network: Network, url: str) -> bytes:
     """Return the body of a page; raise FetchError where it cannot be had."""
-    answer = network.get(url)
-    assert not isinstance(answer, NotModified)  # nobody asked whether it had changed
-    return answer.body
+    return network.get(url).body
 
 
 def links(network: Network, url: str) -> list[Link]:

@@ -13,7 +13,7 @@ import random
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from rocenv import __version__
 from rocenv.core.errors import FetchError
@@ -42,14 +42,8 @@ class Response:
     url: str  # the address that answered
     body: bytes
     etag: str = ""  # for asking again, with the same mirrors
+    unchanged: bool = False  # the server still has what the given ETag names; there is no body
     passed_over: tuple[str, ...] = ()  # why the addresses tried before this one failed
-
-
-class NotModified:
-    """The server still has what the given ETag names."""
-
-
-NOT_MODIFIED: Final = NotModified()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,20 +90,16 @@ class Network:
             )
         return found
 
-    def get(
-        self, url: str, *, etag: str | None = None, limit_bytes: int = SMALL_BYTES
-    ) -> Response | NotModified:
-        """Fetch a small file, such as an index or a key.
+    def get(self, url: str, *, etag: str = "", limit_bytes: int = SMALL_BYTES) -> Response:
+        """Fetch a small file, such as an index or a key; one with this ETag is not sent again.
 
         Raises:
             FetchError: No address served it. The code is `offline`, `gone` (404 everywhere), `too-large` ...
         """
         headers = {"If-None-Match": etag} if etag else {}
 
-        def read(candidate: str) -> Response | NotModified:
+        def read(candidate: str) -> Response:
             with self.open(candidate, headers) as answer:
-                if answer.status_code == 304:
-                    return NOT_MODIFIED
                 body = bytearray()
                 for chunk in body_chunks(answer):
                     body += chunk
@@ -118,9 +108,13 @@ class Network:
                             f"`{shown(candidate)}` is larger than the {limit_bytes} bytes allowed for it",
                             code="too-large",
                         )
-                passed_over = tuple(failure.message for failure in failures)
-                etag = answer.headers.get("ETag", "")
-                return Response(url=candidate, body=bytes(body), etag=etag, passed_over=passed_over)
+                return Response(
+                    url=candidate,
+                    body=bytes(body),
+                    etag=answer.headers.get("ETag", ""),
+                    unchanged=answer.status_code == 304,
+                    passed_over=tuple(failure.message for failure in failures),
+                )
 
         failures: list[FetchError] = []
         return self.try_each(url, lambda candidate: self._persist(candidate, read), failures.append)

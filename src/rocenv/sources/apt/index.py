@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from rocenv.context import FRESH_S
 from rocenv.core.codec import from_plain, load_json, to_plain
 from rocenv.core.errors import DataError, FetchError
-from rocenv.net import NotModified
 from rocenv.net.errors import shown
 from rocenv.sources.apt.control import parse_fields
 from rocenv.sources.apt.lists import UNPACKERS
@@ -101,9 +100,8 @@ def refresh(
     address = join(place.base, f"dists/{place.suite}/InRelease")
     # Mirrors copied from each other have the same ETags: of several, it would be unknown which one answered.
     is_only_one = len(network.candidates(address)) == 1
-    answer = network.get(address, etag=kept.etag or None if kept and is_only_one else None)
-    if isinstance(answer, NotModified):
-        assert kept is not None
+    answer = network.get(address, etag=kept.etag if kept and is_only_one else "")
+    if kept and answer.unchanged:
         # A mirror that is held back answers so for ever.
         _require_valid(place, kept, settings)
         state = replace(kept, checked_s=time.time())
@@ -219,17 +217,12 @@ def _get_list(place: Place, base: str, listed: ListFile, network: Network, *, by
         # Under its hash a list stays what it was even while the mirror moves to the next one.
         folder = path.rpartition("/")[0]
         try:
-            return _whole(network.get(f"{folder}/by-hash/SHA256/{listed.sha256}"))
+            return network.get(f"{folder}/by-hash/SHA256/{listed.sha256}")
         except FetchError as error:
             # Some mirrors leave these out; whatever comes under the plain name must have the same hash.
             if error.code != "gone":
                 raise
-    return _whole(network.get(path))
-
-
-def _whole(answer: Response | NotModified) -> Response:
-    assert not isinstance(answer, NotModified)  # nobody asked whether it had changed
-    return answer
+    return network.get(path)
 
 
 def _drop_old_lists(folder: Path, state: State) -> None:
