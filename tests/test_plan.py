@@ -404,7 +404,7 @@ def test_a_lock_that_cannot_be_read(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("keys", "value", "said"),
     [
-        (("target",), 1100, "`target` in .* is a int, not a str"),
+        (("target",), 1100, "`target` in .*: expected `str`, got `int`"),
         (
             ("components", 0, "artifacts", 0, "size_bytes"),
             "1",

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import pickle
 import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rocenv.data.compiled import compiled
-from rocenv.data.load import load
 from tests import forked
 from tests.host.roots import Root
 
@@ -250,51 +247,3 @@ def test_the_users_own_rows_count_at_once(mini: Mini) -> None:
     assert str(own) in done.stderr
     own.unlink()
     assert mini.run("resolve", "--rocm", "5.7", "--target", "gfx1036").returncode == 1
-
-
-# ---------------------------------------------------------------- the compiled form
-
-
-class _Bomb:
-    def __init__(self, witness: str) -> None:
-        self.witness = witness
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (os.mkdir, (self.witness,))
-
-
-def test_the_compiled_matrix_is_the_matrix(
-    mini: Mini, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.delenv("ROCENV_PROFILES", raising=False)
-    cache, own = tmp_path / "cache" / "matrix.pickle", tmp_path / "own"
-    first = compiled(cache, own)
-    assert compiled(cache, own) == first == load()
-    written = cache.stat()
-    compiled(cache, own)
-    assert (cache.stat().st_mtime_ns, cache.stat().st_ino) == (written.st_mtime_ns, written.st_ino), (
-        "read, not made"
-    )
-
-
-@pytest.mark.parametrize("damage", ["cut", "empty", "garbage", "bomb", "folder"])
-def test_a_compiled_matrix_that_is_damaged_or_evil_is_not_used(
-    damage: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.delenv("ROCENV_PROFILES", raising=False)
-    cache, own, witness = tmp_path / "matrix.pickle", tmp_path / "own", tmp_path / "witness"
-    good = compiled(cache, own)
-    stamp, content = cache.read_bytes()[:32], cache.read_bytes()[32:]
-    if damage == "folder":
-        cache.unlink()
-        cache.mkdir()
-    else:
-        bad = {
-            "cut": content[:-100],
-            "empty": b"",
-            "garbage": b"\x00" * 64,
-            "bomb": pickle.dumps(_Bomb(str(witness))),
-        }
-        cache.write_bytes(stamp + bad[damage])
-    assert compiled(cache, own) == good
-    assert not witness.exists(), "what lies in the cache runs nothing"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from packaging.version import InvalidVersion, Version
 
 from rocenv.core.errors import FetchError
-from rocenv.data.checks import series
+from rocenv.core.versions import series
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from drift.parts import Things
-    from rocenv.data.releases import RocmSet, RocmWheels, TorchSet
-    from rocenv.data.rows import Matrix, Repo
+    from rocenv.data.releases import Repo, RocmSet, RocmWheels, TorchSet
+    from rocenv.data.rows import Matrix
     from rocenv.home import Home
     from rocenv.net import Network
 

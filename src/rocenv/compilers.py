@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from rocenv.context import Context
     from rocenv.core.model import Layout, Record
-    from rocenv.data.app_sets import Compiler
+    from rocenv.data.apps import Compiler
     from rocenv.data.rows import Matrix
 
 _DRIVER = re.compile(r"(.*/)?bin/clang(-[0-9]+)?$")
@@ -155,7 +155,7 @@ def compiler_lock(row: Compiler, context: Context) -> Lock:
         why=f"compiles GPU code for {len(row.targets)} targets",
         artifacts=found.artifacts,
         glibc=found.glibc,
-        loader=context.matrix.c_libraries[0].loader if found.own_glibc else "",
+        loader=context.matrix.c_library[0].loader if found.own_glibc else "",
         layout=row.layout.below(TREE),
         into=TREE,
     )

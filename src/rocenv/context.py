@@ -62,9 +62,9 @@ class Context:
     @cached_property
     def matrix(self) -> Matrix:
         """Every row of `profiles/`, and the user's own."""
-        from rocenv.data.compiled import compiled
+        from rocenv.data.load import load_cached
 
-        return compiled(self.home.compiled_matrix, self.home.own_profiles)
+        return load_cached(self.home.compiled_matrix, self.home.own_profiles)
 
     @cached_property
     def progress(self) -> Progress:

@@ -56,7 +56,7 @@ class Home:
     @property
     def compiled_matrix(self) -> Path:
         """The data in a form that loads quickly (a file)."""
-        return self.path / "cache" / "matrix.pickle"
+        return self.path / "cache" / "matrix.msgpack"
 
     @property
     def uv_cache(self) -> Path:

@@ -77,7 +77,7 @@ def verify(
         target = record.lock.code_target  # the GPU of the set, as an override makes it look
     with ExitStack() as stack:
         work_dir = _work_dir(save_dir, stack)
-        c_library = matrix.c_libraries[0]
+        c_library = matrix.c_library[0]
         patience_s = timeout_s or first_run_s(record.lock) or TIMEOUT_S
         probe = probe_of(prefix, record, c_library, target=target, work_dir=work_dir, timeout_s=patience_s)
         wanted = [rung for rung in probe.rungs if RUNGS.index(rung) <= RUNGS.index(upto)]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
-from dataclasses import MISSING, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
+
+import msgspec
 
 from rocenv.data.load import TABLES, load
 
@@ -44,6 +46,7 @@ _FITTING: dict[str, Row] = {
             "programs": [{"path": "usr/bin/clang"}],
         },
     },
+    "shim_map": {"zluda": "==9.9"},
     "rocm_wheels": {"version": "9.9"},
     "hip_sdk": {"version": "9.9"},
     "zluda": {"version": "9.9"},
@@ -66,12 +69,15 @@ def example(table: str, **values: Any) -> Row:
 
 def _object(kind: Any) -> Row:
     hints = get_type_hints(kind)
-    required = [item for item in fields(kind) if item.default is MISSING and item.default_factory is MISSING]
-    return {item.name: _value(hints[item.name]) for item in required}
+    is_struct = issubclass(kind, msgspec.Struct)
+    items: Any = msgspec.structs.fields(kind) if is_struct else dataclasses.fields(kind)
+    none = (dataclasses.MISSING, msgspec.NODEFAULT)
+    required = [item.name for item in items if item.default in none and item.default_factory in none]
+    return {name: _value(hints[name]) for name in required}
 
 
 def _value(kind: Any) -> Any:
-    if is_dataclass(kind):
+    if dataclasses.is_dataclass(kind) or (isinstance(kind, type) and issubclass(kind, msgspec.Struct)):
         return _object(kind)
     origin = get_origin(kind)
     if origin is Literal:

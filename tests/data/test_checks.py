@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 import pytest
 
 from rocenv.core.errors import DataError
-from rocenv.data.checks import IDENTITY
 from rocenv.data.load import TABLES, load
 from tests.data.data import BASE, example, loaded, write
 
@@ -103,16 +101,16 @@ def test_a_target_that_is_not_there(table: str, field: str, tmp_path: Path) -> N
         return table, example(table, **{field: ["gfx1030", name] if is_list else name})
 
     loaded(tmp_path, row("gfx1031"))
-    said = rf"`{field}` names the target `gfx1999`, which is not there .*1\.toml: {table}\[0\]"
+    said = rf"`{field}`: there is no target `gfx1999` .*1\.toml: {table}\[0\]"
     refused(tmp_path, said, row("gfx1999"))
     if (table, field) != ("override", "runs_as"):
-        refused(tmp_path, rf"`{field}` names the target `\*`", row("*"))
+        refused(tmp_path, rf"`{field}`: there is no target `\*`", row("*"))
 
 
 def test_no_field_that_names_targets_is_forgotten() -> None:
     """A field of a new table that is called like a target, or like a list of them, is in the list above."""
     words = re.compile(r"targets?|members|blas|compiles|compiled|official|runs_as")
-    every = ((table, item.name) for table, kind in TABLES.items() for item in fields(kind))
+    every = ((table, name) for table, kind in TABLES.items() for name in kind.__struct_fields__)
     named = {(table, field) for table, field in every if words.fullmatch(field)}
     assert named == set(TARGET_FIELDS)
 
@@ -126,17 +124,25 @@ def test_features_of_a_target_are_no_part_of_its_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("table", "values", "said"),
     [
-        ("target", {"name": "gfx1032", "generic": "gfx12-generic"}, "`generic` names `gfx12-generic`"),
-        ("channel", {"repos": ["base", "other"]}, "`repos` names `other`"),
-        ("rocm", {"channel": "other"}, "`channel` names `other`"),
-        ("zluda", {"assets": [{"name": "a.zip", "rocm": ["6.2", "6.3"]}]}, "`assets` is for HIP SDK `6.3`"),
-        ("zluda", {"assets": [{"name": "a.zip", "rocm": ["7"]}]}, "`assets` is for HIP SDK `7`"),
-        ("pack", {"rocm": ["6.2.4", "7.1.1"]}, "`rocm` names HIP SDK `7.1.1`"),
+        (
+            "target",
+            {"name": "gfx1032", "generic": "gfx12-generic"},
+            "`generic`: there is no generic_target `gfx12-generic`",
+        ),
+        ("channel", {"repos": ["base", "other"]}, "`repos`: there is no repo `other`"),
+        ("rocm", {"channel": "other"}, "`channel`: there is no channel `other`"),
+        (
+            "zluda",
+            {"assets": [{"name": "a.zip", "rocm": ["6.2", "6.3"]}]},
+            "`assets`: there is no HIP SDK `6.3`",
+        ),
+        ("zluda", {"assets": [{"name": "a.zip", "rocm": ["7"]}]}, "`assets`: there is no HIP SDK `7`"),
+        ("pack", {"rocm": ["6.2.4", "7.1.1"]}, "`rocm`: there is no HIP SDK `7.1.1`"),
     ],
 )
 def test_a_thing_that_is_not_there(table: str, values: dict[str, Any], said: str, tmp_path: Path) -> None:
     message = refused(tmp_path, re.escape(said), (table, example(table, **values)))
-    assert message.endswith(f", which is not there (`{tmp_path / '1.toml'}: {table}[0]`)")
+    assert message.endswith(f"(`{tmp_path / '1.toml'}: {table}[0]`)")
 
 
 def test_an_asset_may_be_for_a_series_or_for_all_of_a_major_release(tmp_path: Path) -> None:
@@ -151,12 +157,12 @@ def test_an_asset_may_be_for_a_series_or_for_all_of_a_major_release(tmp_path: Pa
 @pytest.mark.parametrize(("table", "field"), VERSIONS)
 def test_a_version_that_is_none(table: str, field: str, tmp_path: Path) -> None:
     latest: Any = "latest" if get_type_hints(TABLES[table])[field] is str else ["latest"]
-    said = rf"`{field}`: `latest` is no version \(`.*1\.toml: {table}\[0\]`\)"
+    said = rf"`{field}`: `latest` is not a version \(`.*1\.toml: {table}\[0\]`\)"
     refused(tmp_path, said, (table, example(table, **{field: latest})))
 
 
 def test_a_pattern_that_cannot_be_searched(tmp_path: Path) -> None:
-    said = r"`pattern`: `RX \(` is no regular expression: .* \(`.*1\.toml: gpu_name\[0\]`\)"
+    said = r"`pattern`: `RX \(` is not a regular expression: .* \(`.*1\.toml: gpu_name\[0\]`\)"
     refused(tmp_path, said, ("gpu_name", example("gpu_name", pattern="RX (")))
 
 
@@ -164,7 +170,7 @@ def test_a_pattern_that_cannot_be_searched(tmp_path: Path) -> None:
 def test_a_range_that_is_none(table: str, field: str, tmp_path: Path) -> None:
     loaded(tmp_path, (table, example(table, **{field: ">=6.2,<7"})))
     for wrong in ("6.2", ">= 6.x", "newest"):
-        said = rf"`{field}`: `{wrong}` is no range of versions \(`.*1\.toml: {table}\[0\]`\)"
+        said = rf"`{field}`: `{wrong}` is not a version range \(`.*1\.toml: {table}\[0\]`\)"
         refused(tmp_path, said, (table, example(table, **{field: wrong})))
 
 
@@ -175,12 +181,12 @@ def test_a_range_that_is_none(table: str, field: str, tmp_path: Path) -> None:
     ("table", "values", "said"),
     [
         ("rocm", {"packages": []}, "`packages` is empty"),
-        ("rocm", {"floating": True}, "`version_package` is missing: it floats"),
-        ("torch", {"rocm": "6.2", "cuda": "11.8"}, "one of `rocm` and `cuda` must be there"),
-        ("torch", {"rocm": "", "cuda": ""}, "one of `rocm` and `cuda` must be there"),
-        ("repo", {"keyrings": []}, "must say whom to trust"),
-        ("repo", {"key_url": "https://example.org/key"}, "must say whom to trust"),
-        ("repo", {"fingerprints": ["ca8b"]}, "`ca8b` is not written as 40 hexadecimal digits"),
+        ("rocm", {"floating": True}, "`version_package` is missing"),
+        ("torch", {"rocm": "6.2", "cuda": "11.8"}, "exactly one of `rocm` and `cuda` must be set"),
+        ("torch", {"rocm": "", "cuda": ""}, "exactly one of `rocm` and `cuda` must be set"),
+        ("repo", {"keyrings": []}, "must name the keys to trust"),
+        ("repo", {"key_url": "https://example.org/key"}, "must name the keys to trust"),
+        ("repo", {"fingerprints": ["ca8b"]}, "`ca8b` must be 40 hexadecimal digits"),
     ],
 )
 def test_a_row_that_lacks_a_part(table: str, values: dict[str, Any], said: str, tmp_path: Path) -> None:
@@ -190,7 +196,7 @@ def test_a_row_that_lacks_a_part(table: str, values: dict[str, Any], said: str, 
 # ---------------------------------------------------------------- one row for one thing
 
 
-@pytest.mark.parametrize("table", IDENTITY)
+@pytest.mark.parametrize("table", [table for table, kind in TABLES.items() if kind.IDENTITY])
 def test_two_rows_about_the_same(table: str, tmp_path: Path) -> None:
     first, second = example(table), example(table, source="another one", note="")
     second = {key: value for key, value in second.items() if key in first}
@@ -236,9 +242,8 @@ def support(level: str, *targets: str, **values: Any) -> tuple[str, dict[str, An
 def test_contradictory_levels_of_support(tmp_path: Path) -> None:
     rows = support("official", "gfx1030", "gfx1031"), support("libraries", "gfx1031", "gfx1100")
     file = tmp_path / "1.toml"
-    said = (
-        f"`targets` has `gfx1031` as libraries, and `{file}: support[0]` as official (`{file}: support[1]`)"
-    )
+    says = f"`{file}: support[1]` says `libraries` of linux, 6.2, gfx1031"
+    said = f"{says}, but `{file}: support[0]` says `official`"
     refused(tmp_path, re.escape(said), *rows)
 
 
@@ -279,11 +284,11 @@ def verdict(said: str, what: str, **values: Any) -> tuple[str, dict[str, Any]]:
 
 def test_contradictory_verdicts(tmp_path: Path) -> None:
     rows = verdict("broken", "it ends"), verdict("works", "it goes on")
-    said = r"1\.toml: verdict\[0\]` says `broken` of the same .*1\.toml: verdict\[1\]"
-    assert "`verdict` is `works`" in refused(tmp_path, said, *rows)
+    message = refused(tmp_path, "says `works` of windows, gfx1031, ==6.2", *rows)
+    assert message.endswith(f"but `{tmp_path / '1.toml'}: verdict[0]` says `broken`")
     between = verdict("workaround", "it goes on if you push")
-    refused(tmp_path, "says `broken` of the same", between, *rows)
-    refused(tmp_path, "says `works` of the same", between, *reversed(rows))
+    refused(tmp_path, "says `broken`$", between, *rows)
+    refused(tmp_path, "says `works`$", between, *reversed(rows))
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)
@@ -310,14 +315,21 @@ def test_kinds_of_fields_are_what_these_tests_take_them_for() -> None:
 def test_packages_of_a_channel_that_is_not_there(tmp_path: Path) -> None:
     loaded(tmp_path, ("compiler", example("compiler")))
     loaded(tmp_path, ("app_packages", example("app_packages")))
-    refused(tmp_path, "`channel` names `nobody`", ("compiler", example("compiler", channel="nobody")))
-    for channels, said in ((["base", "nobody"], "`channels` names `nobody`"), ([], "`channels` is empty")):
+    refused(
+        tmp_path,
+        "`channel`: there is no channel `nobody`",
+        ("compiler", example("compiler", channel="nobody")),
+    )
+    for channels, said in (
+        (["base", "nobody"], "`channels`: there is no channel `nobody`"),
+        ([], "`channels` is empty"),
+    ):
         refused(tmp_path, said, ("app_packages", example("app_packages", channels=channels)))
 
 
 def test_a_channel_of_which_two_rows_say_what_it_has_of_an_app(tmp_path: Path) -> None:
     one, other = example("app_packages"), example("app_packages", channels=["base", "base"])
-    refused(tmp_path, "both say what base has of", ("app_packages", one), ("app_packages", other))
+    refused(tmp_path, "says `base, base` of x, base, but", ("app_packages", one), ("app_packages", other))
 
 
 @pytest.mark.parametrize("path", ["/usr/bin", "usr/../../bin"])
@@ -329,4 +341,6 @@ def test_an_app_whose_files_lie_outside_of_its_packages(path: str, tmp_path: Pat
 
 def test_a_name_for_what_may_be_several_programs(tmp_path: Path) -> None:
     programs = [{"path": "usr/bin/*", "names": ["one"]}]
-    refused(tmp_path, "may be several", ("app_packages", example("app_packages", programs=programs)))
+    refused(
+        tmp_path, "may match several programs", ("app_packages", example("app_packages", programs=programs))
+    )

@@ -26,12 +26,12 @@ checked = "2026-11-22"
 @pytest.mark.parametrize(
     ("what", "says"),
     [
-        ("flags = [{ words = [] }]", "one adds nothing"),
+        ("flags = [{ words = [] }]", "`words` is empty"),
         ('flags = [{ words = ["-x"], when = ["not-blas-failed"] }]', "there is no condition `blas-failed`"),
-        ('flags = [{ words = ["-x", "{layer}"] }]', "nothing stands for `{layer}`"),
+        ('flags = [{ words = ["-x", "{layer}"] }]', "nothing fills `{layer}`"),
         ('sizes = { width = "-x" }', "there is no size `width`"),
-        ('renamed = [{ old = ["-x"], new = [] }]', "says nothing to take instead"),
-        ("devices = { arguments = [], pattern = '(?P<device>x)' }", "has no `arguments`"),
+        ('renamed = [{ old = ["-x"], new = [] }]', "`renamed`: `new` is empty"),
+        ("devices = { arguments = [], pattern = '(?P<device>x)' }", "`devices.arguments` is empty"),
     ],
 )
 def test_slip_in_a_row_is_told(tmp_path: Path, what: str, says: str) -> None:

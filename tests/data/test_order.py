@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rocenv.data.folder import data_files
-from rocenv.data.load import TABLES, load
+from rocenv.data.load import TABLES, data_files, load
 from tests.data.data import BASE, example, write
 
 if TYPE_CHECKING:
@@ -45,11 +44,7 @@ OWN: Rows = [
 
 def content(matrix: Matrix) -> dict[str, Counter[str]]:
     """Return what a matrix says, without an order: of each table its rows."""
-    tables = {name: getattr(matrix, name) for name in matrix.__dataclass_fields__}
-    return {
-        name: Counter(map(repr, rows.values() if hasattr(rows, "values") else rows))
-        for name, rows in tables.items()
-    }
+    return {table: Counter(map(repr, getattr(matrix, table))) for table in TABLES}
 
 
 def dealt(rows: Rows, files: int, seed: int) -> list[Rows]:

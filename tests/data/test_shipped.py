@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+import msgspec
 import pytest
 
+from rocenv.core.versions import series
 from rocenv.data.apps import DeviceList
-from rocenv.data.checks import series
-from rocenv.data.folder import data_files
-from rocenv.data.load import load
+from rocenv.data.load import TABLES, data_files, load
 from rocenv.data.recipes import BuiltWith, KernelRecipe
 from rocenv.data.rules import Clue, Sign
 
@@ -64,18 +64,20 @@ def shipped() -> Matrix:
 
 
 def tables() -> dict[str, list[Known]]:
-    found = {item.name: getattr(shipped(), item.name) for item in fields(shipped()) if item.init}
-    return {name: list(rows.values() if hasattr(rows, "values") else rows) for name, rows in found.items()}
+    return {table: list(getattr(shipped(), table)) for table in TABLES}
 
 
 def texts(value: Any) -> Iterator[str]:
     """Yield every text of a value, however deep."""
     if isinstance(value, str):
         yield value
+    elif isinstance(value, msgspec.Struct):
+        for name in value.__struct_fields__:
+            if name not in PARTS.get(type(value), ()):
+                yield from texts(getattr(value, name))
     elif is_dataclass(value):
         for item in fields(value):
-            if item.name not in PARTS.get(type(value), ()):
-                yield from texts(getattr(value, item.name))
+            yield from texts(getattr(value, item.name))
     elif isinstance(value, dict):
         yield from texts(list(value.values()))
     elif isinstance(value, (list, tuple)):
@@ -245,7 +247,7 @@ def test_every_channel_has_sets_and_every_repository_a_channel() -> None:
 
 
 def test_both_real_channels_of_debian_bring_the_c_library_they_need() -> None:
-    (library,) = shipped().c_libraries
+    (library,) = shipped().c_library
     assert library.loader in library.files
     assert not any(row.pattern == library.package for row in shipped().keep_out)
 

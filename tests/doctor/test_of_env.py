@@ -14,7 +14,7 @@ import pytest
 from rocenv.activate.write import write_activation
 from rocenv.core.errors import RocenvError
 from rocenv.core.model import Artifact, EnvChange
-from rocenv.data.folder import profiles_folder
+from rocenv.data.load import profiles_folder
 from rocenv.doctor.checks import of_env
 from rocenv.doctor.run import applying, look
 from rocenv.doctor.scene import Env, Scene, scene_of

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rocenv.data.hardware import GpuName, PciId, Target
-from rocenv.data.knowledge import DisplayDriver, Override
+from rocenv.data.knowledge import DisplayDriver, GpuName, Override, PciId, Target
 from rocenv.data.releases import Support
 from rocenv.data.rows import Matrix
 from rocenv.host import Host, detect
@@ -57,7 +56,7 @@ PCI = (
     pci("74a0", "gfx940", "Instinct MI300A (early)", revision="00"),
 )
 MATRIX = Matrix(
-    targets={row.name: row for row in TARGETS},
+    target=TARGETS,
     pci=PCI,
     gpu_name=(
         GpuName(title="6800", pattern=r"\bRX 6800\b", target="gfx1030", status=MAKER, **KNOWN),

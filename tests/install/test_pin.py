@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec import structs
 
 from rocenv.context import Context
 from rocenv.core.errors import ArchiveError, FetchError, RocenvError
@@ -166,7 +167,9 @@ class TestInstalledSdk:
         here = replace(sdk.artifacts[0], url=f"{server.url}/sdk.exe")
         lock = replace(self.lock(), components=(replace(sdk, artifacts=(here,)),))
         others = (
-            InstalledSdk(folder=tmp_path, found_by="HIP_PATH", row=replace(self.ROW, version="6.1.2")),
+            InstalledSdk(
+                folder=tmp_path, found_by="HIP_PATH", row=structs.replace(self.ROW, version="6.1.2")
+            ),
             InstalledSdk(
                 folder=tmp_path, found_by="x", row=self.ROW, why_not="`rocblas.dll` is missing in it"
             ),

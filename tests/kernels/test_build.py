@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import zstandard
+from msgspec import structs
 
 from rocenv.core.errors import RocenvError
 from rocenv.data.load import load
@@ -274,7 +275,7 @@ def test_endless_answer_and_failure_are_no_version(lab: Lab) -> None:
     for text, says in (("exec yes", "prints without end"), ("echo Blender 4.0.1; exit 3", "exit code 3")):
         (app / "blender").write_text(f"#!/bin/sh\n{text}\n")
         found = Installation(
-            row=replace(ROW, version_folder=""),
+            row=structs.replace(ROW, version_folder=""),
             root=app,
             folder=app / "5.2/scripts/addons_core/cycles",
             program=app / "blender",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from rocenv.core.model import Request
 from rocenv.data.apps import CONDITIONS, Flag, Launcher
@@ -143,7 +144,7 @@ class TestChoice:
         self, flags: list[Flag], name: str, words: list[str], conditions: dict[str, bool]
     ) -> None:
         options = helped(name) if name else Options(problem="it crashed")
-        row = replace(ROWS["llama.cpp"], flags=tuple(flags))
+        row = structs.replace(ROWS["llama.cpp"], flags=tuple(flags))
         users = Given(words=tuple(words), environ={}, options=options)
         choice = choose_flags(
             row, Situation(given=users, conditions=conditions, places={"{device}": "ROCm0"})

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rocenv.core.model import EnvChange
-from rocenv.data.apps import inherited
 from rocenv.data.load import load
 from tests.launch.lab import BUILD_FILES, component, hipinfo, zluda_parts
 
@@ -155,7 +154,7 @@ class TestApps:
         assert not launcher.signs or launcher.command, "what lies in a folder can be started there"
         assert launcher.signs or launcher.programs or launcher.key == "generic", "it is recognised"
         generic = next(row for row in load().launcher if row.key == "generic")
-        launcher = inherited(launcher, generic)
+        launcher = launcher.inheriting(generic)
         for change in (*launcher.environment, *launcher.piped, *launcher.coloured):
             assert change.action == "set"
         assert launcher.compiling

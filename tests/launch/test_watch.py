@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from rocenv.data.apps import inherited
 from rocenv.data.load import load
 from rocenv.launch.watch import Watch
 
 ROWS = {row.key: row for row in load().launcher}
-LAUNCHERS = {key: inherited(row, ROWS["generic"]) for key, row in ROWS.items()}
+LAUNCHERS = {key: row.inheriting(ROWS["generic"]) for key, row in ROWS.items()}
 FAILED = b"ZLUDA device failed to pass basic operation test: index=0"
 
 

@@ -3,23 +3,22 @@ pools, so that parts fit each other often enough to be interesting."""
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import random
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from hypothesis import strategies as st
+from msgspec import structs
 
 from rocenv.core.model import Layout, Machine, Request
-from rocenv.data.hardware import Target
-from rocenv.data.knowledge import DisplayDriver, DriverPair, GoodSet, Override, Verdict
+from rocenv.data.knowledge import DisplayDriver, DriverPair, GoodSet, Override, Target, Verdict
+from rocenv.data.known import Platform
 from rocenv.data.releases import (
     Asset,
+    Channel,
     HipSdk,
     Pack,
-    Platform,
     RocmSet,
     RocmWheels,
     Support,
@@ -27,10 +26,12 @@ from rocenv.data.releases import (
     TorchSet,
     ZludaBuild,
 )
-from rocenv.data.rows import Channel, Matrix
+from rocenv.data.rows import Matrix
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from rocenv.data.known import Platform
 
 T = TypeVar("T")
 Make = Callable[[random.Random], T]  # what makes a random one
@@ -120,7 +121,9 @@ def _floating(row: RocmSet) -> RocmSet:
     """A distribution's set floats: its version is a series."""
     if row.channel == "amd":
         return row
-    return replace(row, floating=True, version=".".join(row.version.split(".")[:2]), version_package="hip")
+    return structs.replace(
+        row, floating=True, version=".".join(row.version.split(".")[:2]), version_package="hip"
+    )
 
 
 linux_torch = build(
@@ -295,8 +298,8 @@ def support(dice: random.Random) -> tuple[Support, ...]:
 
 def _condition(row: Verdict) -> tuple[object, ...]:
     """What must not be the same of two rows: all but who says so, and how surely."""
-    return dataclasses.astuple(
-        replace(
+    return structs.astuple(
+        structs.replace(
             row,
             verdict="works",
             status="maker",
@@ -344,8 +347,8 @@ def _display_driver(version: str) -> DisplayDriver:
 matrices = strategy(
     build(
         Matrix,
-        channels=just({name: _channel(name) for name in CHANNELS}),
-        targets=just({name: _target(name) for name in (*TARGETS, OTHER_TARGET)}),
+        channel=just(tuple(map(_channel, CHANNELS))),
+        target=just(tuple(map(_target, (*TARGETS, OTHER_TARGET)))),
         rocm=rows(lambda dice: _floating(rocm(dice)), lambda row: (row.version, row.channel)),
         torch=lambda dice: (
             *rows(linux_torch, lambda row: (row.version, row.rocm))(dice),

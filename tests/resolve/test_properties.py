@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from rocenv.core.errors import ResolutionImpossible
+from rocenv.data.load import TABLES
 from rocenv.data.releases import TorchSet
 from rocenv.data.rows import Matrix
 from rocenv.resolve import Candidate, resolve
@@ -85,18 +87,17 @@ def shuffled(matrix: Matrix, data: st.DataObject) -> Matrix:
     """The same rows of each table in another order."""
     mixer = random.Random(data.draw(st.integers(0, 1 << 16)))
     mixed: dict[str, Any] = {}
-    for field in (each for each in fields(matrix) if each.init):
-        value = getattr(matrix, field.name)
-        items = list(value.items() if isinstance(value, dict) else value)
-        mixer.shuffle(items)
-        mixed[field.name] = dict(items) if isinstance(value, dict) else tuple(items)
+    for table in TABLES:
+        rows = list(getattr(matrix, table))
+        mixer.shuffle(rows)
+        mixed[table] = tuple(rows)
     return Matrix(**mixed)
 
 
 def with_row_of_another(matrix: Matrix, data: st.DataObject) -> Matrix:
     """The matrix with one more row, which is about a target that nobody asked for."""
     table, row, change = data.draw(st.sampled_from(OTHERS))
-    more: Any = replace(data.draw(matrices.strategy(row)), **change)
+    more: Any = structs.replace(data.draw(matrices.strategy(row)), **change)
     larger: dict[str, Any] = {table: (*getattr(matrix, table), more)}
     return replace(matrix, **larger)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec import structs
 
 from rocenv.core.errors import ResolutionImpossible
 from rocenv.core.model import Machine, Request
@@ -62,7 +63,7 @@ def test_all_that_fits_best_first(request_: Request, expected: list[str]) -> Non
 
 def test_a_set_that_its_maker_supports_for_the_target_comes_first() -> None:
     def supported(row: RocmSet) -> RocmSet:
-        return replace(row, official=("gfx1100",) if row.channel == "debian-trixie" else ())
+        return structs.replace(row, official=("gfx1100",) if row.channel == "debian-trixie" else ())
 
     changed = replace(matrix(), rocm=tuple(map(supported, matrix().rocm)))
     assert names(linux("5.7"), changed) == ["debian-trixie 5.7.1", "amd 5.7.1"]

@@ -14,7 +14,7 @@ from rocenv.context import Context
 from rocenv.core.errors import RocenvError
 
 if TYPE_CHECKING:
-    from rocenv.data.releases import Platform
+    from rocenv.data.known import Platform
     from rocenv.data.rows import Matrix
     from rocenv.explain.selection import Filters
 

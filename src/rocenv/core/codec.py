@@ -1,36 +1,39 @@
-"""The values of `model` as JSON and back: what records, locks and manifests are written with.
+"""Plain values as dataclasses and structs, and back: the form of records, locks, manifests and data rows.
 
 Reading is strict: a missing key, an unknown key or a wrong type is a DataError that names the file and the
-key path, so a damaged or foreign file is never half understood.
+key path. Nothing is coerced, so a damaged or foreign file is never half understood.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import json
-from dataclasses import MISSING, fields, is_dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+import re
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
 
 from rocenv.core.errors import DataError
 from rocenv.core.model import RungResult, Verification
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator
     from pathlib import Path
 
 T = TypeVar("T")
 
+_NONE = (dataclasses.MISSING, msgspec.NODEFAULT)
+_known_defaults: dict[Any, dict[str, Any]] = {}
+_MISSING = re.compile(r"Object missing required field `(\w+)`")
+_UNKNOWN = re.compile(r"Object contains unknown field `(.+)`", re.DOTALL)
+
 
 def to_plain(value: Any) -> Any:
-    """Return a value of `model` as dicts, lists, strings and numbers, without fields at their default."""
-    if is_dataclass(value) and not isinstance(value, type):
-        plain = {}
-        for item in fields(value):
-            content = getattr(value, item.name)
-            default = item.default_factory() if item.default_factory is not MISSING else item.default
-            if content != default:
-                plain[item.name] = to_plain(content)
-        return plain
+    """Convert a value to dicts, lists, strings and numbers; fields at their default are left out."""
+    if dataclasses.is_dataclass(value) or isinstance(value, msgspec.Struct):
+        contents = ((name, getattr(value, name), default) for name, default in _defaults(type(value)).items())
+        return {name: to_plain(content) for name, content, default in contents if content != default}
     if isinstance(value, dict):
         return {key: to_plain(content) for key, content in value.items()}
     if isinstance(value, (tuple, list)):
@@ -39,83 +42,92 @@ def to_plain(value: Any) -> Any:
 
 
 def from_plain(kind: type[T], plain: Any, where: str) -> T:
-    """Return the value of type `kind` that `plain` describes.
+    """Build a value of a type from dicts, lists, strings and numbers.
 
     Args:
-        kind: A dataclass of `model`.
-        plain: What `json.loads` or a TOML reader returned.
+        kind: A dataclass, a struct, or a container of them.
+        plain: What a JSON or TOML reader returned.
         where: File name, for messages.
 
     Raises:
-        DataError: Names `where` and the key path of the first thing that is wrong.
+        DataError: Names `where` and the key path of the first mistake.
     """
-    result: T = _read(kind, plain, where, "")
-    return result
+    try:
+        value = msgspec.convert(plain, kind)
+    except msgspec.ValidationError as error:
+        raise DataError(_message(kind, str(error), where)) from None
+    for key in _unknown_keys(value, plain, ""):
+        raise DataError(f"unknown key `{key}` in `{where}`")
+    return value
 
 
 def load_json(path: Path) -> Any:
-    """Return the content of a JSON file; raise DataError where it is none, and OSError where it is absent."""
+    """Parse a JSON file; raise DataError if it is not valid JSON, and OSError if it cannot be read."""
     try:
         return json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
         raise DataError(f"`{path}` is not valid JSON: {error}") from error
 
 
-def _read(kind: Any, plain: Any, where: str, key: str) -> Any:
-    origin, arguments = get_origin(kind), get_args(kind)
-    if is_dataclass(kind):
-        return _read_object(kind, plain, where, key)
-    if origin is tuple:
-        _require(plain, list, where, key)
-        return tuple(_read(arguments[0], item, where, f"{key}[{i}]") for i, item in enumerate(plain))
-    if origin is dict:
-        _require(plain, dict, where, key)
-        return {name: _read(arguments[1], item, where, f"{key}.{name}") for name, item in plain.items()}
-    if origin is Literal:
-        if plain not in arguments:
-            raise DataError(f"`{key}` in `{where}` is {plain!r}, not one of {', '.join(map(str, arguments))}")
-        return plain
-    if arguments and type(None) in arguments:
-        inner = next(argument for argument in arguments if argument is not type(None))
-        return None if plain is None else _read(inner, plain, where, key)
-    if kind is float and type(plain) is int:
-        return float(plain)
-    _require(plain, kind, where, key)
-    return plain
+def _defaults(kind: Any) -> dict[str, Any]:
+    """Map the fields of a dataclass or struct to their defaults."""
+    if kind not in _known_defaults:
+        is_struct = issubclass(kind, msgspec.Struct)
+        items: Any = msgspec.structs.fields(kind) if is_struct else dataclasses.fields(kind)
+        _known_defaults[kind] = {
+            item.name: item.default if item.default_factory in _NONE else item.default_factory()
+            for item in items
+        }
+    return _known_defaults[kind]
 
 
-def _read_object(kind: Any, plain: Any, where: str, key: str) -> Any:
-    _require(plain, dict, where, key)
-    hints = _hints(kind)
-    for name in plain:
-        if name not in hints:
-            raise DataError(f"unknown key `{_join(key, name)}` in `{where}`")
-    values = {}
-    for item in fields(kind):
-        if item.name in plain:
-            values[item.name] = _read(hints[item.name], plain[item.name], where, _join(key, item.name))
-        elif item.default is MISSING and item.default_factory is MISSING:
-            raise DataError(f"key `{_join(key, item.name)}` is missing in `{where}`")
-    return kind(**values)
+def _unknown_keys(value: Any, plain: Any, path: str) -> Iterator[str]:
+    """Yield keys that dataclasses do not have: `msgspec` refuses unknown keys for structs only."""
+    if isinstance(plain, dict):
+        known = None if isinstance(value, dict) else _defaults(type(value))
+        for name, content in plain.items():
+            if known is not None and name not in known:
+                yield _join(path, name)
+            elif isinstance(content, (dict, list)):
+                inner = value[name] if known is None else getattr(value, name)
+                yield from _unknown_keys(inner, content, _join(path, name))
+    else:
+        for number, (inner, content) in enumerate(zip(value, plain, strict=True)):
+            if isinstance(content, (dict, list)):
+                yield from _unknown_keys(inner, content, f"{path}[{number}]")
 
 
-_known_hints: dict[Any, Mapping[str, Any]] = {}
+def _message(kind: type, error: str, where: str) -> str:
+    """Reword an error of `msgspec`, which ends in the path: "… - at `$.assets[0].name`"."""
+    what, _, path = error.partition(" - at `$")
+    path = path.rstrip("`").lstrip(".")
+    if missing := _MISSING.fullmatch(what):
+        return f"key `{_join(path, missing[1])}` is missing in `{where}`"
+    if unknown := _UNKNOWN.fullmatch(what):
+        return f"unknown key `{_join(path, unknown[1])}` in `{where}`"
+    place = f"`{path}` in `{where}`" if path else f"`{where}`"
+    if what.startswith("Invalid enum value "):
+        return f"{place} is {what.removeprefix('Invalid enum value ')}, not one of {_allowed(kind, path)}"
+    return f"{place}: {what[0].lower()}{what[1:]}"
 
 
-def _hints(kind: Any) -> Mapping[str, Any]:
-    if kind not in _known_hints:
-        _known_hints[kind] = get_type_hints(kind)
-    return _known_hints[kind]
+def _allowed(kind: type, path: str) -> str:
+    """List the values that the Literal at a path allows."""
+    info: Any = msgspec.inspect.type_info(kind)
+    for name, number in re.findall(r"([A-Za-z_]\w*)|\[(\d+|\.+)\]", path):
+        if isinstance(info, msgspec.inspect.UnionType):
+            info = next(each for each in info.types if not isinstance(each, msgspec.inspect.NoneType))
+        if name:
+            info = next(item.type for item in info.fields if item.name == name)
+        elif isinstance(info, msgspec.inspect.TupleType):
+            info = info.item_types[int(number)]
+        else:
+            info = info.value_type if isinstance(info, msgspec.inspect.DictType) else info.item_type
+    return ", ".join(map(str, info.values))
 
 
-def _require(plain: Any, kind: type, where: str, key: str) -> None:
-    if type(plain) is not kind:
-        at = f"`{key}` in `{where}`" if key else f"`{where}`"
-        raise DataError(f"{at} is a {type(plain).__name__}, not a {kind.__name__}")
-
-
-def _join(key: str, name: str) -> str:
-    return f"{key}.{name}" if key else name
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
 
 
 def verification_to_plain(verification: Verification) -> dict[str, Any]:

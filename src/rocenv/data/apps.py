@@ -1,16 +1,19 @@
-"""Profiles of apps: what each needs of an env, how it is made to use it, and how its failures look."""
+"""Profiles of apps: what each needs of an env, how it is started, and how its failures look."""
 
-from __future__ import annotations
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Literal
 
-from dataclasses import dataclass, field, replace
-from typing import Literal
+import msgspec
 
-from rocenv.core.model import EnvChange  # noqa: TC001 - the reader needs the type at run time
-from rocenv.data.known import Known
+from rocenv.core.model import EnvChange, Layout, Program
+from rocenv.data.known import Known, Part, literal_faults, pattern_faults, range_faults
+
+if TYPE_CHECKING:
+    from rocenv.data.rows import Matrix
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class Failure(Part, frozen=True, kw_only=True):
     """Something an app prints when it does not work as it should, whatever it exits with.
 
     Where it has a code it is a sign of that rule too: `diagnose` and `launch` tell it in the rule's words.
@@ -24,14 +27,18 @@ class Failure:
 
 
 # `blas-fails`: the env's BLAS has no kernels for the target, or its rung failed while the GPU itself works.
-# `fits-itself`: this version chooses how much of a model goes to the GPU, and is let do it.
+# `fits-itself`: this version chooses how much of a model goes to the GPU, and is allowed to.
 CONDITIONS = ("blas-fails", "fits-itself", "model-given")
 PLACES = ("{device}", "{layers}", "{margin_mib}", "{target}")  # in the words of a flag
 SIZES = ("context", "parallel", "batch", "cache_k", "cache_v")
+_PLACE = re.compile(r"\{[a-z_]+\}")
+# The groups that the patterns of a device list need; `device` is the name of a GPU.
+_GROUPS = {"pattern": ("device",), "other": (), "target": ("number", "target")}
+# What most apps have in common: how a pipe is made up for, how compilation looks, and what starts them.
+INHERITED = ("piped", "coloured", "compiling", "first_run", "starters")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Flag:
+class Flag(Part, frozen=True, kw_only=True):
     """Arguments that are added to an app's, if this very version knows them.
 
     In words `{device}` is the GPU as the app lists it, `{layers}` and `{margin_mib}` what fits its memory,
@@ -56,17 +63,24 @@ class Flag:
     starts: tuple[str, ...] = ()  # programs of which it needs one, by name or place; `$NAME` is a variable
     why: str = ""  # told when it is added; may hold figures
 
+    def faults(self) -> Iterator[str]:
+        """Yield words, conditions and places that mean nothing."""
+        if not self.words:
+            yield "`flags`: `words` is empty"
+        for name in {name.removeprefix("not-") for name in self.when} - set(CONDITIONS):
+            yield f"`flags`: there is no condition `{name}`, only {', '.join(CONDITIONS)}"
+        for place in {place for word in self.words for place in _PLACE.findall(word)} - set(PLACES):
+            yield f"`flags`: nothing fills `{place}`, only {', '.join(PLACES)}"
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Renamed:
+
+class Renamed(Part, frozen=True, kw_only=True):
     """An argument that a version took away, and what does the same there."""
 
     old: tuple[str, ...]  # names that some versions have
     new: tuple[str, ...]  # words; the first is what the help of the others names
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Carried:
+class Carried(Part, frozen=True, kw_only=True):
     """What an app's program may carry in a zip archive at the end of its own file."""
 
     prefix: str  # how arguments name a file in it, "/zip/"
@@ -74,8 +88,7 @@ class Carried:
     rest: str  # the word there that stands for the user's
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceList:
+class DeviceList(Part, frozen=True, kw_only=True):
     """How a program is asked for the GPUs that it can use, without doing anything else."""
 
     arguments: tuple[str, ...]  # "--list-devices"
@@ -83,17 +96,27 @@ class DeviceList:
     other: str = ""  # a line that is another kind of device, such as the CPU
     target: str = ""  # a line that tells a target: groups `number`, which ends a GPU's name, and `target`
 
+    def faults(self) -> Iterator[str]:
+        """Yield missing arguments, and patterns that cannot find what they are for."""
+        if not self.arguments:
+            yield "`devices.arguments` is empty"
+        for name, groups in _GROUPS.items():
+            text = getattr(self, name)
+            bad = list(pattern_faults(f"devices.{name}", text))
+            yield from bad
+            for group in groups if not bad and (text or name == "pattern") else ():
+                if group not in re.compile(text).groupindex:
+                    yield f"`devices.{name}`: `{text}` has no group `{group}`"
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryNote:
+
+class MemoryNote(Part, frozen=True, kw_only=True):
     """What has to be known where it is told how much memory a model takes."""
 
     text: str
     argument: str = ""  # only where this one is proposed; "" = always
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fallback:
+class Fallback(Part, frozen=True, kw_only=True):
     """What to do at a cause of trouble, in the order in which it is worth trying, before what its rule says.
 
     In texts and commands `{name}` is the env, `{another}` a name that is free for another one, `{target}` its
@@ -106,8 +129,7 @@ class Fallback:
     command: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wrapper:
+class Wrapper(Part, frozen=True, kw_only=True):
     """Scripts of an app that undo an env on Linux: its command is started in their place."""
 
     names: tuple[str, ...] = ()
@@ -116,8 +138,7 @@ class Wrapper:
     ignored: tuple[str, ...] = ()  # variables in there that only the script reads, or that undo an env
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Blas:
+class Blas(Part, frozen=True, kw_only=True):
     """The library of an env that an app has its products from."""
 
     code: str  # the cause where it has no kernels for the target, of `profiles/rules/`
@@ -125,8 +146,7 @@ class Blas:
     kernels: tuple[str, ...]  # patterns of the env's files that are its kernels
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Starter:
+class Starter(Part, frozen=True, kw_only=True):
     """Programs that do no more than start the one that is named behind their own arguments."""
 
     names: tuple[str, ...]
@@ -136,8 +156,7 @@ class Starter:
     inline: tuple[str, ...] = ()  # arguments behind which a text is run, which is not looked into
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Needs:
+class Needs(Part, frozen=True, kw_only=True):
     """What an app asks of an env; "" = nothing."""
 
     rocm: str = ""  # PEP 440
@@ -145,14 +164,15 @@ class Needs:
     python: str = ""  # PEP 440
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Launcher(Known):
-    """How `rocenv launch` starts an app. Table `launcher`.
+class Launcher(Known, frozen=True, kw_only=True):
+    """How `rocenv launch` starts an app.
 
     In commands and values `{python}` is the env's Python, `{batch_python}` the same for a batch file that
     puts no quotes around it, `{prefix}` the env, `{columns}` the width of the terminal. Files are relative to
     the app's folder, with `/`. What is in `INHERITED` and left out is as in the row `generic`.
     """
+
+    IDENTITY = ("key",)
 
     key: str  # as in `--app`
     title: str
@@ -172,7 +192,7 @@ class Launcher(Known):
     model: tuple[str, ...] = ()  # arguments that a model's file follows
     fetched: tuple[str, ...] = ()  # arguments that name a model to be fetched
     # What of SIZES a model's memory depends on -> the argument that sets it.
-    sizes: dict[str, str] = field(default_factory=dict)
+    sizes: dict[str, str] = msgspec.field(default_factory=dict)
     carried: Carried | None = None
     fit: str = ""  # the argument of versions that choose by themselves how much of a model goes to the GPU
     fit_off: tuple[str, ...] = ()  # what switches that off, "--fit off"
@@ -212,14 +232,172 @@ class Launcher(Known):
     starters: tuple[Starter, ...] = ()
     silence_s: int = 60  # of no output, before that is told
 
+    def faults(self, matrix: "Matrix") -> Iterator[str]:
+        """Yield causes that no rule has, texts that cannot be searched for, and arguments that cannot be."""
+        yield from self._cause_faults(matrix)
+        yield from self._text_faults()
+        yield from self._argument_faults()
+        for name in ("rocm", "python"):
+            yield from range_faults(f"needs.{name}", getattr(self.needs, name))
+        for rule in matrix.never_together:
+            for change in (*self.environment, *self.piped, *self.coloured):
+                yield from rule.violations((change.name,), change.value)
 
-# What most apps have in common: how a pipe is made up for, how compilation looks, and what starts them.
-INHERITED = ("piped", "coloured", "compiling", "first_run", "starters")
+    def _cause_faults(self, matrix: "Matrix") -> Iterator[str]:
+        codes = [("failures", each.code) for each in self.failures if each.code]
+        codes += [("fallbacks", each.code) for each in self.fallbacks]
+        codes += [("math_library", self.math_library.code)] if self.math_library else []
+        known = matrix.names("rule", "code")
+        yield from (f"`{field}`: there is no rule `{code}`" for field, code in codes if code not in known)
+        for failure in self.failures:
+            if not failure.code and not failure.means:
+                yield f"`failures`: `{failure.text}` has neither `means` nor `code`"
+        for fallback in self.fallbacks:
+            if not fallback.text or not fallback.zh:
+                yield f"`fallbacks`: the one for `{fallback.code}` lacks a text in a language"
+
+    def _text_faults(self) -> Iterator[str]:
+        yield from literal_faults("failures", [failure.text for failure in self.failures])
+        yield from literal_faults("gpu_used", self.gpu_used)
+        yield from literal_faults("gpu_work_shown", self.gpu_work_shown)
+        for name in ("programs", "gpu_work", "cpu", "not_hip"):
+            if not all(text.strip() for text in getattr(self, name)):
+                yield f"`{name}` contains an empty text"
+
+    def _argument_faults(self) -> Iterator[str]:
+        for flag in self.flags:
+            yield from flag.faults()
+        if self.devices is not None:
+            yield from self.devices.faults()
+        for size in set(self.sizes) - set(SIZES):
+            yield f"`sizes`: there is no size `{size}`, only {', '.join(SIZES)}"
+        if self.fit_margin_mib < 0:
+            yield "`fit_margin_mib` is below 0"
+        if any(not each.names or each.operands < 0 for each in self.starters):
+            yield "`starters`: each needs `names`, and `operands` of at least 0"
+        if not all(each.new for each in self.renamed):
+            yield "`renamed`: `new` is empty"
+        if self.wrapper.names and not self.command:
+            yield "`wrapper` needs a `command` to start in its place"
+
+    def inheriting(self, generic: "Launcher") -> "Launcher":
+        """Take what the row leaves out from the row of any program."""
+        values = {name: getattr(self, name) or getattr(generic, name) for name in INHERITED}
+        return msgspec.structs.replace(self, **values)
 
 
-def inherited(row: Launcher, generic: Launcher) -> Launcher:
-    """Return a row with what it leaves to the one of any program."""
-    return replace(row, **{name: getattr(row, name) or getattr(generic, name) for name in INHERITED})
+class AppPackages(Known, frozen=True, kw_only=True):
+    """The packages that channels have of an app."""
+
+    IDENTITY = ("app", "channels")
+    REFERS = (("channels", "channel"),)
+    NOT_EMPTY = ("channels", "names")
+
+    app: str  # key of the launcher
+    channels: tuple[str, ...]
+    names: tuple[str, ...]  # the first is the one whose version is the app's
+    program: str  # what it is, below the tree: "usr/bin/blender"
+    programs: tuple[Program, ...]  # what people start by name
+    library_dirs: tuple[str, ...] = ()  # below the tree, beside those of the set
+    links: dict[str, str] = msgspec.field(default_factory=dict)  # see `Layout`
+
+    def claims(self) -> Iterator[tuple[tuple[str, ...], str]]:
+        """Yield each channel: only one row may say what a channel has of an app."""
+        for channel in self.channels:
+            yield (self.app, channel), ", ".join(self.channels)
+
+    def faults(self, matrix: "Matrix") -> Iterator[str]:
+        """Yield names that are ambiguous, and paths that lead out of the tree."""
+        yield from _program_faults(self.programs)
+        paths = (self.program, *self.library_dirs, *self.links, *self.links.values())
+        yield from _path_faults((*paths, *(each.path for each in self.programs)))
 
 
-TABLES: dict[str, type[Known]] = {"launcher": Launcher}
+class Compiler(Known, frozen=True, kw_only=True):
+    """A compiler for GPU code that can be had by itself, as an env of its own."""
+
+    IDENTITY = ("name",)
+    VERSIONS = ("version",)
+    REFERS = (("channel", "channel"),)
+    NOT_EMPTY = ("packages",)
+
+    name: str  # of the env that it becomes, "clang-21"
+    version: str  # of LLVM; its series where the channel moves on
+    channel: str
+    packages: tuple[str, ...]  # the first is the one whose version is the compiler's
+    targets: tuple[str, ...]  # that it compiles for
+    layout: Layout
+    apt_dir: str = ""  # as in a ROCm set
+
+    def faults(self, matrix: "Matrix") -> Iterator[str]:
+        """Yield names that are ambiguous, and paths that lead out of the tree."""
+        layout = self.layout
+        yield from _program_faults(layout.programs)
+        yield from _path_faults(
+            (*layout.library_dirs, layout.device_libs, *layout.links, *layout.links.values())
+        )
+
+
+class AppBuild(Known, frozen=True, kw_only=True):
+    """Builds of an app that bring GPU libraries of their own."""
+
+    IDENTITY = ("app", "name", "platform")
+
+    app: str  # key of the launcher
+    name: str  # who publishes them
+    platform: Literal["linux", "windows"]
+    url: str  # where they are
+    asset: str  # how a file is called; `{family}` as `families` has it
+    targets: tuple[str, ...]
+    # What a target is called there; absent = the same.
+    families: dict[str, str] = msgspec.field(default_factory=dict)
+    note: str = ""
+
+
+class AppProgram(Known, frozen=True, kw_only=True):
+    """How an app's program is asked which release it is, and what it loads as it runs."""
+
+    IDENTITY = ("app",)
+
+    app: str  # key of the launcher
+    arguments: tuple[str, ...]  # that make it print its version and end
+    pattern: str  # of that print; group `version`
+    runtime: str = ""  # pattern of the HIP runtime's library; "" = what is loaded is not looked at
+    compiler: str = ""  # the same, of the compiler library that it opens
+    loads: tuple[str, ...] = ()  # patterns of libraries that are loaded by name, beside the runtime
+    shows: tuple[str, ...] = ()  # the same, where it opens a window
+    windowless: tuple[str, ...] = ()  # arguments with which it opens none
+
+
+class AppRelease(Known, frozen=True, kw_only=True):
+    """Releases of an app that ask the same."""
+
+    IDENTITY = ("app", "versions", "platform")
+
+    app: str  # key of the launcher
+    versions: str  # PEP 440
+    platform: Literal["linux", "windows"]
+    without: str = ""  # why it has no use for the GPU at all; "" = it has
+    rocm: str = ""  # PEP 440: releases whose runtime it works with
+    libraries: tuple[str, ...] = ()  # the HIP runtime as it looks for it, in that order; () = not read
+    ray_tracing: tuple[str, ...] = ()  # the same, for ray tracing in hardware
+    runtime: int = 0  # the least that the HIP runtime may answer as its version; 0 = not checked
+    driver: str = ""  # the oldest display driver, as AMD counts them; only where the release checks it
+    targets: tuple[str, ...] = ()  # its maker builds kernels for; () = not read
+    denoiser: tuple[str, ...] = ()  # targets that it denoises on; () = not read, or it has none
+    refuses: tuple[str, ...] = ()  # patterns of targets that it does not take, whatever kernels there are
+    note: str = ""
+
+
+def _program_faults(programs: Sequence[Program]) -> Iterator[str]:
+    for program in programs:
+        if any("/" in name or not name for name in program.names):
+            yield f"`programs`: a name of `{program.path}` is empty or contains `/`"
+        if program.names and any(character in program.path for character in "*?["):
+            yield f"`programs`: `{program.path}` may match several programs, and `names` are for one"
+
+
+def _path_faults(paths: Sequence[str]) -> Iterator[str]:
+    for path in paths:
+        if path.startswith("/") or ".." in path.split("/"):
+            yield f"`{path}` leads out of the tree"

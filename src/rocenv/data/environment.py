@@ -1,16 +1,17 @@
-"""Which changes to the environment a set needs: the rows of the matrix, with the set's own places put in."""
+"""What a set gets from the rows: its changes to the environment, and its files in front of CUDA."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rocenv.core.model import KEPT_ORIGINAL
+from rocenv.core.model import KEPT_ORIGINAL, Shims, Switch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rocenv.core.model import Component, EnvChange, Layout
+    from rocenv.data.releases import HipSdk, TorchSet, ZludaBuild
     from rocenv.data.rows import Matrix
 
 
@@ -70,3 +71,27 @@ def _placed(value: str, layout: Layout | None, platform: str) -> str | None:
             path = f"{{prefix}}/{place}"
             return (path.replace("/", "\\") if platform == "windows" else path) + value.removeprefix(name)
     return value
+
+
+def shims_for(sdk: HipSdk, build: ZludaBuild, torch: TorchSet | None, matrix: Matrix) -> Shims | None:
+    """Return what puts a build in front of a torch; None where no row knows that pair.
+
+    Without a torch, what it would be for torch for the only CUDA that the builds stand in for.
+    """
+    from packaging.specifiers import SpecifierSet
+
+    for row in matrix.shim_map:
+        fits = SpecifierSet(row.zluda).contains(build.version, prereleases=True)
+        if row.project != build.project or not fits or (torch is not None and row.cuda != torch.cuda):
+            continue
+        held = set(sdk.libraries)
+        return Shims(
+            runtime=(*sdk.runtime, *sdk.comgr),
+            driver=row.driver,
+            behind=tuple(name for name in row.behind if not held or name in held),
+            files=row.files,
+            original=row.original,
+            first_run_s=row.first_run_s,
+            switches=tuple(Switch(name=s.name, how=s.how, value=s.value) for s in matrix.torch_switch),
+        )
+    return None

@@ -1,19 +1,22 @@
 """Settings of programs that decide how much GPU memory they take, and ways to get memory back."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal
 
 from rocenv.data.known import Known
 
+if TYPE_CHECKING:
+    from rocenv.data.rows import Matrix
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Knob(Known):
-    """A setting of a program and what it buys. Table `knob`.
+
+class Knob(Known, frozen=True, kw_only=True):
+    """A setting of a program and what it buys.
 
     Sizes are those of the memory that programs can fill, in GiB rounded to whole ones, as cards are sold.
     """
+
+    IDENTITY = ("program", "key")
+    RANGES = ("torch",)
 
     program: str  # as `mem --for` has it
     key: str
@@ -35,15 +38,42 @@ class Knob(Known):
     torch: str = ""  # PEP 440: only with these
     targets: tuple[str, ...] = ()  # only for these
 
+    def faults(self, matrix: "Matrix") -> Iterator[str]:
+        """Yield settings that cannot exist, or that another one must not meet."""
+        if bool(self.variables) != (self.where == "variable") or bool(self.value) != bool(self.variables):
+            yield '`variables` and `value` go together, and with `where = "variable"` only'
+        if self.to_gib and self.to_gib < self.from_gib:
+            yield "`to_gib` is below `from_gib`"
+        for rule in matrix.never_together:
+            yield from rule.violations(self.variables, self.value)
+            rivals = [row for row in matrix.knob if row.program == self.program and row.sets(rule.variables)]
+            if self in rivals and len(rivals) > 1 and {row.choice for row in rivals} != {self.choice or None}:
+                yield f"all settings of {', '.join(rule.variables)} need the same `choice`: only one is taken"
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NeverTogether(Known):
-    """Words that must not meet in the values of variables. Table `never_together`."""
+    def sets(self, variables: tuple[str, ...]) -> bool:
+        """Tell whether it sets one of these variables."""
+        return bool(set(self.variables) & set(variables))
+
+
+class NeverTogether(Known, frozen=True, kw_only=True):
+    """Words that must not meet in the values of variables."""
+
+    IDENTITY = ("words",)
 
     variables: tuple[str, ...]  # names for the same; what stands in one counts for all
     words: tuple[str, ...]
     off: tuple[str, ...] = ()  # what holds a word only to switch it off
     text: str  # what happens where they do
+
+    def violations(self, names: tuple[str, ...], value: str) -> Iterator[str]:
+        """Yield a complaint if a value of one of these variables contains all the words."""
+        if set(names) & set(self.variables) and self.held(value) == self.words:
+            yield f"`{value}` combines {' and '.join(self.words)}, which must never meet in {names[0]}"
+
+    def faults(self, matrix: "Matrix") -> Iterator[str]:
+        """Yield a complaint unless there are words that can meet."""
+        if len(self.words) < 2 or not self.variables:
+            yield "`words` needs two entries, and `variables` one"
 
     def held(self, value: str) -> tuple[str, ...]:
         """Return the words that stand in a value and are not switched off there."""
@@ -53,13 +83,14 @@ class NeverTogether(Known):
         return tuple(word for word in self.words if word in value)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reclaim(Known):
-    """How a program that holds GPU memory without using it is asked to give it back. Table `reclaim`.
+class Reclaim(Known, frozen=True, kw_only=True):
+    """How a program that holds GPU memory without using it is asked to give it back.
 
     It is known by its process name, or as a script that lies beside certain files. In commands `{port}` is
     what its command line says, else the usual one.
     """
+
+    IDENTITY = ("program",)
 
     program: str
     title: str
@@ -72,6 +103,3 @@ class Reclaim(Known):
     text: str
     command: str  # for the shells of Unix
     powershell: str  # the same for PowerShell
-
-
-TABLES: dict[str, type[Known]] = {"knob": Knob, "never_together": NeverTogether, "reclaim": Reclaim}

@@ -1,21 +1,80 @@
-"""Rows about what goes together and what does not, and what else is worth telling."""
+"""Rows about GPUs, and about what works on them and what does not."""
 
-from __future__ import annotations
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar, Literal
 
-from dataclasses import dataclass
-from typing import Literal
+import msgspec
 
-from rocenv.data.known import Known
-from rocenv.data.releases import Platform  # noqa: TC001 - the reader needs the type at run time
+from rocenv.core.model import EnvChange
+from rocenv.data.known import Known, Part, Platform
+
+if TYPE_CHECKING:
+    from rocenv.data.rows import Matrix
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Override(Known):
-    """What HSA_OVERRIDE_GFX_VERSION does to a target. Table `override`.
+class Target(Known, frozen=True, kw_only=True):
+    """A gfx target."""
+
+    IDENTITY = ("name",)
+    REFERS = (("generic", "generic_target"),)
+
+    name: str  # "gfx1031"
+    arch: str  # "RDNA2"
+    kind: Literal["card", "apu"]
+    wave: Literal[32, 64]
+    products: str
+    codename: str = ""
+    memory: str = ""
+    gc_ip: str = ""  # what the kernel driver calls the graphics core; several with commas
+    kfd: int = 0  # the kernel's gfx_target_version; 0 = it has none yet
+    generic: str = ""  # the generic target whose code runs on it
+    family: str = ""  # TheRock's name for its group of builds
+
+
+class GenericTarget(Known, frozen=True, kw_only=True):
+    """A target of which one code object runs on all members."""
+
+    IDENTITY = ("name",)
+
+    name: str
+    members: tuple[str, ...]
+    version: int
+    note: str = ""
+
+
+class PciId(Known, frozen=True, kw_only=True):
+    """A PCI device of vendor 1002."""
+
+    IDENTITY = ("device", "revision")
+
+    device: str  # four lower-case hexadecimal digits
+    target: str
+    products: tuple[str, ...] = ()
+    codename: str = ""
+    revision: str = ""  # two hexadecimal digits, where the device id alone does not tell the target
+    kind: Literal["", "card", "apu"] = ""  # where it is not what its target mostly is
+
+
+class GpuName(Known, frozen=True, kw_only=True):
+    """The target of GPUs that Windows knows by name only."""
+
+    IDENTITY = ("pattern",)
+    PATTERNS = ("pattern",)
+
+    title: str
+    pattern: str  # regular expression, searched in the name without (TM) and (R), ignoring case
+    target: str
+
+
+class Override(Known, frozen=True, kw_only=True):
+    """What HSA_OVERRIDE_GFX_VERSION does to a target.
 
     `ok` and `caution` may be used, with a note. `block` is known to go wrong; `reject`: the target needs
     none.
     """
+
+    IDENTITY = ("target", "value")
+    RANGES = ("rocm",)
 
     target: str
     runs_as: str  # "*" = any
@@ -25,20 +84,33 @@ class Override(Known):
     rocm: str = ""  # only with these releases, of ROCm or of the one inside a wheel
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Alternative:
+class Alternative(Part, frozen=True, kw_only=True):
     """A release, a build or both that work where a combination does not; "" = any."""
 
     rocm: str = ""  # the ROCm release or HIP SDK, "6.2.4"
     zluda: str = ""  # the ZLUDA build, "3.9.5"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict(Known):
-    """A combination with a known verdict; what is not named may be anything. Table `verdict`.
+class Verdict(Known, frozen=True, kw_only=True):
+    """A combination with a known verdict; what is not named may be anything.
 
     `broken` rows whose every condition can be checked drop a set; the others become notes.
     """
+
+    CONDITIONS: ClassVar = (
+        "platform",
+        "targets",
+        "rocm",
+        "zluda",
+        "project",
+        "flavour",
+        "torch",
+        "driver",
+        "pack",
+        "only_if",
+    )
+    IDENTITY = (*CONDITIONS, "what")
+    RANGES = ("rocm", "zluda", "torch", "driver")
 
     platform: Platform
     verdict: Literal["broken", "workaround", "works"]
@@ -59,10 +131,29 @@ class Verdict(Known):
     app: str = ""
     code: str = ""  # how `explain` finds it
 
+    def claims(self) -> Iterator[tuple[tuple[str, ...], str]]:
+        """Yield what it says of its conditions: `broken` and `works` contradict each other."""
+        values = (getattr(self, name) for name in self.CONDITIONS)
+        about = tuple(value if isinstance(value, str) else ", ".join(value) for value in values)
+        yield about, "" if self.verdict == "workaround" else self.verdict
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GoodSet(Known):
-    """A set that people who make the apps name. Table `good_set`."""
+    def reduced_by(self, claimed: set[tuple[str, ...]]) -> "Verdict | None":
+        """Drop the row if a row of the user's has the same conditions, whatever it says."""
+        return None if claimed.intersection(about for about, _ in self.claims()) else self
+
+    def faults(self, matrix: "Matrix") -> Iterator[str]:
+        """Yield alternatives that `create` could not be given."""
+        for each in self.instead:
+            if not (each.rocm or each.zluda):
+                yield "`instead` names neither `rocm` nor `zluda`"
+
+
+class GoodSet(Known, frozen=True, kw_only=True):
+    """A set that people who make the apps name."""
+
+    IDENTITY = ("platform", "by", "rocm", "zluda", "targets")
+    VERSIONS = ("python",)
+    RANGES = ("rocm", "zluda", "torch", "driver")
 
     platform: Platform
     by: str
@@ -75,37 +166,121 @@ class GoodSet(Known):
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DriverPair(Known):
-    """Kernel drivers and ROCm releases that were tested with each other. Table `driver_pair`."""
+class DriverPair(Known, frozen=True, kw_only=True):
+    """Kernel drivers and ROCm releases that were tested with each other."""
+
+    IDENTITY = ("drivers", "rocm")
+    VERSIONS = ("drivers", "rocm")
 
     drivers: tuple[str, ...]  # series of the kernel driver, by the ROCm it came with: "6.1", "30.10"
     rocm: tuple[str, ...]
     rule: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DriverTrain(Known):
-    """Which ROCm an amdgpu package belongs to. Table `driver_train`."""
+class DriverTrain(Known, frozen=True, kw_only=True):
+    """Which ROCm an amdgpu package belongs to."""
+
+    IDENTITY = ("amdgpu",)
+    VERSIONS = ("amdgpu", "rocm")
 
     amdgpu: str  # "22.20"
     rocm: str  # "5.2"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DisplayDriver(Known):
-    """A display driver for Windows that rows name. Table `display_driver`."""
+class DisplayDriver(Known, frozen=True, kw_only=True):
+    """A display driver for Windows that rows name."""
+
+    IDENTITY = ("version",)
+    VERSIONS = ("version", "file_version")
 
     version: str  # of the Adrenalin package, "25.4.1"
     file_version: str = ""  # what Windows calls it, "32.0.12033.1030"
     note: str = ""
 
 
-TABLES: dict[str, type[Known]] = {
-    "override": Override,
-    "verdict": Verdict,
-    "good_set": GoodSet,
-    "driver_pair": DriverPair,
-    "driver_train": DriverTrain,
-    "display_driver": DisplayDriver,
-}
+class Incident(Known, frozen=True, kw_only=True):
+    """A report that taught something."""
+
+    IDENTITY = ("code",)
+
+    code: str
+    title: str
+    text: str
+    facts: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class Fact(Known, frozen=True, kw_only=True):
+    """Something to know about a subject."""
+
+    about: str  # "override", "hip-sdk", "pack", "zluda", "torch", "repository" …
+    text: str
+    key: str = ""
+
+
+class Variable(Known, frozen=True, kw_only=True):
+    """An environment variable that matters."""
+
+    IDENTITY = ("name", "by")
+
+    name: str
+    meaning: str
+    by: Literal["rocm", "zluda"]
+    value: str = ""  # its default, or what it is set to
+    set_by: str = ""
+    fragile: bool = False  # what lies there breaks on network or read-only homes
+    folder: str = ""  # below the env, where it can be put
+
+
+class App(Known, frozen=True, kw_only=True):
+    """How an app uses ZLUDA or HIP on Windows."""
+
+    IDENTITY = ("name",)
+
+    name: str
+    repo: str
+    launch: str
+    zluda_dir: str
+    shim: str
+    zluda: str
+    torch: str
+    per_gpu: str
+    check: str
+    hip: tuple[str, ...] = ()
+    hip_unsupported: tuple[str, ...] = ()
+    python: tuple[str, ...] = ()
+
+
+class Library(Known, frozen=True, kw_only=True):
+    """What the libraries of a component are called."""
+
+    IDENTITY = ("component",)
+
+    component: str
+    linux: tuple[str, ...] = ()
+    windows: tuple[str, ...] = ()
+    note: str = ""
+
+
+class EnvRow(Known, frozen=True, kw_only=True):
+    """One change that activation makes, and why."""
+
+    IDENTITY = ("change", "when", "platform")
+
+    change: EnvChange
+    when: Literal["always", "rocm", "torch", "zluda"]
+    platform: Literal["linux", "windows"] = "linux"
+    reason: str
+
+    def faults(self, matrix: "Matrix") -> Iterator[str]:
+        """Yield settings that must never meet."""
+        for rule in matrix.never_together:
+            yield from rule.violations((self.change.name,), self.change.value)
+
+
+class Watched(Known, frozen=True, kw_only=True):
+    """A variable that acts on every set, so that a value left from another installation is reported."""
+
+    IDENTITY = ("name",)
+
+    name: str
+    reason: str

@@ -1,96 +1,115 @@
-"""`profiles/*.toml` -> `Matrix`: rocenv's own rows, and the user's, which add to them or take their place."""
+"""`profiles/*.toml` -> `Matrix`: rocenv's own rows, the user's, and the cache for quick reading.
+
+Nothing in a row is code: the cache is msgpack, read into the same types as the files.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import os
 import re
 import sys
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
 
+import msgspec
+
+from rocenv.core import model
 from rocenv.core.codec import from_plain
 from rocenv.core.errors import DataError
-from rocenv.data import (
-    app_builds,
-    app_releases,
-    app_sets,
-    apps,
-    checks,
-    hardware,
-    knobs,
-    knowledge,
-    recipes,
-    reference,
-    releases,
-    rules,
-    zluda,
-)
-from rocenv.data.folder import data_files, profiles_folder
-from rocenv.data.rows import (
-    Channel,
-    CLibrary,
-    EnvRow,
-    KeepOut,
-    Matrix,
-    Repo,
-    Watched,
-)
+from rocenv.data.rows import Matrix
+from rocenv.system.files import write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
-    from rocenv.data.checks import Placed
     from rocenv.data.known import Known
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 SCHEMA = 1
-HINT = "put the row right (docs/data.md says how rows are written), or move its file away"
+HINT = "correct the row (docs/data.md describes how rows are written), or move its file away"
 MOST_BYTES = 8_000_000  # of one file; rocenv's longest has 40,000
 _DAY = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_STAMP_BYTES = 32
 
-# Table name in the files -> what its rows are.
-TABLES: Mapping[str, type[Known]] = {
-    "repo": Repo,
-    "channel": Channel,
-    "keep_out": KeepOut,
-    "c_library": CLibrary,
-    "environment": EnvRow,
-    "watched": Watched,
-    **hardware.TABLES,
-    **releases.TABLES,
-    **zluda.TABLES,
-    **knowledge.TABLES,
-    **reference.TABLES,
-    **apps.TABLES,
-    **app_sets.TABLES,
-    **app_builds.TABLES,
-    **app_releases.TABLES,
-    **recipes.TABLES,
-    **knobs.TABLES,
-    **rules.TABLES,
-}
+# Table name -> the type of its rows.
+TABLES: Mapping[str, type[Known]] = {item.name: get_args(item.type)[0] for item in fields(Matrix)}
 
-# Tables that the matrix has by the name of their rows, and what it calls them.
-_NAMED = {"repo": "repos", "channel": "channels", "target": "targets"}
-_FIELDS = {**_NAMED, "c_library": "c_libraries"}
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """A row and where it is: file, table and number."""
+
+    where: str
+    row: Known
+
+
+_Rows = dict[str, list[_Placed]]
+
+
+def profiles_folder() -> Path:
+    """Find the folder of the data: beside the installed package, or in the checkout that rocenv runs from.
+
+    `ROCENV_PROFILES` names a folder to read instead: for tests, and for those who keep their own data.
+    """
+    chosen = os.environ.get("ROCENV_PROFILES")
+    if chosen:
+        return Path(chosen)
+    installed = Path(__file__).parents[1] / "profiles"
+    return installed if installed.is_dir() else Path(__file__).parents[3] / "profiles"
+
+
+def data_files(folder: Path) -> list[Path]:
+    """List the data files below a folder, which need not exist, in a fixed order.
+
+    Links to folders are not followed: they could form a circle.
+
+    Raises:
+        DataError: The folder, or one in it, cannot be listed.
+    """
+    found = []
+    for here, _, names in os.walk(folder, onerror=_refuse):
+        found += [os.path.join(here, name) for name in names if name.endswith(".toml")]
+    return [Path(path) for path in sorted(found)]
+
+
+def load_cached(cache: Path, own: Path) -> Matrix:
+    """Read rocenv's rows and the user's from the cache, or from their files if one has changed since.
+
+    Args:
+        cache: The file of the cache; it need not exist, and may be unwritable.
+        own: The folder of the user's rows, which need not exist.
+
+    Raises:
+        DataError: As `load` does.
+    """
+    folder = profiles_folder()
+    stamp = _stamp(folder, own)
+    with contextlib.suppress(OSError, ValueError):
+        content = cache.read_bytes()
+        if content[:_STAMP_BYTES] == stamp:
+            return msgspec.msgpack.decode(memoryview(content)[_STAMP_BYTES:], type=Matrix)
+    matrix = load(folder, own)
+    # Without a writable cache the files are read every time, which is correct but slower.
+    with contextlib.suppress(OSError):
+        cache.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(cache, stamp + msgspec.msgpack.encode(matrix))
+    return matrix
 
 
 def load(folder: Path | None = None, own: Path | None = None) -> Matrix:
-    """Return the matrix of all data files below a folder, by default rocenv's own, with the user's rows.
+    """Read all data files below a folder, by default rocenv's own, and the user's rows.
 
     Args:
-        folder: Where rocenv's data lies.
-        own: The user's folder, which need not exist. A row there takes the place of the one that is about
-            the same (`checks.IDENTITY`), or is added.
+        folder: The folder of rocenv's data.
+        own: The user's folder, which need not exist. Its rows are added; a row replaces the one that has
+            the same `IDENTITY`.
 
     Raises:
-        DataError: A file is damaged, has an unknown key, misses a source, is newer than this rocenv, refers
-            to something that is not there, or contradicts another row; names the file and the key path.
+        DataError: A file is damaged or newer than this rocenv, or a row has an unknown key, lacks a source,
+            refers to something that does not exist, or contradicts another row. Names the file and the row.
     """
     try:
         return _load(folder or profiles_folder(), own)
@@ -102,31 +121,22 @@ def load(folder: Path | None = None, own: Path | None = None) -> Matrix:
 def _load(folder: Path, own: Path | None) -> Matrix:
     paths = data_files(folder)
     if not paths:
-        raise DataError(f"`{folder}` holds no data files", hints=("check ROCENV_PROFILES",))
+        raise DataError(f"`{folder}` contains no data files", hints=("check ROCENV_PROFILES",))
     rows = _read(paths)
-    checks.require_one_each(rows)
     if own is not None and (own_paths := data_files(own)):
         own_rows = _read(own_paths)
-        checks.require_one_each(own_rows)
-        rows = {table: checks.merged(table, rows[table], own_rows[table]) for table in TABLES}
+        rows = {table: _merged(rows[table], own_rows[table]) for table in TABLES}
     if not rows["c_library"]:
-        raise DataError(f"`{folder}` names no `c_library`")
-    checks.check(rows)
-    return _matrix(rows)
+        raise DataError(f"`{folder}` has no `c_library`")
+    tables: dict[str, Any] = {table: tuple(each.row for each in found) for table, found in rows.items()}
+    matrix = Matrix(**tables)
+    for found in rows.values():
+        _require_sound(found, matrix)
+    return matrix
 
 
-def _matrix(rows: Mapping[str, list[Placed]]) -> Matrix:
-    values: dict[str, Any] = {}
-    for table in TABLES:
-        found = [placed.row for placed in rows[table]]
-        values[_FIELDS.get(table, table)] = (
-            {row.name: row for row in found} if table in _NAMED else tuple(found)
-        )
-    return Matrix(**values)
-
-
-def _read(paths: list[Path]) -> dict[str, list[Placed]]:
-    rows: dict[str, list[Placed]] = {table: [] for table in TABLES}
+def _read(paths: list[Path]) -> _Rows:
+    rows: _Rows = {table: [] for table in TABLES}
     for path in paths:
         try:
             _read_file(path, rows)
@@ -136,39 +146,45 @@ def _read(paths: list[Path]) -> dict[str, list[Placed]]:
             raise DataError(f"cannot read `{path}`: its values are nested too deeply") from error
         except (OSError, ValueError) as error:
             raise DataError(f"cannot read `{path}`: {error}") from error
+    for found in rows.values():
+        _require_unique(found)
     return rows
 
 
-def _read_file(path: Path, rows: dict[str, list[Placed]]) -> None:
-    plain = _toml(path)
+def _read_file(path: Path, rows: _Rows) -> None:
+    plain = _parse(path)
     schema = plain.pop("schema", None)
     if type(schema) is not int or schema != SCHEMA:
         hint = f"the file must begin with `schema = {SCHEMA}`"
         if type(schema) is int and schema > SCHEMA:
-            hint = "upgrade rocenv: `python -m pip install --upgrade rocenv`"
+            hint = "upgrade rocenv, or move the file away"
         raise DataError(f"`{path}` has schema {schema!r}; this rocenv reads schema {SCHEMA}", hints=(hint,))
     for name, table in plain.items():
         if name not in TABLES:
             raise DataError(f"unknown table `{name}` in `{path}`")
         if not isinstance(table, list):
             raise DataError(f"`{name}` in `{path}` is not a list of tables")
-        for number, row in enumerate(table):
+        for number, plain_row in enumerate(table):
             where = f"{path}: {name}[{number}]"
-            value = from_plain(TABLES[name], row, where)
-            if not value.source.strip():
+            row = from_plain(TABLES[name], plain_row, where)
+            if not row.source.strip():
                 raise DataError(f"`{where}` has no source")
-            if not _is_day(value.checked):
-                raise DataError(f"`checked` in `{where}` is {value.checked!r}, not a day like `2026-11-20`")
-            rows[name].append(checks.Placed(where=where, row=_interned(value)))
+            if not _is_day(row.checked):
+                raise DataError(f"`checked` in `{where}` is {row.checked!r}, not a day like `2026-11-20`")
+            rows[name].append(_Placed(where, row))
 
 
-def _toml(path: Path) -> dict[str, Any]:
-    """Return the content of a file; editors of Windows put a byte order mark before it."""
+def _parse(path: Path) -> dict[str, Any]:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+
     if not path.is_file():
-        raise DataError(f"cannot read `{path}`: no file, or a link that leads to none")
+        raise DataError(f"cannot read `{path}`: not a file, or a link to nothing")
     if path.stat().st_size > MOST_BYTES:
         raise DataError(f"cannot read `{path}`: it has more than {MOST_BYTES:,} bytes")
-    return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    return tomllib.loads(path.read_text(encoding="utf-8-sig"))  # Windows' editors write a byte order mark
 
 
 def _is_day(text: str) -> bool:
@@ -178,11 +194,66 @@ def _is_day(text: str) -> bool:
         return False
 
 
-def _interned(row: Known) -> Known:
-    """Return a row whose strings are shared with other rows: thousands of them are the same few sources."""
-    changed: dict[str, Any] = {
-        item.name: sys.intern(value)
-        for item in fields(row)
-        if isinstance(value := getattr(row, item.name), str) and value
-    }
-    return replace(row, **changed)
+def _require_unique(rows: list[_Placed]) -> None:
+    """Raise DataError if two rows are about the same thing."""
+    seen: dict[object, str] = {}
+    for each in rows:
+        identity = each.row.identity
+        if identity is None:
+            continue
+        if identity in seen:
+            values = ((name, getattr(each.row, name)) for name in each.row.IDENTITY)
+            about = ", ".join(f"{name} = {value!r}" for name, value in values if value)
+            raise DataError(f"`{each.where}` is about the same as `{seen[identity]}`: {about}")
+        seen[identity] = each.where
+
+
+def _merged(rows: list[_Placed], own: list[_Placed]) -> list[_Placed]:
+    """Add the user's rows; drop the rows that they replace."""
+    replaced = {each.row.identity for each in own} - {None}
+    claimed = {about for each in own for about, _ in each.row.claims()}
+    kept = []
+    for each in rows:
+        row = each.row.reduced_by(claimed)
+        if row is not None and each.row.identity not in replaced:
+            kept.append(_Placed(each.where, row))
+    return [*kept, *own]
+
+
+def _require_sound(rows: list[_Placed], matrix: Matrix) -> None:
+    """Raise DataError if a row has a mistake, or contradicts another row of its table."""
+    said: dict[tuple[str, ...], tuple[str, str]] = {}
+    for each in rows:
+        for fault in each.row.all_faults(matrix):
+            raise DataError(f"{fault} (`{each.where}`)")
+        for about, value in each.row.claims():
+            where, other = said.setdefault(about, (each.where, value)) if value else ("", "")
+            if value != other:
+                subject = ", ".join(filter(None, about))
+                raise DataError(f"`{each.where}` says `{value}` of {subject}, but `{where}` says `{other}`")
+
+
+def _stamp(folder: Path, own: Path) -> bytes:
+    """Hash everything that the cache depends on."""
+    stamp = hashlib.sha256(ascii((sys.version_info[:3], str(folder), str(own))).encode())
+    code = sorted(Path(__file__).parent.glob("*.py"))
+    for path in (*data_files(folder), *data_files(own), *code, Path(model.__file__)):
+        stamp.update(ascii((str(path), _status(path))).encode())
+    return stamp.digest()
+
+
+def _status(path: Path) -> tuple[int, ...]:
+    """Collect what changes with a file. Its size and time can be set back, the time of its inode cannot."""
+    try:
+        status = os.stat(path)
+    except OSError:  # reading the file reports it
+        return ()
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
+
+
+def _refuse(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise DataError(
+            f"cannot list the data files in `{error.filename}`: {error.strerror}",
+            hints=("make it a readable folder, or move it away",),
+        ) from error

@@ -1,27 +1,26 @@
 """How the GPU kernels of an app are compiled from its own source, and where the app looks for them."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass, field
 from typing import Literal
 
-from rocenv.data.known import Known
+import msgspec
+
+from rocenv.data.known import Known, Part
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StandIn:
+class StandIn(Part, frozen=True, kw_only=True):
     """A program that an app looks for before it takes ready kernels, and that need not do much."""
 
     name: str  # "hipcc"
     kind: Literal["compiler", "finder"]  # the compiler that made the kernels; a `which`
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KernelSource(Known):
-    """Where an app keeps the source of its kernels, and where it looks for ready ones. Table `kernel_source`.
+class KernelSource(Known, frozen=True, kw_only=True):
+    """Where an app keeps the source of its kernels, and where it looks for ready ones.
 
     Paths are below an installation, and may hold patterns.
     """
+
+    IDENTITY = ("app",)
 
     app: str  # key of the launcher, and of the option that names the program
     title: str
@@ -42,8 +41,7 @@ class KernelSource(Known):
     resources_since: str = ""  # the first version that has this variable
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BuiltWith:
+class BuiltWith(Part, frozen=True, kw_only=True):
     """What else it takes where the program was built so."""
 
     text: str  # holds this if it was
@@ -51,13 +49,14 @@ class BuiltWith:
     named: str  # what comes behind `name_of_flags`
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KernelRecipe(Known):
-    """How one kind of kernels of an app is made. Table `kernel_recipe`.
+class KernelRecipe(Known, frozen=True, kw_only=True):
+    """How one kind of kernels of an app is made.
 
     In words `{source}` is the source folder, `{target}` the target, `{include}` the folder of further
     headers, `{md5}` what the app itself makes of its source and flags.
     """
+
+    IDENTITY = ("app", "kind", "versions")
 
     app: str
     kind: str  # "hip", "hiprt"; the first of an app is what is made where nothing else is asked for
@@ -77,17 +76,11 @@ class KernelRecipe(Known):
     seconds: int = 0  # what compiling takes, about
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CodeObjects(Known):
-    """How code for a GPU is marked. Table `code_objects`."""
+class CodeObjects(Known, frozen=True, kw_only=True):
+    """How code for a GPU is marked."""
+
+    IDENTITY = ("elf_machine",)
 
     elf_machine: int
     mask: int  # of the flags, where the target stands
-    numbers: dict[str, int] = field(default_factory=dict)
-
-
-TABLES: dict[str, type[Known]] = {
-    "kernel_source": KernelSource,
-    "kernel_recipe": KernelRecipe,
-    "code_objects": CodeObjects,
-}
+    numbers: dict[str, int] = msgspec.field(default_factory=dict)

@@ -1,33 +1,96 @@
-"""Rows about what can be installed: ROCm sets, HIP SDKs, ZLUDA builds, library packs, torch wheels."""
+"""Rows about what can be installed, and the repositories and channels that it comes from."""
 
-from __future__ import annotations
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal
 
-from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+import msgspec
 
-from rocenv.core.model import Layout  # noqa: TC001 - the reader needs the type at run time
-from rocenv.data.known import Known
+from rocenv.core.model import Layout, ShimFile
+from rocenv.core.versions import series
+from rocenv.data.known import Known, Part, Platform
 
-Platform = Literal["linux", "windows"]
+if TYPE_CHECKING:
+    from rocenv.data.rows import Matrix
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Release(Known):
-    """A ROCm release and the versions of its parts. Table `release`."""
+class Repo(Known, frozen=True, kw_only=True):
+    """An apt repository.
+
+    `base` is an address, or `debian:` or `host:` for what the machine's own apt is set up with; `{apt_dir}`
+    and the `suite` may be filled in by the set that uses it.
+    """
+
+    IDENTITY = ("name",)
+
+    name: str
+    base: str
+    suite: str = ""  # "" = the set names it, or for `host:` the machine's own release
+    components: tuple[str, ...] = ("main",)
+    keyrings: tuple[str, ...] = ()  # paths on the machine; those that are there count
+    key_url: str = ""  # where the key is fetched where there is no keyring; needs fingerprints
+    fingerprints: tuple[str, ...] = ()  # of the only keys to trust, in capitals; () = all of the keyrings
+    suites_known: tuple[str, ...] = ()  # releases, or names for one, by which a mirror is recognised
+
+    def faults(self, matrix: "Matrix") -> Iterator[str]:
+        """Yield what leaves its packages without a trusted key."""
+        if not (self.fingerprints if self.key_url else self.keyrings):
+            yield "`keyrings`, or `key_url` with `fingerprints`, must name the keys to trust"
+        for fingerprint in self.fingerprints:
+            if not re.fullmatch("[0-9A-F]{40,64}", fingerprint):
+                yield f"`fingerprints`: `{fingerprint}` must be 40 hexadecimal digits in capitals"
+
+
+class Channel(Known, frozen=True, kw_only=True):
+    """Who builds a set, and from which repositories it is put together."""
+
+    IDENTITY = ("name",)
+    REFERS = (("repos", "repo"),)
+
+    name: str
+    title: str
+    by: Literal["maker", "distribution"]
+    repos: tuple[str, ...]  # the preferred one first
+    only_named: bool = False  # its sets are only for who asks for the channel by its name
+
+
+class KeepOut(Known, frozen=True, kw_only=True):
+    """Packages that a prefix has no use for."""
+
+    pattern: str
+    reason: str
+
+
+class CLibrary(Known, frozen=True, kw_only=True):
+    """The packages that make up the C library, and the program loader they bring."""
+
+    package: str
+    loader: str
+    files: tuple[str, ...]  # library names that come from the machine where its own C library is used
+
+
+class Release(Known, frozen=True, kw_only=True):
+    """A ROCm release and the versions of its parts."""
+
+    IDENTITY = ("version", "channel")
+    VERSIONS = ("version",)
 
     version: str
     channel: str  # where it is published: "repo.radeon.com", "TheRock"
-    parts: dict[str, str] = field(default_factory=dict)  # hip, rocblas, miopen … -> version
+    parts: dict[str, str] = msgspec.field(default_factory=dict)  # hip, rocblas, miopen … -> version
     deb_build: str = ""
     apt_dir: str = ""
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RocmSet(Known):
-    """One ROCm release from one channel of Linux packages: a candidate. Table `rocm`."""
+class RocmSet(Known, frozen=True, kw_only=True):
+    """One ROCm release from one channel of Linux packages: a candidate."""
 
-    provided_by: ClassVar[str] = "apt"
+    IDENTITY = ("version", "channel")
+    VERSIONS = ("version", "glibc")
+    NOT_EMPTY = ("packages",)
+    REFERS = (("channel", "channel"),)
+    provided_by = "apt"
 
     version: str
     channel: str
@@ -43,15 +106,22 @@ class RocmSet(Known):
     suite: str = ""
     note: str = ""
 
+    def faults(self, matrix: "Matrix") -> Iterator[str]:
+        """Yield a complaint if nothing says which version a rolling set has."""
+        if self.floating and not self.version_package:
+            yield "`version_package` is missing: the version of a floating set is read from it"
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Support(Known):
-    """What a release does for targets. Table `support`.
+
+class Support(Known, frozen=True, kw_only=True):
+    """What a release does for targets.
 
     `official`: its maker supports them. `deprecated`: still, but not for long. `libraries`: its libraries
     are built for them, without a promise. `runtime`: programs run, but its libraries have no kernels.
     `unsupported`: said not to be.
     """
+
+    IDENTITY = ("platform", "rocm", "channel", "level", "source", "status")
+    VERSIONS = ("rocm",)
 
     platform: Platform
     rocm: str  # series, "6.2"
@@ -60,19 +130,33 @@ class Support(Known):
     channel: str = ""  # "" = AMD's releases, "therock"
     note: str = ""
 
+    def claims(self) -> Iterator[tuple[tuple[str, ...], str]]:
+        """Yield the level of each target."""
+        for target in self.targets:
+            yield (self.platform, self.rocm, self.channel, target), self.level
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kernels(Known):
-    """Targets that a release's rocBLAS is built for, or was found to hold. Table `kernels`."""
+    def reduced_by(self, claimed: set[tuple[str, ...]]) -> "Support | None":
+        """Leave the targets out that the user's rows are about."""
+        about = (self.platform, self.rocm, self.channel)
+        targets = tuple(target for target in self.targets if (*about, target) not in claimed)
+        return msgspec.structs.replace(self, targets=targets) if targets else None
+
+
+class Kernels(Known, frozen=True, kw_only=True):
+    """Targets that a release's rocBLAS is built for, or was found to hold."""
+
+    IDENTITY = ("rocm", "kind")
 
     rocm: str
     kind: Literal["source", "shipped"]
     targets: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SystemKernel(Known):
-    """Kernels that a release was tested on. Table `system_kernel`."""
+class SystemKernel(Known, frozen=True, kw_only=True):
+    """Kernels that a release was tested on."""
+
+    IDENTITY = ("rocm", "os")
+    VERSIONS = ("rocm",)
 
     rocm: str
     os: str
@@ -80,11 +164,13 @@ class SystemKernel(Known):
     backports: bool = False  # newer drivers are put into it: its number says less than it can do
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TorchSet(Known):
-    """One torch release built for one ROCm, or for the CUDA that ZLUDA stands in for. Table `torch`."""
+class TorchSet(Known, frozen=True, kw_only=True):
+    """One torch release built for one ROCm, or for the CUDA that ZLUDA stands in for."""
 
-    provided_by: ClassVar[str] = "wheels"
+    IDENTITY = ("version", "rocm", "cuda")
+    VERSIONS = ("version", "rocm", "cuda", "python", "glibc")
+    RANGES = ("zluda",)
+    provided_by = "wheels"
 
     version: str
     index: str
@@ -93,20 +179,26 @@ class TorchSet(Known):
     cuda: str = ""  # or the CUDA: "11.8"
     targets: tuple[str, ...] = ()  # with BLAS kernels
     compiled: tuple[str, ...] = ()  # with kernels of its own, whether or not its BLAS has some; () = the same
-    companions: dict[str, str] = field(
-        default_factory=dict
-    )  # torchvision, torchaudio, numpy … -> version that fits
+    # torchvision, torchaudio, numpy … -> the version that fits
+    companions: dict[str, str] = msgspec.field(default_factory=dict)
     zluda: str = ""  # builds that it is named together with by who makes the apps
     triton: str = ""
     glibc: str = ""  # the oldest C library its wheels run with
     released: bool = True
 
+    def faults(self, matrix: "Matrix") -> Iterator[str]:
+        """Yield a complaint unless it is built for either ROCm or CUDA."""
+        if bool(self.rocm) == bool(self.cuda):
+            yield "exactly one of `rocm` and `cuda` must be set"
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RocmWheels(Known):
-    """A ROCm release for Windows or Linux as Python wheels: a candidate. Table `rocm_wheels`."""
 
-    provided_by: ClassVar[str] = "rocm_wheels"
+class RocmWheels(Known, frozen=True, kw_only=True):
+    """A ROCm release for Windows or Linux as Python wheels: a candidate."""
+
+    IDENTITY = ("version", "channel", "index")
+    VERSIONS = ("version", "python", "torch")
+    RANGES = ("driver",)
+    provided_by = "rocm_wheels"
 
     version: str
     channel: str
@@ -121,11 +213,12 @@ class RocmWheels(Known):
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HipSdk(Known):
-    """AMD's HIP SDK for Windows: a candidate. Table `hip_sdk`."""
+class HipSdk(Known, frozen=True, kw_only=True):
+    """AMD's HIP SDK for Windows: a candidate."""
 
-    provided_by: ClassVar[str] = "windows"
+    IDENTITY = ("version",)
+    VERSIONS = ("version",)
+    provided_by = "windows"
 
     version: str
     installer: str
@@ -143,33 +236,35 @@ class HipSdk(Known):
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InstallerNote(Known):
-    """What to know before running the HIP SDK's installer by hand. Table `installer_note`."""
+class InstallerNote(Known, frozen=True, kw_only=True):
+    """What to know before running the HIP SDK's installer by hand."""
+
+    IDENTITY = ("text",)
 
     order: int
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asset:
+class Asset(Part, frozen=True, kw_only=True):
     """One archive of a ZLUDA build."""
 
     name: str
     rocm: tuple[str, ...] = ()  # series that it is for, "6.2", or "6" for all of them; () = it serves none
     # Further series with which it is reported to work, for some targets only.
-    also: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    also: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
     flavour: Literal["plain", "rocm5", "rocm6", "nightly"] = "plain"
     platform: Platform = "windows"
     sha256: str = ""
     size_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ZludaBuild(Known):
-    """One build of ZLUDA; each of its archives for Windows is a candidate. Table `zluda`."""
+class ZludaBuild(Known, frozen=True, kw_only=True):
+    """One build of ZLUDA; each of its archives for Windows is a candidate."""
 
-    provided_by: ClassVar[str] = "windows"
+    IDENTITY = ("project", "version")
+    VERSIONS = ("version",)
+    RANGES = ("driver",)
+    provided_by = "windows"
 
     project: Literal["lshqqytiger", "vosen"]
     version: str
@@ -191,12 +286,21 @@ class ZludaBuild(Known):
     default_in: str = ""
     caveats: str = ""
 
+    def faults(self, matrix: "Matrix") -> Iterator[str]:
+        """Yield HIP SDKs that do not exist."""
+        known = _sdk_series(matrix)
+        for asset in self.assets:
+            for name in (*asset.rocm, *asset.also):
+                if name not in known and name not in {each.partition(".")[0] for each in known}:
+                    yield f"`assets`: there is no HIP SDK `{name}`"
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pack(Known):
-    """A pack of rocBLAS or hipBLASLt libraries for targets that a HIP SDK has none for. Table `pack`."""
 
-    provided_by: ClassVar[str] = "windows"
+class Pack(Known, frozen=True, kw_only=True):
+    """A pack of rocBLAS or hipBLASLt libraries for targets that a HIP SDK has none for."""
+
+    IDENTITY = ("provider", "rocm", "asset", "targets")
+    VERSIONS = ("rocm",)
+    provided_by = "windows"
 
     provider: str
     rocm: tuple[str, ...]  # versions of the HIP SDK
@@ -211,19 +315,27 @@ class Pack(Known):
     inner_folder: str = ""
     note: str = ""
 
+    def faults(self, matrix: "Matrix") -> Iterator[str]:
+        """Yield HIP SDKs that do not exist."""
+        for version in self.rocm:
+            if series(version) not in _sdk_series(matrix):
+                yield f"`rocm`: there is no HIP SDK `{version}`"
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PackPlace(Known):
-    """Where a part of a library pack belongs in the tree of a HIP SDK. Table `pack_place`."""
+
+class PackPlace(Known, frozen=True, kw_only=True):
+    """Where a part of a library pack belongs in the tree of a HIP SDK."""
+
+    IDENTITY = ("kind", "member")
 
     kind: Literal["rocblas", "hipblaslt"]
     member: str  # a file, or a folder as `library/`, wherever in the archive it lies
     place: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Index(Known):
-    """An address that packages or wheels come from. Table `index`."""
+class Index(Known, frozen=True, kw_only=True):
+    """An address that packages or wheels come from."""
+
+    IDENTITY = ("name",)
 
     name: str
     url: str
@@ -232,18 +344,33 @@ class Index(Known):
     note: str = ""
 
 
-TABLES: dict[str, type[Known]] = {
-    "release": Release,
-    "rocm": RocmSet,
-    "support": Support,
-    "kernels": Kernels,
-    "system_kernel": SystemKernel,
-    "torch": TorchSet,
-    "rocm_wheels": RocmWheels,
-    "hip_sdk": HipSdk,
-    "installer_note": InstallerNote,
-    "zluda": ZludaBuild,
-    "pack": Pack,
-    "pack_place": PackPlace,
-    "index": Index,
-}
+class ShimMap(Known, frozen=True, kw_only=True):
+    """Which files of a ZLUDA build stand for which of CUDA."""
+
+    IDENTITY = ("project", "zluda", "cuda")
+    RANGES = ("zluda",)
+
+    project: Literal["lshqqytiger", "vosen"]
+    zluda: str  # PEP 440 specifier on the build
+    cuda: str  # of the torch that it is put in front of, "11.8"
+    driver: tuple[str, ...]  # files of the build loaded first, under their own names; the driver API first
+    behind: tuple[str, ...]  # libraries of the HIP SDK that `files` call, loaded before them
+    files: tuple[ShimFile, ...]  # in the order in which they are loaded, cuBLAS first
+    first_run_s: int  # what the first use may take, while kernels are compiled
+    original: str = ""  # the file of torch that the build still calls
+    note: str = ""
+
+
+class TorchSwitch(Known, frozen=True, kw_only=True):
+    """A setting of torch that ZLUDA needs."""
+
+    IDENTITY = ("name",)
+
+    name: str
+    how: Literal["set", "call", "disable"]
+    value: bool = False
+    reason: str
+
+
+def _sdk_series(matrix: "Matrix") -> set[str]:
+    return {series(row.version) for row in matrix.hip_sdk}

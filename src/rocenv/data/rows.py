@@ -1,166 +1,153 @@
-"""The rows about where packages come from and what activation changes, and the matrix of all rows."""
+"""All rows together."""
 
-from __future__ import annotations
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeVar
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
-
-from rocenv.core.model import EnvChange  # noqa: TC001 - the reader needs the type at run time
-from rocenv.data.known import Known
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from rocenv.data import (
-        app_builds,
-        app_releases,
-        app_sets,
-        apps,
-        hardware,
-        knobs,
-        knowledge,
-        recipes,
-        reference,
-        releases,
-        rules,
-    )
-    from rocenv.data import zluda as zluda_rows
+from rocenv.data.apps import AppBuild, AppPackages, AppProgram, AppRelease, Compiler, Launcher
+from rocenv.data.knobs import Knob, NeverTogether, Reclaim
+from rocenv.data.knowledge import (
+    App,
+    DisplayDriver,
+    DriverPair,
+    DriverTrain,
+    EnvRow,
+    Fact,
+    GenericTarget,
+    GoodSet,
+    GpuName,
+    Incident,
+    Library,
+    Override,
+    PciId,
+    Target,
+    Variable,
+    Verdict,
+    Watched,
+)
+from rocenv.data.recipes import CodeObjects, KernelRecipe, KernelSource
+from rocenv.data.releases import (
+    Channel,
+    CLibrary,
+    HipSdk,
+    Index,
+    InstallerNote,
+    KeepOut,
+    Kernels,
+    Pack,
+    PackPlace,
+    Release,
+    Repo,
+    RocmSet,
+    RocmWheels,
+    ShimMap,
+    Support,
+    SystemKernel,
+    TorchSet,
+    TorchSwitch,
+    ZludaBuild,
+)
+from rocenv.data.rules import Advice, Clue, FirstKernel, Gauge, Rule
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Repo(Known):
-    """An apt repository.
+@dataclass(frozen=True, kw_only=True)
+class Matrix:
+    """Everything that `profiles/` says.
 
-    `base` is an address, or `debian:` or `host:` for what the machine's own apt is set up with; `{apt_dir}`
-    and the `suite` may be filled in by the set that uses it.
+    This is the only list of tables: each field is one, and its type says what the rows are. The order of
+    rows means nothing.
     """
 
-    name: str
-    base: str
-    suite: str = ""  # "" = the set names it, or for `host:` the machine's own release
-    components: tuple[str, ...] = ("main",)
-    keyrings: tuple[str, ...] = ()  # paths on the machine; those that are there count
-    key_url: str = ""  # where the key is fetched where there is no keyring; needs fingerprints
-    fingerprints: tuple[str, ...] = ()  # of the only keys to trust, in capitals; () = all of the keyrings
-    suites_known: tuple[str, ...] = ()  # releases, or names for one, by which a mirror is recognised
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Channel(Known):
-    """Who builds a set, and from which repositories it is put together."""
-
-    name: str
-    title: str
-    by: Literal["maker", "distribution"]
-    repos: tuple[str, ...]  # the preferred one first
-    only_named: bool = False  # its sets are only for who asks for the channel by its name
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeepOut(Known):
-    """Packages that a prefix has no use for."""
-
-    pattern: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CLibrary(Known):
-    """The packages that make up the C library, and the program loader they bring."""
-
-    package: str
-    loader: str
-    files: tuple[str, ...]  # library names that come from the machine where its own C library is used
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EnvRow(Known):
-    """One change that activation makes, and why."""
-
-    change: EnvChange
-    when: Literal["always", "rocm", "torch", "zluda"]
-    platform: Literal["linux", "windows"] = "linux"
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Watched(Known):
-    """A variable that acts on every set, so that a value left from another installation is reported."""
-
-    name: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Matrix:
-    """Everything that `profiles/` says: of each table its rows, in an order that means nothing."""
-
-    repos: Mapping[str, Repo] = field(default_factory=dict)
-    channels: Mapping[str, Channel] = field(default_factory=dict)
-    targets: Mapping[str, hardware.Target] = field(default_factory=dict)
-    generic_target: Sequence[hardware.GenericTarget] = ()
-    pci: Sequence[hardware.PciId] = ()
-    gpu_name: Sequence[hardware.GpuName] = ()
-    release: Sequence[releases.Release] = ()
-    rocm: tuple[releases.RocmSet, ...] = ()
-    support: tuple[releases.Support, ...] = ()
-    kernels: Sequence[releases.Kernels] = ()
-    system_kernel: Sequence[releases.SystemKernel] = ()
-    torch: tuple[releases.TorchSet, ...] = ()
-    rocm_wheels: tuple[releases.RocmWheels, ...] = ()
-    hip_sdk: tuple[releases.HipSdk, ...] = ()
-    installer_note: tuple[releases.InstallerNote, ...] = ()
-    zluda: tuple[releases.ZludaBuild, ...] = ()
-    pack: tuple[releases.Pack, ...] = ()
-    pack_place: tuple[releases.PackPlace, ...] = ()
-    shim_map: tuple[zluda_rows.ShimMap, ...] = ()
-    torch_switch: tuple[zluda_rows.TorchSwitch, ...] = ()
-    index: Sequence[releases.Index] = ()
-    override: tuple[knowledge.Override, ...] = ()
-    verdict: tuple[knowledge.Verdict, ...] = ()
-    good_set: tuple[knowledge.GoodSet, ...] = ()
-    driver_pair: tuple[knowledge.DriverPair, ...] = ()
-    driver_train: tuple[knowledge.DriverTrain, ...] = ()
-    display_driver: tuple[knowledge.DisplayDriver, ...] = ()
-    incident: Sequence[reference.Incident] = ()
-    fact: Sequence[reference.Fact] = ()
-    variable: Sequence[reference.Variable] = ()
-    app: Sequence[reference.App] = ()
-    launcher: Sequence[apps.Launcher] = ()
-    app_packages: Sequence[app_sets.AppPackages] = ()
-    app_build: Sequence[app_builds.AppBuild] = ()
-    compiler: Sequence[app_sets.Compiler] = ()
-    app_program: Sequence[app_releases.AppProgram] = ()
-    app_release: Sequence[app_releases.AppRelease] = ()
-    kernel_source: Sequence[recipes.KernelSource] = ()
-    kernel_recipe: Sequence[recipes.KernelRecipe] = ()
-    code_objects: Sequence[recipes.CodeObjects] = ()
-    knob: Sequence[knobs.Knob] = ()
-    never_together: Sequence[knobs.NeverTogether] = ()
-    reclaim: Sequence[knobs.Reclaim] = ()
-    rule: Sequence[rules.Rule] = ()
-    clue: Sequence[rules.Clue] = ()
-    advice: Sequence[rules.Advice] = ()
-    gauge: Sequence[rules.Gauge] = ()
-    first_kernel: Sequence[rules.FirstKernel] = ()
-    library: Sequence[reference.Library] = ()
+    repo: tuple[Repo, ...] = ()
+    channel: tuple[Channel, ...] = ()
     keep_out: tuple[KeepOut, ...] = ()
-    c_libraries: tuple[CLibrary, ...] = ()
+    c_library: tuple[CLibrary, ...] = ()
+    release: tuple[Release, ...] = ()
+    rocm: tuple[RocmSet, ...] = ()
+    support: tuple[Support, ...] = ()
+    kernels: tuple[Kernels, ...] = ()
+    system_kernel: tuple[SystemKernel, ...] = ()
+    torch: tuple[TorchSet, ...] = ()
+    rocm_wheels: tuple[RocmWheels, ...] = ()
+    hip_sdk: tuple[HipSdk, ...] = ()
+    installer_note: tuple[InstallerNote, ...] = ()
+    zluda: tuple[ZludaBuild, ...] = ()
+    pack: tuple[Pack, ...] = ()
+    pack_place: tuple[PackPlace, ...] = ()
+    shim_map: tuple[ShimMap, ...] = ()
+    torch_switch: tuple[TorchSwitch, ...] = ()
+    index: tuple[Index, ...] = ()
+    target: tuple[Target, ...] = ()
+    generic_target: tuple[GenericTarget, ...] = ()
+    pci: tuple[PciId, ...] = ()
+    gpu_name: tuple[GpuName, ...] = ()
+    override: tuple[Override, ...] = ()
+    verdict: tuple[Verdict, ...] = ()
+    good_set: tuple[GoodSet, ...] = ()
+    driver_pair: tuple[DriverPair, ...] = ()
+    driver_train: tuple[DriverTrain, ...] = ()
+    display_driver: tuple[DisplayDriver, ...] = ()
+    incident: tuple[Incident, ...] = ()
+    fact: tuple[Fact, ...] = ()
+    variable: tuple[Variable, ...] = ()
     environment: tuple[EnvRow, ...] = ()
     watched: tuple[Watched, ...] = ()
-    # What readers have worked out from the rows, to be kept as long as these rows are.
-    derived: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    library: tuple[Library, ...] = ()
+    app: tuple[App, ...] = ()
+    launcher: tuple[Launcher, ...] = ()
+    app_packages: tuple[AppPackages, ...] = ()
+    app_build: tuple[AppBuild, ...] = ()
+    app_program: tuple[AppProgram, ...] = ()
+    app_release: tuple[AppRelease, ...] = ()
+    compiler: tuple[Compiler, ...] = ()
+    kernel_source: tuple[KernelSource, ...] = ()
+    kernel_recipe: tuple[KernelRecipe, ...] = ()
+    code_objects: tuple[CodeObjects, ...] = ()
+    knob: tuple[Knob, ...] = ()
+    never_together: tuple[NeverTogether, ...] = ()
+    reclaim: tuple[Reclaim, ...] = ()
+    rule: tuple[Rule, ...] = ()
+    clue: tuple[Clue, ...] = ()
+    advice: tuple[Advice, ...] = ()
+    gauge: tuple[Gauge, ...] = ()
+    first_kernel: tuple[FirstKernel, ...] = ()
 
-    def kept(self, name: str, make: Callable[[Matrix], T]) -> T:
-        """Return what `make` works out from this matrix; it is asked once."""
-        if name not in self.derived:
-            self.derived[name] = make(self)
-        found: T = self.derived[name]
-        return found
+    @cached_property
+    def repos(self) -> Mapping[str, Repo]:
+        """The repositories by name."""
+        return {row.name: row for row in self.repo}
+
+    @cached_property
+    def channels(self) -> Mapping[str, Channel]:
+        """The channels by name."""
+        return {row.name: row for row in self.channel}
+
+    @cached_property
+    def targets(self) -> Mapping[str, Target]:
+        """The targets by name."""
+        return {row.name: row for row in self.target}
 
     @property
     def keep_out_patterns(self) -> tuple[str, ...]:
         """The name patterns of the packages to keep out."""
         return tuple(row.pattern for row in self.keep_out)
+
+    def names(self, table: str, field: str = "name") -> set[str]:
+        """Collect the names, or the codes, of the rows of a table."""
+        rows = getattr(self, table)
+        return self.kept(f"{field} of {table}", lambda _: {getattr(row, field) for row in rows})
+
+    def kept(self, name: str, make: "Callable[[Matrix], T]") -> T:
+        """Derive something from the rows; it is kept under a name for as long as these rows are."""
+        kept = self._derived
+        if name not in kept:
+            kept[name] = make(self)
+        found: T = kept[name]
+        return found
+
+    @cached_property
+    def _derived(self) -> dict[str, Any]:
+        return {}

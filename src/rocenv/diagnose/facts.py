@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-from rocenv.data.checks_of_rules import OPERATORS
+from rocenv.data.rules import OPERATORS
 from rocenv.diagnose.decode import decoded
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ from rocenv.explain.words import OUTCOMES, targets_first
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rocenv.data.knowledge import Verdict
-    from rocenv.data.reference import Incident
+    from rocenv.data.knowledge import Incident, Verdict
     from rocenv.data.rows import Matrix
 
 

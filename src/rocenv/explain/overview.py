@@ -12,7 +12,7 @@ from rocenv.explain.words import targets_first
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rocenv.data.releases import Platform
+    from rocenv.data.known import Platform
     from rocenv.data.rows import Matrix
 
 _LETTERS = {"official": "O", "deprecated": "D", "libraries": "L", "runtime": "R", "unsupported": "x"}

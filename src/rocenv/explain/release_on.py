@@ -15,7 +15,8 @@ from rocenv.resolve.drivers import tested_drivers
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rocenv.data.releases import HipSdk, Platform
+    from rocenv.data.known import Platform
+    from rocenv.data.releases import HipSdk
     from rocenv.data.rows import Matrix
     from rocenv.explain.sets import Found
 

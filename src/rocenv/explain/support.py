@@ -11,7 +11,8 @@ from rocenv.explain.answer import Line
 from rocenv.explain.words import LEVELS, oldest_first, spans
 
 if TYPE_CHECKING:
-    from rocenv.data.releases import Platform, Support
+    from rocenv.data.known import Platform
+    from rocenv.data.releases import Support
     from rocenv.data.rows import Matrix
     from rocenv.explain.sets import Found
 

@@ -13,7 +13,7 @@ from rocenv.explain.sets import linux_sets, step, wheel_sets, zluda_sets
 from rocenv.explain.words import listed, targets_first
 
 if TYPE_CHECKING:
-    from rocenv.data.hardware import Target
+    from rocenv.data.knowledge import Target
     from rocenv.data.rows import Matrix
 
 _TROUBLES = 2  # told on the page; the rest is a command away

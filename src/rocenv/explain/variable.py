@@ -12,8 +12,8 @@ from rocenv.explain.words import VERDICTS, range_in_words, target_key
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rocenv.data.reference import Variable
-    from rocenv.data.rows import EnvRow, Matrix
+    from rocenv.data.knowledge import EnvRow, Variable
+    from rocenv.data.rows import Matrix
 
 _NAME = re.compile(r"[A-Z][A-Z0-9_]{2,}")
 _SERIES = "{series}"  # in a name: HIP_PATH_57 is one of HIP_PATH_{series}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from rocenv.system.machine import list_folder, read_attribute
 
 if TYPE_CHECKING:
-    from rocenv.data.hardware import PciId
+    from rocenv.data.knowledge import PciId
     from rocenv.data.rows import Matrix
 
 AMD = 0x1002

@@ -22,7 +22,7 @@ from rocenv.launch.recognition import is_program
 from rocenv.system.files import write_atomic
 
 if TYPE_CHECKING:
-    from rocenv.data.app_releases import AppProgram
+    from rocenv.data.apps import AppProgram
     from rocenv.launch.start import Start
 
 _FILE = "app-versions.json"

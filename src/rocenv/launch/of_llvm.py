@@ -21,7 +21,7 @@ from rocenv.system.quoting import shell_join
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from rocenv.data.app_releases import AppProgram
+    from rocenv.data.apps import AppProgram
     from rocenv.launch.elf import Loaded
     from rocenv.launch.start import Start
     from rocenv.launch.view import View

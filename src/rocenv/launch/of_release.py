@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from rocenv.core.model import Component
-    from rocenv.data.app_releases import AppRelease
+    from rocenv.data.apps import AppRelease
     from rocenv.launch.view import View
 
 

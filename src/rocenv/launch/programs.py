@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from rocenv.core.model import Lock, Machine, Record
-    from rocenv.data.app_builds import AppBuild
-    from rocenv.data.apps import Launcher
+    from rocenv.data.apps import AppBuild, Launcher
     from rocenv.data.rows import Matrix
     from rocenv.host import Host
     from rocenv.install.prefix import Prefix

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rocenv.core.errors import RocenvError
-from rocenv.data.apps import inherited
 from rocenv.system import WINDOWS
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ def choose(
     if found is None:
         launcher = next((each for each in fitting if each.key == (key or own)), known[GENERIC])
         found = launcher, here
-    return inherited(found[0], known[GENERIC]), found[1]
+    return found[0].inheriting(known[GENERIC]), found[1]
 
 
 def _require(key: str, known: dict[str, Launcher], platform: str) -> None:

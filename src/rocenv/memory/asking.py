@@ -136,7 +136,7 @@ def _probe(prefix: Prefix, record: Record, matrix: Matrix, folder: Path, timeout
     return probe_of(
         prefix,
         record,
-        matrix.c_libraries[0],
+        matrix.c_library[0],
         target=record.lock.code_target,
         work_dir=folder,
         timeout_s=timeout_s,

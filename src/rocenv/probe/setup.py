@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rocenv.core.model import Lock, Record
-    from rocenv.data.rows import CLibrary
+    from rocenv.data.releases import CLibrary
     from rocenv.install.prefix import Prefix
 
 

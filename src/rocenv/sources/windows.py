@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from rocenv.core.model import Artifact, Component, Layout
 from rocenv.core.versions import series
+from rocenv.data.environment import shims_for
 from rocenv.data.releases import HipSdk, Pack, TorchSet, ZludaBuild
-from rocenv.data.zluda import shims_for
 
 if TYPE_CHECKING:
     from rocenv.context import Context

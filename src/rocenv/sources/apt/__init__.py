@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from rocenv.core.errors import NotAvailable
 from rocenv.core.model import Component
 from rocenv.core.progress import size_text
@@ -18,7 +20,7 @@ from rocenv.sources.apt.packages import DEBIAN, HOST, Found, addresses, find
 if TYPE_CHECKING:
     from rocenv.context import Context
     from rocenv.core.model import Artifact, Layout, Lock, Request
-    from rocenv.data.app_sets import AppPackages
+    from rocenv.data.apps import AppPackages
     from rocenv.resolve import Candidate, Choice
 
 
@@ -77,7 +79,7 @@ def component(
         version=found.version,
         artifacts=found.artifacts,
         glibc=found.glibc,
-        loader=context.matrix.c_libraries[0].loader if found.own_glibc else "",
+        loader=context.matrix.c_library[0].loader if found.own_glibc else "",
         layout=(row.layout if app is None else with_app(row.layout, app)).below(TREE),
     )
     return part, notes
@@ -85,7 +87,7 @@ def component(
 
 def find_with(app: AppPackages, row: RocmSet, context: Context) -> Found:
     """Return the packages of a set and of an app, as one closure; raises as `find` does."""
-    both = replace(row, packages=(*row.packages, *app.names))
+    both = structs.replace(row, packages=(*row.packages, *app.names))
     return find(both, context.matrix, context.home, context.network, max_age_s=context.max_age_s)
 
 

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from rocenv.data.releases import RocmSet
-    from rocenv.data.rows import CLibrary, Matrix, Repo
+    from rocenv.data.releases import CLibrary, Repo, RocmSet
+    from rocenv.data.rows import Matrix
     from rocenv.home import Home
     from rocenv.net import Network
     from rocenv.sources.apt.control import Package
@@ -215,7 +215,7 @@ def _question(row: RocmSet, matrix: Matrix, states: Sequence[State]) -> str:
         "roots": row.packages,
         "version": [row.version, row.floating, row.version_package],
         "keep_out": matrix.keep_out_patterns,
-        "c_library": [library.package for library in matrix.c_libraries],
+        "c_library": [library.package for library in matrix.c_library],
         "glibc": [glibc_version(), row.glibc],
     }
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32]
@@ -224,7 +224,7 @@ def _question(row: RocmSet, matrix: Matrix, states: Sequence[State]) -> str:
 def _resolve(row: RocmSet, matrix: Matrix, lists: Sequence[Lists], bases: Mapping[str, str]) -> Found:
     roots = tuple((Relation(name),) for name in row.packages)
     patterns = matrix.keep_out_patterns
-    c_library = matrix.c_libraries[0]
+    c_library = matrix.c_library[0]
     # What a row asks for by its name has a use there: Blender runs Python inside.
     packages = closure(roots, lists, (*patterns, c_library.package), row.packages)
     glibc = _oldest_glibc(row, packages, c_library)

@@ -1,0 +1,89 @@
+"""The cache holds the rows as they are in the files now, and it cannot run anything."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rocenv.core.errors import DataError
+from rocenv.data.load import TABLES, load, load_cached
+from tests.data.data import BASE, example, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The user's folder beside a small matrix; one row in it."""
+    monkeypatch.setenv("ROCENV_PROFILES", str(write(tmp_path / "shipped", BASE)))
+    return write(tmp_path / "own", [("pci", example("pci", device="73df"))])
+
+
+def test_a_change_that_leaves_size_and_time_as_they_were_is_seen(own: Path, tmp_path: Path) -> None:
+    cache, path = tmp_path / "matrix", own / "0.toml"
+    assert [row.device for row in load_cached(cache, own).pci] == ["73df"]
+    before = path.stat()
+    with path.open("r+", encoding="utf-8") as file:  # in its place: the inode stays as well
+        content = file.read()
+        file.seek(0)
+        file.write(content.replace("73df", "73ff"))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert (path.stat().st_size, path.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+    assert [row.device for row in load_cached(cache, own).pci] == ["73ff"]
+
+
+def test_a_file_that_comes_or_goes_is_seen(own: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "matrix"
+    load_cached(cache, own)
+    (own / "0.toml").unlink()
+    assert not load_cached(cache, own).pci
+    write(own, [("pci", example("pci", device="73df"))])
+    assert len(load_cached(cache, own).pci) == 1
+
+
+@pytest.mark.parametrize("leads_to", ["0.toml/1.toml", "link.toml", "nowhere"])
+def test_a_link_that_leads_nowhere_is_told_and_not_taken_for_nothing(
+    leads_to: str, own: Path, tmp_path: Path
+) -> None:
+    load_cached(tmp_path / "matrix", own)
+    (own / "link.toml").symlink_to(leads_to)
+    with pytest.raises(DataError, match=r"cannot read `.*link\.toml`"):
+        load_cached(tmp_path / "matrix", own)
+
+
+def test_a_cache_that_cannot_be_written_is_done_without(own: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    assert len(load_cached(tmp_path / "file" / "matrix", own).pci) == 1
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\xc1", b"\x80cposix\nsystem\n.", b"\x81\xa3pci\x91\x81\xa6device\x07"]
+)
+def test_a_damaged_cache_is_made_anew(content: bytes, own: Path, tmp_path: Path) -> None:
+    """Its stamp is right, but what follows is cut, nonsense, a pickle, or a row with a wrong type."""
+    cache = tmp_path / "matrix"
+    good = load_cached(cache, own)
+    whole = cache.read_bytes()
+    cache.write_bytes(whole[:32] + content)
+    assert load_cached(cache, own) == good
+    assert cache.read_bytes() == whole
+
+
+def test_rows_from_the_cache_are_those_of_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An example of every table, with parts inside parts."""
+    rows = [*BASE, *((table, example(table)) for table in TABLES if table not in dict(BASE))]
+    monkeypatch.setenv("ROCENV_PROFILES", str(write(tmp_path / "shipped", rows)))
+    cache = tmp_path / "matrix"
+    first = load_cached(cache, tmp_path / "own")
+    written = cache.stat().st_mtime_ns
+    assert load_cached(cache, tmp_path / "own") == first == load()
+    assert cache.stat().st_mtime_ns == written, "read, not made"
+
+
+def test_so_are_the_shipped_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ROCENV_PROFILES", raising=False)
+    load_cached(tmp_path / "matrix", tmp_path / "own")
+    assert load_cached(tmp_path / "matrix", tmp_path / "own") == load()
