@@ -131,7 +131,7 @@ def rule_of(**values: object) -> tuple[str, dict[str, object]]:
     [
         ({"title": {"en": "{gfx}", "zh": "{gfx}"}}, "`{gfx}` needs words for when it is not known"),
         ({"why": [{"text": {"en": "{gfx}", "zh": "{gfx}"}}]}, "`{gfx}` needs words for when it is not known"),
-        ({"title": {"en": "{thing|a}", "zh": "{thing|b}"}}, "`{thing}` is never known"),
+        ({"title": {"en": "{thing|a}", "zh": "{thing|b}"}}, "nothing fills `{thing}`"),
         ({"title": {"en": "{gfx|a}", "zh": "b"}}, "the languages have different places"),
         (
             {"remedy": [{"text": {"en": "x", "zh": "x"}, "commands": ["rocenv verify {env}"]}]},
@@ -143,7 +143,7 @@ def rule_of(**values: object) -> tuple[str, dict[str, object]]:
         ),
         (
             {"sign": [{"text": ["some text"], "when": {"thing": "*"}, "weight": 0.5}]},
-            "`when` of a sign: no clue draws `thing`",
+            "`when` of a sign: no clue finds `thing`",
         ),
     ],
 )

@@ -218,9 +218,9 @@ class TestData:
     @pytest.mark.parametrize(
         ("values", "said"),
         [
-            ({"torch": "newer"}, "no range of versions"),
-            ({"value": ""}, "go with"),
-            ({"where": "setting"}, "go with"),
+            ({"torch": "newer"}, "not a version range"),
+            ({"value": ""}, "go together"),
+            ({"where": "setting"}, "go together"),
             ({"from_gib": 8, "to_gib": 4}, "below"),
         ],
     )

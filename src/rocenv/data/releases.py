@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from rocenv.core.model import Layout, ShimFile
-from rocenv.core.versions import series
 from rocenv.data.known import Known, Part, Platform
 
 if TYPE_CHECKING:
@@ -318,7 +317,7 @@ class Pack(Known, frozen=True, kw_only=True):
     def faults(self, matrix: "Matrix") -> Iterator[str]:
         """Yield HIP SDKs that do not exist."""
         for version in self.rocm:
-            if series(version) not in _sdk_series(matrix):
+            if _series(version) not in _sdk_series(matrix):
                 yield f"`rocm`: there is no HIP SDK `{version}`"
 
 
@@ -373,4 +372,10 @@ class TorchSwitch(Known, frozen=True, kw_only=True):
 
 
 def _sdk_series(matrix: "Matrix") -> set[str]:
-    return {series(row.version) for row in matrix.hip_sdk}
+    return {_series(row.version) for row in matrix.hip_sdk}
+
+
+def _series(version: str) -> str:
+    from rocenv.core.versions import series  # late: what it imports takes longer than reading all rows
+
+    return series(version)
