@@ -26,7 +26,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+    from rocenv.data.rows import Matrix
 
 _LENGTH = struct.Struct("!I")
 
@@ -156,6 +158,21 @@ def _become(request: Mapping[str, Any], files: Sequence[int]) -> None:
     sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
 
 
+def _keep_shipped_data() -> None:
+    """Read rocenv's own data once: each home would have its own cache of it, and a test its own home."""
+    data: Any = importlib.import_module("rocenv.data.load")
+    folder = data.profiles_folder()
+    read: Callable[[Path | None, Path | None], Matrix] = data.load
+    shipped = read(None, None)
+
+    def load(where: Path | None = None, own: Path | None = None) -> Matrix:
+        if (where or data.profiles_folder()) == folder and (own is None or not own.exists()):
+            return shipped
+        return read(where, own)
+
+    data.load = load
+
+
 def _main() -> NoReturn:
     import rocenv.commands
     from rocenv.cli import main
@@ -163,6 +180,7 @@ def _main() -> NoReturn:
     for module in pkgutil.iter_modules(rocenv.commands.__path__, "rocenv.commands."):
         if not module.name.endswith("_windows"):
             importlib.import_module(module.name)
+    _keep_shipped_data()
     _serve(socket.socket(fileno=int(sys.argv[1])))
     main()
 
