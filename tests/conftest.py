@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests import shipped
 from tests.loopback import Loopback
 from tests.mini import Mini
 
@@ -53,6 +54,7 @@ def without_gpu_programs(folder: str) -> str:
 
 
 forget_the_machine()
+shipped.keep()
 
 
 @pytest.fixture

@@ -25,10 +25,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+from tests import shipped
 
-    from rocenv.data.rows import Matrix
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 _LENGTH = struct.Struct("!I")
 
@@ -158,21 +158,6 @@ def _become(request: Mapping[str, Any], files: Sequence[int]) -> None:
     sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
 
 
-def _keep_shipped_data() -> None:
-    """Read rocenv's own data once: each home would have its own cache of it, and a test its own home."""
-    data: Any = importlib.import_module("rocenv.data.load")
-    folder = data.profiles_folder()
-    read: Callable[[Path | None, Path | None], Matrix] = data.load
-    shipped = read(None, None)
-
-    def load(where: Path | None = None, own: Path | None = None) -> Matrix:
-        if (where or data.profiles_folder()) == folder and (own is None or not own.exists()):
-            return shipped
-        return read(where, own)
-
-    data.load = load
-
-
 def _main() -> NoReturn:
     import rocenv.commands
     from rocenv.cli import main
@@ -180,7 +165,7 @@ def _main() -> NoReturn:
     for module in pkgutil.iter_modules(rocenv.commands.__path__, "rocenv.commands."):
         if not module.name.endswith("_windows"):
             importlib.import_module(module.name)
-    _keep_shipped_data()
+    shipped.keep()()
     _serve(socket.socket(fileno=int(sys.argv[1])))
     main()
 
