@@ -168,6 +168,7 @@ class Progress:
                 return
             if stage.task is not None:
                 self._display.update(stage.task, visible=False)
+                stage.task = None  # a thread that was left behind may still advance it
             if not self._stages:
                 self._display.stop()
                 self._display = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rocenv.core.codec import load_json
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 REMEMBERED_FOR_S = 600
 
 
-@contextmanager
+@contextlib.contextmanager
 def tracked(place: str, home: Home, mirrors: Mirrors, *, ask_anyway: bool, hint: str = "") -> Iterator[None]:
     """Remember whether `place`, a channel or the host of an index, answers in the body.
 
@@ -36,51 +35,31 @@ def tracked(place: str, home: Home, mirrors: Mirrors, *, ask_anyway: bool, hint:
     Raises:
         FetchError: It did not answer some minutes ago, or the body raised this.
     """
-    known = None if ask_anyway else recall(place, home, mirrors, hint=hint)
-    if known is not None:
-        raise known
+    file = home.indices / f"unreachable-{place.replace(':', '_')}.json"
+    if not ask_anyway:
+        _require_no_failure(file, mirrors, hint or f"try again now: `--channel {place}`")
     try:
         yield
     except FetchError as failure:
-        remember(place, failure, home, mirrors)
+        if failure.code == "unreachable":
+            note = {"at_s": time.time(), "message": failure.message, "mirrors": repr(mirrors)}
+            # Without the note the next command waits once more, no worse.
+            with contextlib.suppress(OSError):
+                file.parent.mkdir(parents=True, exist_ok=True)
+                write_atomic(file, json.dumps(note).encode())
         raise
-    forget(place, home)
+    with contextlib.suppress(OSError):
+        file.unlink()
 
 
-def recall(channel: str, home: Home, mirrors: Mirrors, *, hint: str = "") -> FetchError | None:
-    """Return how a channel failed some minutes ago; None if it did not, or mirrors have changed since."""
+def _require_no_failure(file: Path, mirrors: Mirrors, hint: str) -> None:
+    """Raise the failure that was noted some minutes ago, unless mirrors have changed since."""
     try:
-        note = load_json(_file(channel, home))
+        note = load_json(file)
         age_s = time.time() - float(note["at_s"])
         same_mirrors = note["mirrors"] == repr(mirrors)
-        message = str(note["message"])
+        message = f"{note['message']} (tried {age_s / 60:.0f} min ago)"
     except (OSError, DataError, KeyError, TypeError, ValueError):
-        return None
-    if not 0 <= age_s < REMEMBERED_FOR_S or not same_mirrors:
-        return None
-    return FetchError(
-        f"{message} (tried {age_s / 60:.0f} min ago)",
-        hints=(hint or f"try again now: `--channel {channel}`",),
-        code="unreachable",
-    )
-
-
-def remember(channel: str, failure: FetchError, home: Home, mirrors: Mirrors) -> None:
-    """Note that a channel is unreachable; other failures are not noted."""
-    if failure.code != "unreachable":
         return
-    note = {"at_s": time.time(), "message": failure.message, "mirrors": repr(mirrors)}
-    # Without the note the next command waits once more, no worse.
-    with contextlib.suppress(OSError):
-        home.indices.mkdir(parents=True, exist_ok=True)
-        write_atomic(_file(channel, home), json.dumps(note).encode())
-
-
-def forget(channel: str, home: Home) -> None:
-    """Note that a channel answers."""
-    with contextlib.suppress(OSError):
-        _file(channel, home).unlink()
-
-
-def _file(channel: str, home: Home) -> Path:
-    return home.indices / f"unreachable-{channel.replace(':', '_')}.json"
+    if 0 <= age_s < REMEMBERED_FOR_S and same_mirrors:
+        raise FetchError(message, hints=(hint,), code="unreachable")
