@@ -63,7 +63,7 @@ if sys.platform == "win32":
         try:
             if _set_information(handle, _DISPOSITION_EX, wintypes.DWORD(_DELETE_READ_ONLY)):
                 return
-            if ctypes.get_last_os_error() not in _UNKNOWN:
+            if ctypes.get_last_error() not in _UNKNOWN:
                 raise _os_error(path)
             _unlink_without_attribute(handle, path)
         finally:
@@ -96,7 +96,7 @@ if sys.platform == "win32":
         )
 
     def _os_error(path: Path) -> OSError:
-        code = ctypes.get_last_os_error()
+        code = ctypes.get_last_error()
         return OSError(0, ctypes.FormatError(code).strip(), str(path), code)
 
     _MOST = 64
