@@ -212,7 +212,7 @@ def _reasons(rejections: tuple[Rejection, ...]) -> list[str]:
     width = reading_width()
     lines = [
         "",
-        "these cannot all hold; without any one of them there is a set:" if rejections[1:] else "why:",
+        "These requirements conflict; no set meets all of them:" if rejections[1:] else "why:",
     ]
     for each in rejections:
         lines += wrapped(each.text, width, "  - ", "    ")

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from rocenv.core.errors import FetchError, NotAvailable, ResolutionImpossible, RocenvError
 from rocenv.core.model import OVERRIDE, Component, EnvChange, Lock
 from rocenv.data.environment import changes_for
-from rocenv.resolve import describe, resolve
+from rocenv.resolve import resolve
 from rocenv.sources import source_of
 from rocenv.system import WINDOWS
 
@@ -90,7 +90,7 @@ def _planned(
         parts, said = found
         notes = [f"{which} would fit better, but {why}" for which, why in _reasons(missed)]
         return _lock(candidate, parts, (*notes, *candidate.notes, *said), request, context, changes)
-    error = _none_available(request, missed)
+    error = _none_available(missed)
     if not unlisted or not isinstance(error, FetchError):
         raise error
     best = missed[0].candidate
@@ -166,10 +166,10 @@ def _in_short(versions: list[str]) -> str:
     return ", ".join(versions) if len(versions) <= 3 else f"{versions[0]} and {len(versions) - 1} more"
 
 
-def _none_available(request: Request, missed: Sequence[Miss]) -> RocenvError:
+def _none_available(missed: Sequence[Miss]) -> RocenvError:
     hints = tuple(dict.fromkeys(hint for miss in missed for hint in miss.error.hints))
     reasons = "; ".join(f"{which}: {why}" for which, why in _reasons(missed))
-    message = f"sets match {describe(request)}, but none could be downloaded: {reasons}"
+    message = f"Matching sets exist, but none could be downloaded: {reasons}"
     codes = {miss.error.code for miss in missed}
     if codes == {NotAvailable.code}:
         return ResolutionImpossible(message, hints=hints)

@@ -20,7 +20,8 @@ from rocenv.host.defender import quarantined
 from rocenv.host.windows import display_driver
 from rocenv.probe.ladder import RUNGS, run_ladder
 from rocenv.probe.setup import first_run_s, probe_of
-from rocenv.resolve.known import known_broken, remedy_command
+from rocenv.resolve.suggest import suggest_env
+from rocenv.resolve.verdicts import known_broken
 from rocenv.system import WINDOWS, pe
 from rocenv.system.files import write_atomic
 from rocenv.system.machine import examined_elsewhere
@@ -182,7 +183,7 @@ def _knowing(result: RungResult, known: Sequence[Verdict], matrix: Matrix) -> Ru
 def _advice(prefix: Prefix, record: Record, matrix: Matrix, row: Verdict, driver: str) -> Iterator[str]:
     yield f"Known problem of such a set: {row.what} [{row.source.partition(';')[0].strip()}]"
     machine = Machine(platform=record.lock.platform, driver=driver)
-    command = remedy_command(record.lock, matrix, machine, name=prefix.free_name())
+    command = suggest_env(record.lock, matrix, machine, name=prefix.free_name())
     if command:
         yield f"A set without this problem: `{command}`"
 

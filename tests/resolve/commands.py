@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from rocenv.commands.resolve import command as resolve_command
 from rocenv.core.model import Request
-from rocenv.resolve.candidate import NO_TORCH
+from rocenv.resolve.request import NO_TORCH
 
 _NAMES = ("rocm", "zluda", "torch", "python", "target", "channel", "platform", "driver")
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from rocenv.core.model import Layout, Machine, Request
+from rocenv.core.versions import series
 from rocenv.data.knowledge import DisplayDriver, DriverPair, GoodSet, Override, Target, Verdict
 from rocenv.data.known import Platform
 from rocenv.data.releases import (
@@ -121,9 +122,7 @@ def _floating(row: RocmSet) -> RocmSet:
     """A distribution's set floats: its version is a series."""
     if row.channel == "amd":
         return row
-    return structs.replace(
-        row, floating=True, version=".".join(row.version.split(".")[:2]), version_package="hip"
-    )
+    return structs.replace(row, floating=True, version=series(row.version), version_package="hip")
 
 
 linux_torch = build(
@@ -278,11 +277,11 @@ def support(dice: random.Random) -> tuple[Support, ...]:
     """Of each target one level for each release, as the checks of the data require; maybe said twice."""
     found = []
     platforms: tuple[Platform, ...] = ("linux", "windows")
-    for platform, series, target in itertools.product(platforms, SERIES, TARGETS):
+    for platform, release, target in itertools.product(platforms, SERIES, TARGETS):
         said = build(
             Support,
             platform=just(platform),
-            rocm=just(series),
+            rocm=just(release),
             level=just(dice.choice(LEVELS)),
             targets=just((target,)),
             channel=often("", ("therock",)),

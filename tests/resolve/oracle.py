@@ -64,7 +64,7 @@ class World:
 def best_sets(request: Request, matrix: Matrix, machine: Machine) -> list[Parts]:
     """Return the best set of each root that has one, in order; empty where nothing fits."""
     world = World(request=request, matrix=matrix, machine=machine)
-    enumerate_all, fits, rank = STACKS[request.platform, bool(request.zluda)]
+    enumerate_all, fits, rank = KINDS[request.platform, bool(request.zluda)]
     fitting = sorted(
         (parts for parts in enumerate_all(world) if fits(parts, world)), key=lambda parts: rank(parts, world)
     )
@@ -437,12 +437,12 @@ def windows_rank(parts: Parts, world: World) -> tuple[object, ...]:
     )
 
 
-Stack = tuple[
+Kind = tuple[
     "Callable[[World], Iterator[Parts]]",
     "Callable[[Parts, World], bool]",
     "Callable[[Parts, World], tuple[object, ...]]",
 ]
-STACKS: dict[tuple[str, bool], Stack] = {
+KINDS: dict[tuple[str, bool], Kind] = {
     ("linux", False): (linux_sets, linux_fits, linux_rank),
     ("windows", True): (zluda_sets, zluda_fits, zluda_rank),
     ("windows", False): (windows_sets, windows_fits, windows_rank),

@@ -16,10 +16,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote, urlsplit
 
+from rocenv.core.versions import series
 from rocenv.sources.general_index import GENERAL
 from tests.loopback import Fault
 from tests.windows import standin_installer, standin_wheels, standins
-from tests.windows.standin_sets import asset_of, build_row, matrix, sdk_row, series
+from tests.windows.standin_sets import asset_of, build_row, matrix, sdk_row
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
+from rocenv.core.versions import series
 from rocenv.data.load import load
 from tests.windows.standin_compiler import Binary, text
 
@@ -79,11 +80,6 @@ def asset_of(build: ZludaBuild, flavour: str) -> Asset:
     """Return the archive of a build for Windows in a flavour: plain, rocm5, rocm6 or nightly."""
     (asset,) = (each for each in build.assets if (each.platform, each.flavour) == ("windows", flavour))
     return asset
-
-
-def series(version: str) -> str:
-    """Return `5.7` of `5.7.1`."""
-    return ".".join(version.split(".")[:2])
 
 
 def incident() -> Verdict:

@@ -12,6 +12,7 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rocenv.core.versions import series
 from tests.windows.standin_sets import (
     STOCK_TARGETS,
     asset_of,
@@ -19,7 +20,6 @@ from tests.windows.standin_sets import (
     rocblas_dll,
     sdk_dlls,
     sdk_row,
-    series,
     zluda_binaries,
 )
 

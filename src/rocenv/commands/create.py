@@ -18,6 +18,7 @@ from rocenv.context import Context
 from rocenv.core.codec import verification_to_plain
 from rocenv.core.errors import FetchError, RocenvError
 from rocenv.core.model import Machine, Request
+from rocenv.core.versions import series
 from rocenv.install.prefix import prefix_of
 from rocenv.system import WINDOWS
 from rocenv.system.files import storage_errors
@@ -122,31 +123,32 @@ def _lock(asked: Asked, lock_file: Path | None, context: Context) -> Lock:
 
 def _warn_of_known(lock: Lock, context: Context) -> None:
     """Say that a set is known to fail: a lock may name one that no resolution would."""
-    from rocenv.resolve.known import known_broken, remedy_command
+    from rocenv.resolve.suggest import suggest_env
+    from rocenv.resolve.verdicts import known_broken
 
     for row in known_broken(lock, context.matrix)[:1]:
         note(f"warning: such a set is known to fail: {row.what} [{row.source.partition(';')[0].strip()}]")
-        command = remedy_command(lock, context.matrix, Machine(platform=lock.platform))
+        command = suggest_env(lock, context.matrix, Machine(platform=lock.platform))
         if command:
             note(f"A set without this problem: `{command}`")
 
 
 def _require_installable(lock: Lock) -> None:
     """Raise RocenvError where a set is for another system, or one that has parts which cannot be had yet."""
-    from rocenv.resolve.candidate import options
+    from rocenv.resolve.request import resolve_command
 
     here = "windows" if WINDOWS else "linux"
-    plan = f"the plan alone: `rocenv resolve {options(lock.request, here)}`"
+    plan = f"the plan alone: `{resolve_command(lock.request, here)}`"
     if lock.platform != here:
         raise RocenvError(
-            f"a set for {lock.platform.capitalize()} can be planned here, and installed only there",
+            f"rocenv can plan a set for {lock.platform.capitalize()} here, but install it only there",
             hints=(plan,),
             code="not-installable",
         )
     for part in lock.components:
         if not part.artifacts:
             raise RocenvError(
-                f"{part.name} {part.version} from {part.channel} can be planned, and not yet be installed",
+                f"rocenv cannot install {part.name} {part.version} from {part.channel} yet",
                 hints=(plan,),
                 code="not-installable",
             )
@@ -180,27 +182,27 @@ def _build(name: str, lock: Lock, asked: Asked, lock_file: Path | None, context:
 
 
 def _left_the_mirror(name: str, lock: Lock, error: FetchError, context: Context) -> FetchError:
-    """Return an error that says what a lock names and is no longer to be had, and the nearest set that is."""
+    """Return an error that says what a lock names but the mirror has no more, and the nearest set it has."""
     from rocenv.plan import make_plan
-    from rocenv.resolve.candidate import options
+    from rocenv.resolve.request import create_command
 
     hints = ["fetch the package from an archive of the mirror, or keep a copy of the cache folder"]
     rocm = next((part for part in lock.components if part.kind == "rocm"), None)
     if rocm is not None:
-        series = ".".join(rocm.version.split(".")[:2])
+        release = series(rocm.version)
         torch = "*" if lock.request.torch else ""
         only_named = {each.name for each in context.matrix.channels.values() if each.only_named}
         channel = rocm.channel if rocm.channel in only_named else ""
-        wish = replace(lock.request, rocm=series, target=lock.target, torch=torch, channel=channel)
+        wish = replace(lock.request, rocm=release, target=lock.target, torch=torch, channel=channel)
         try:
             nearest = make_plan(wish, context.refreshing())
         except RocenvError:
-            hints.append(f"no other set of ROCm {series} is to be had for {lock.target} now")
+            hints.append(f"no other set of ROCm {release} is available for {lock.target} now")
         else:
             found = nearest.components[0]
-            command = f"rocenv create {shell_join(name)} {options(replace(wish, channel=found.channel))}"
+            command = create_command(name, replace(wish, channel=found.channel))
             hints.insert(
-                0, f"the nearest set there is now: ROCm {found.version} from {found.channel}: `{command}`"
+                0, f"the nearest set available now: ROCm {found.version} from {found.channel}: `{command}`"
             )
     return FetchError(
         f"the lock cannot be rebuilt: {error.message}", hints=tuple(hints), code="left-the-mirror"

@@ -31,7 +31,7 @@ def request_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def gather(*args: Any, **options: Any) -> Any:
-        from rocenv.resolve.candidate import NO_TORCH
+        from rocenv.resolve.request import NO_TORCH
 
         given = {name: options.pop(name) for name in _NAMES}
         if given.pop("no_torch"):
@@ -133,8 +133,8 @@ def completed(request: Request, context: Context) -> Asked:
         RocenvError: No target is named, and there is no GPU that programs could use; or there is no such app.
     """
     from rocenv.host import detect
-    from rocenv.resolve.candidate import NO_TORCH
-    from rocenv.resolve.of_app import narrowed
+    from rocenv.resolve.apps import narrowed
+    from rocenv.resolve.request import NO_TORCH
 
     request = _with_defaults(request, context)
     host = detect(context.matrix)
@@ -199,14 +199,14 @@ def plan_of(asked: Asked, context: Context, *, unlisted: bool = False) -> Lock:
 
 def lacking_of(lock: Lock, machine: Machine, context: Context, again: str) -> tuple[str, ...]:
     """Return what a user has to bring for the app of a set, and how else it is to be had; see `lacking`."""
-    from rocenv.resolve.of_app import Made, lacking
+    from rocenv.resolve.apps import AppSet, lacking
 
     rocm = next((part for part in lock.components if part.kind == "rocm"), None)
     if rocm is None or not lock.request.app:
         return ()
     version, request = rocm.version, lock.request
-    made = Made(request=request, channel=rocm.channel, rocm=version, machine=machine, again=again)
-    return tuple(lacking(made, context.matrix))
+    found = AppSet(request=request, channel=rocm.channel, rocm=version, machine=machine, again=again)
+    return tuple(lacking(found, context.matrix))
 
 
 def visible_gpus(host: Host, target: str) -> tuple[EnvChange, ...]:

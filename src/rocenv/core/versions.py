@@ -1,4 +1,4 @@
-"""What a SPEC allows: versions, series of versions, ranges."""
+"""Versions: what a SPEC or a range allows, series, and their order."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
 @lru_cache(maxsize=4096)
 def specifier(text: str, option: str) -> SpecifierSet:
-    """Return what a SPEC of the command line allows: `5.7` is 5.7 and its patch releases.
+    """Parse a SPEC of the command line; `5.7` allows 5.7 and its patch releases.
 
     Raises:
-        RocenvError: It is neither a version nor a PEP 440 specifier; exit code 2.
+        RocenvError: The text is neither a version nor a PEP 440 specifier; exit code 2.
     """
     text = text.strip()
     try:
         if text[:1].isdigit():
-            series = text.removesuffix(".*")
-            # A pre-release, a post-release or one with a local version is one release.
-            text = f"=={series}.*" if series.replace(".", "").isdigit() else f"=={Version(text)}"
+            start = text.removesuffix(".*")
+            # A pre-release, a post-release or a local version is a single release.
+            text = f"=={start}.*" if start.replace(".", "").isdigit() else f"=={Version(text)}"
         return SpecifierSet("" if text == "*" else text, prereleases=True)
     except (InvalidSpecifier, InvalidVersion):
         error = RocenvError(
-            f"`{text}` is no version for {option}",
+            f"`{text}` is not a version for {option}",
             hints=(f"give a version (`{option} 5.7`) or a range (`{option} '>=6.1,<6.3'`)",),
             code="usage",
         )
@@ -39,12 +39,12 @@ def specifier(text: str, option: str) -> SpecifierSet:
 
 
 def require_version(text: str, option: str) -> None:
-    """Raise RocenvError, exit code 2, for what is no version."""
+    """Raise RocenvError, exit code 2, unless the text is a version."""
     try:
         Version(text)
     except InvalidVersion:
         error = RocenvError(
-            f"`{text}` is no version for {option}",
+            f"`{text}` is not a version for {option}",
             hints=(f"give a version: `{option} 25.4.1`",),
             code="usage",
         )
@@ -54,7 +54,7 @@ def require_version(text: str, option: str) -> None:
 
 @cache
 def version_of(text: str) -> Version:
-    """Return the version that a text is."""
+    """Parse a version; cached."""
     return Version(text)
 
 
@@ -65,62 +65,41 @@ def _range(text: str) -> SpecifierSet:
 
 @cache
 def allows(text: str, version: str) -> bool:
-    """Tell whether a range of the data allows a version; an empty range allows every one."""
+    """Tell whether a range of the data allows a version; an empty range allows any."""
     return not text or _range(text).contains(version_of(version))
 
 
 @cache
-def bounds(text: str) -> tuple[Version | None, Version | None]:
-    """Return versions below and above which a range allows none; None = no such bound."""
-    lows, highs = [], []
-    for each in _range(text):
-        version = Version(each.version.removesuffix(".*"))
-        if each.operator in (">=", ">", "==", "~=", "==="):
-            lows.append(Version(f"{version.base_version}.dev0"))
-        if each.operator in ("<=", "<"):
-            highs.append(Version(f"{version.base_version}.post999999"))
-        if each.operator in ("==", "===", "~="):
-            highs.append(_above(version, each.operator))
-    return max(lows, default=None), min(highs, default=None)
-
-
-def _above(version: Version, operator: str) -> Version:
-    """Return a version above all that `==VERSION.*`, or `~=VERSION`, allows."""
-    release = version.release[:-1] if operator == "~=" else version.release
-    return Version(f"{version.epoch}!{'.'.join(map(str, (*release[:-1], release[-1] + 1)))}.dev0")
+def lowest(text: str) -> str:
+    """Return the version that a range of the data starts at: `4.4` for `>=4.4,<5.0`; "" = none."""
+    starts = [
+        version_of(each.version.removesuffix(".*"))
+        for each in _range(text)
+        if each.operator in (">=", ">", "==", "~=")
+    ]
+    return max(starts).base_version if starts else ""
 
 
 @cache
-def wish(text: str, option: str) -> Wish:
-    """Return what a SPEC of the command line asks for; "" and `*` for anything; raise as `specifier` does."""
-    return Wish(text, option)
+def meets(spec: str, version: str, option: str, *, floating: bool = False, local: str = "") -> bool:
+    """Tell whether a version is one that a SPEC of the command line asks for; "" and `*` ask for any.
+
+    Raises:
+        RocenvError: As `specifier` does.
+    """
+    return version_fits(specifier(spec or "*", option), version, floating=floating, local=local)
 
 
-class Wish:
-    """What a SPEC asks for."""
-
-    def __init__(self, text: str, option: str) -> None:
-        self._wanted = specifier(text or "*", option)
-        self._lowest, self._highest = bounds(str(self._wanted))
-
-    def meets(self, version: str, *, floating: bool = False, local: str = "") -> bool:
-        """Tell whether a version is one that is asked for; see `version_fits`."""
-        parsed = version_of(version)
-        # Most versions are far off, which is found out faster than by asking the specifier.
-        if self._highest is not None and parsed > self._highest:
-            return False
-        if self._lowest is not None and parsed < self._lowest:
-            same_series = parsed.release[:2] == self._lowest.release[:2]
-            if not (floating and same_series) and not local:
-                return False
-        return version_fits(self._wanted, version, floating=floating, local=local)
+def any_meets(spec: str, versions: tuple[str, ...], option: str) -> bool:
+    """Tell whether one of several series has a release that a SPEC asks for."""
+    return any(meets(spec, version, option, floating=True) for version in versions)
 
 
 def version_fits(wanted: SpecifierSet, version: str, *, floating: bool, local: str = "") -> bool:
-    """Tell whether a set's version is one that was asked for.
+    """Tell whether a specifier allows a version, or, where it is floating, any release of that series.
 
-    The version of a floating set is only its series: it fits if any release of the series could, which `plan`
-    checks again once the channel's index has named the exact one.
+    `plan` checks the exact release again once the channel's index has named it. `local` is the local version
+    that releases of the series have: `+rocm6.2`.
     """
     if wanted.contains(version_of(version)):
         return True
@@ -136,21 +115,14 @@ def version_fits(wanted: SpecifierSet, version: str, *, floating: bool, local: s
 
 
 @cache
-def any_fits(text: str, versions: tuple[str, ...]) -> bool:
-    """Tell whether one of several series is one that a SPEC for --python allows; "" allows all."""
-    wanted = specifier(text or "*", "--python")
-    return any(version_fits(wanted, version, floating=True) for version in versions)
-
-
-@cache
 def series(version: str) -> str:
-    """Return the series of a version: `6.2.4` is of `6.2`."""
+    """Return major and minor number: `6.2` for `6.2.4`."""
     return ".".join(version.split(".")[:2])
 
 
 @cache
 def newest_first(version: str) -> tuple[tuple[int, ...], ...]:
-    """Return a key that sorts versions with the newest first."""
+    """Sort key that puts the newest version first."""
     parsed = version_of(version)
     release = tuple(-part for part in parsed.release) + (0,) * (4 - len(parsed.release))
     # A pre-release comes after its release, a post-release before it.
@@ -164,6 +136,6 @@ def _stage(version: Version) -> tuple[int, int]:
 
 
 def joined(texts: Sequence[str], most: int = 6) -> str:
-    """Return texts with commas, at most so many of them."""
+    """Join texts with commas; after `most` of them, say how many more there are."""
     shown = ", ".join(texts[:most])
     return shown if len(texts) <= most else f"{shown} and {len(texts) - most} more"

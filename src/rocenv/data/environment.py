@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rocenv.core.model import KEPT_ORIGINAL, Shims, Switch
+from rocenv.core.versions import series
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,7 +58,7 @@ def _original(components: Sequence[Component]) -> str:
 def _series(components: Sequence[Component]) -> str:
     """Return the series of the ROCm part as variables have it: `57`."""
     rocm = next((component.version for component in components if component.kind == "rocm"), "")
-    return "".join(rocm.split(".")[:2])
+    return series(rocm).replace(".", "")
 
 
 def _placed(value: str, layout: Layout | None, platform: str) -> str | None:

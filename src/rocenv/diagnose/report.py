@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rocenv.diagnose.better import create_command, target_of
+from rocenv.core.versions import series
 from rocenv.diagnose.facts import hold
 from rocenv.diagnose.of_apps import steps_of_apps
+from rocenv.diagnose.suggest_env import suggest_env, target_of
 from rocenv.diagnose.telling import MOST_STEPS, Step, filled, steps
 from rocenv.host.gpu import printable
 
@@ -68,8 +69,8 @@ def told(finding: Finding, matrix: Matrix, language: Language, machine: Facts | 
         facts["gfx"] = tuple(dict.fromkeys((target, *facts["gfx"])))
     values = {name: printable(known[0]) for name, known in facts.items()}
     if rocm := values.get("rocm"):
-        values["rocm_minor"] = ".".join(rocm.split(".")[:2])
-    if command := create_command(facts, matrix):
+        values["rocm_minor"] = series(rocm)
+    if command := suggest_env(facts, matrix):
         values["create"] = command
     causes = (filled(why.text, values, language) for why in rule.why if hold(why.when, facts))
     of_app = steps_of_apps(matrix, facts, rule.code, values, language)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rocenv.core.versions import allows, series
 from rocenv.explain.words import oldest_first
+from rocenv.resolve.verdicts import Facts, applies, is_certain
+from rocenv.resolve.zluda import serves
 
 if TYPE_CHECKING:
     from rocenv.data.knowledge import Verdict
@@ -32,23 +33,18 @@ def sdks_for(matrix: Matrix, build: ZludaBuild, asset: Asset) -> list[str]:
     )
 
 
-def serves(asset: Asset, version: str) -> bool:
-    """Tell whether an archive is made for an SDK."""
-    made_for = (series(version), version.split(".")[0])
-    return asset.platform == "windows" and any(name in made_for for name in asset.rocm)
-
-
 def against(matrix: Matrix, build: ZludaBuild, asset: Asset, sdk: HipSdk) -> Verdict | None:
     """Return what is known against an archive with an SDK, whatever the GPU, torch and driver are."""
+    facts = Facts(
+        platform="windows",
+        rocm=sdk.version,
+        zluda=build.version,
+        project=build.project,
+        flavour=asset.flavour,
+    )
     for row in sorted(matrix.verdict, key=lambda row: (not row.code, row.what)):
-        if row.verdict != "broken" or row.targets or row.only_if or row.driver or row.torch or row.pack:
+        if row.targets or row.driver or row.torch or row.pack:
             continue
-        if (
-            row.platform == "windows"
-            and row.project in ("", build.project)
-            and allows(row.rocm, sdk.version)
-            and allows(row.zluda, build.version)
-            and (not row.flavour or asset.flavour in row.flavour)
-        ):
+        if is_certain(row) and applies(row, facts):
             return row
     return None

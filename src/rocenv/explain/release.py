@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rocenv.core.model import Request
-from rocenv.core.versions import allows, series
+from rocenv.core.versions import series
 from rocenv.explain.answer import Explanation, sections
 from rocenv.explain.combinations import combination_lines
 from rocenv.explain.names import asked_version
@@ -18,6 +18,7 @@ from rocenv.explain.release_on import (
 )
 from rocenv.explain.sets import find_sets, step
 from rocenv.explain.words import listed, oldest_first
+from rocenv.resolve.verdicts import Facts, applies
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,7 +58,7 @@ def explain(name: str, matrix: Matrix) -> Explanation:
         for row in matrix.verdict
         if row.rocm
         and (on_linux or row.platform == "windows")
-        and any(allows(row.rocm, version) for version in versions)
+        and any(applies(row, Facts(rocm=version)) for version in versions)
     ]
     return Explanation(
         thing=name,

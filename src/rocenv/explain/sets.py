@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from rocenv.core.errors import ResolutionImpossible
 from rocenv.core.model import Request
-from rocenv.core.versions import allows
 from rocenv.data.releases import HipSdk, RocmWheels, ZludaBuild
 from rocenv.explain.answer import Step
 from rocenv.explain.words import either, range_in_words
-from rocenv.resolve import options, resolve
+from rocenv.resolve import resolve
+from rocenv.resolve.request import create_command, resolve_command
+from rocenv.resolve.verdicts import Facts, applies, is_certain
 
 if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
@@ -70,10 +71,10 @@ def wheel_sets(matrix: Matrix, target: str) -> Found:
 
 def step(found: Found, matrix: Matrix, label: str) -> Step:
     """Return the command that makes the best set, or plans it where it cannot be made, and what that is."""
-    verb = "create demo" if found.request.platform == "linux" else "resolve"
-    best = found.best
+    request, best = found.request, found.best
+    is_linux = request.platform == "linux"
     return Step(
-        command=f"rocenv {verb} {options(found.request, here='')}",
+        command=create_command("demo", request, "") if is_linux else resolve_command(request, ""),
         gives=set_in_words(best, matrix, found.request.target) if best else "",
         label=label,
     )
@@ -109,16 +110,12 @@ def driver_limit(matrix: Matrix, candidate: Candidate, target: str) -> str:
         return f"display driver {range_in_words(needed)}" if needed else ""
     if build.driver:
         return f"display driver {range_in_words(build.driver)}"
+    rocm = candidate.rocm.version
+    facts = Facts(target=target, project=build.project, rocm=rocm, zluda=build.version)
     bad = {
         range_in_words(row.driver)
         for row in matrix.verdict
-        if row.verdict == "broken"
-        and row.driver
-        and not row.only_if
-        and target in row.targets
-        and row.project in ("", build.project)
-        and allows(row.rocm, candidate.rocm.version)
-        and allows(row.zluda, build.version)
+        if row.targets and row.driver and is_certain(row) and applies(row, facts)
     }
     return f"no display driver {either(sorted(bad))}" if bad else ""
 

@@ -6,12 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rocenv.core.model import Request
-from rocenv.core.versions import allows, series, version_of
+from rocenv.core.versions import series, version_of
 from rocenv.explain.answer import Explanation, Line, sections
 from rocenv.explain.combinations import combination_lines
 from rocenv.explain.names import asked_version
 from rocenv.explain.sets import find_sets, step
 from rocenv.explain.words import listed, oldest_first, range_in_words, targets_first
+from rocenv.resolve.verdicts import Facts, applies
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +47,7 @@ def explain(name: str, matrix: Matrix) -> Explanation:
     concerned = [
         row
         for row in matrix.verdict
-        if row.torch and row.torch != ">=0" and any(allows(row.torch, each.version) for each in rows)
+        if row.torch and row.torch != ">=0" and any(applies(row, Facts(torch=each.version)) for each in rows)
     ]
     more = f"rocenv matrix --torch {release}"
     return Explanation(

@@ -12,6 +12,7 @@ from rocenv.explain.combinations import combination_lines
 from rocenv.explain.names import asked_version
 from rocenv.explain.sets import alone, find_sets, step, zluda_sets
 from rocenv.explain.words import listed, oldest_first, range_in_words, spans, targets_first
+from rocenv.resolve.verdicts import Facts, applies
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +50,7 @@ def explain(name: str, matrix: Matrix) -> Explanation:
     concerned = [
         row
         for row in matrix.verdict
-        if row.zluda and row.project in ("", build.project) and allows(row.zluda, build.version)
+        if row.zluda and applies(row, Facts(project=build.project, zluda=build.version))
     ]
     steps = []
     if served:

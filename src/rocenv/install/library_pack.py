@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rocenv.core.errors import ArchiveError
+from rocenv.core.versions import series
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,8 +64,8 @@ def _require_release(pack: Component, own: Mapping[str, Origin], lock: Lock, hom
             None,
         )
         name = path.rpartition("/")[2]
-        said = _release(pe.read(origin.path(home)).file_version)
-        expected = _release(pe.read(theirs).file_version) if theirs else ""
+        said = series(pe.read(origin.path(home)).file_version)
+        expected = series(pe.read(theirs).file_version) if theirs else ""
         if said and expected and said != expected:
             raise ArchiveError(
                 f"the library pack of {pack.channel} is for another release: its `{name}` is "
@@ -77,7 +78,3 @@ def _require_release(pack: Component, own: Mapping[str, Origin], lock: Lock, hom
                 f"{sdk.version} is known from the pack's name alone"
             )
     return notes
-
-
-def _release(version: str) -> str:
-    return ".".join(version.split(".")[:2])

@@ -12,10 +12,8 @@ from rocenv.core.model import Machine, Request
 from rocenv.data.releases import RocmSet
 from rocenv.launch.causes import fallbacks
 from rocenv.launch.programs import build_text, builds_for
-from rocenv.resolve import resolve
-from rocenv.resolve.known import as_options
-from rocenv.resolve.of_app import narrowed
-from rocenv.system.quoting import shell_join
+from rocenv.resolve.request import create_command
+from rocenv.resolve.suggest import best_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,18 +82,14 @@ def another_env(view: View) -> str:
         return view.another()
     request = Request(platform=lock.platform, target=lock.target, app=view.app)
     machine = Machine(platform=view.host.platform, driver=view.host.driver.release)
-    try:
-        found = next(resolve(narrowed(request, view.matrix)[0], view.matrix, machine))
-    except RocenvError:
-        return ""
-    row = found.row(RocmSet)
-    if row is None or found.runs_as not in row.blas:
+    found = best_for(request, view.matrix, machine)
+    row = found.row(RocmSet) if found else None
+    if found is None or row is None or found.runs_as not in row.blas:
         return ""
     if _is_same(view, row, found.runs_as):
         return ""
-    wish = replace(request, rocm=row.version, channel=row.channel)
-    name = view.start.prefix.free_name()
-    return f"rocenv create {shell_join(name)} {as_options(wish, view.host.platform)}"
+    request = replace(request, rocm=row.version, channel=row.channel)
+    return create_command(view.start.prefix.free_name(), request, view.host.platform)
 
 
 def _is_of(row: RocmSet, version: str) -> bool:

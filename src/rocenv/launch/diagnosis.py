@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rocenv.launch.causes import codes_of, fallbacks, why
 from rocenv.launch.stack import last_stack
-from rocenv.resolve.known import known_broken
+from rocenv.resolve.verdicts import known_broken
 from rocenv.system.exit_codes import describe_exit, is_crash, meaning_of_exit
 from rocenv.system.quoting import shell_join
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rocenv.core.model import VISIBLE
 from rocenv.launch.view import Concern
 from rocenv.preload import preload, shims_of, zluda_of
-from rocenv.resolve.known import known_broken
+from rocenv.resolve.verdicts import known_broken
 from rocenv.system import WINDOWS
 from rocenv.system.files import sha256_of
 from rocenv.system.quoting import shell_join

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from rocenv.core.errors import RocenvError
 from rocenv.core.model import Request
 from rocenv.core.versions import allows
 from rocenv.core.versions import version_of as parsed
@@ -14,9 +13,8 @@ from rocenv.install.prefix import library_folders
 from rocenv.launch.app_version import program_path, version_of
 from rocenv.launch.runtime_files import found, is_own
 from rocenv.launch.view import Concern
-from rocenv.resolve import resolve
-from rocenv.resolve.of_app import narrowed
-from rocenv.resolve.releases_of_app import known_releases, spans
+from rocenv.resolve.apps import known_releases, spans
+from rocenv.resolve.suggest import resolved_command
 from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
@@ -56,13 +54,8 @@ class Release:
         start, app = self.view.start, self.view.start.launcher.key
         lock = start.record.lock
         wish = Request(platform=lock.platform, target=lock.target, rocm=self.row.rocm, app=app)
-        try:
-            next(resolve(narrowed(wish, self.view.matrix)[0], self.view.matrix, self.view.machine))
-        except RocenvError:
-            return self._another_release()
-        words = ["rocenv", "create", start.prefix.free_name(), "--app", app]
-        words += ["--rocm", self.row.rocm] if self.row.rocm else []
-        return shell_join(*words, "--target", lock.target)
+        command = resolved_command(start.prefix.free_name(), wish, self.view.matrix, self.view.machine)
+        return command or self._another_release()
 
     def _another_release(self) -> str:
         """Return which releases of the app work with the env as it is, the newest of them."""
@@ -75,7 +68,7 @@ class Release:
         none = f"no set with ROCm {self.row.rocm or 'of any release'} is known for {lock.target}"
         if not fitting or self.rocm is None:
             return f"{none}: take another release of {launcher.title}"
-        which = f"{launcher.title} {fitting[0].words}"
+        which = f"{launcher.title} {fitting[0].label}"
         return f"{none}: take a {which}, which works with the env's ROCm {self.rocm.version}"
 
 

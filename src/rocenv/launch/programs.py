@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from rocenv.core.errors import RocenvError
 from rocenv.core.model import Request
 from rocenv.launch.ask import is_program
-from rocenv.resolve import resolve
-from rocenv.resolve.known import as_options
-from rocenv.resolve.of_app import narrowed, packages_of
+from rocenv.resolve.apps import packages_of
+from rocenv.resolve.request import create_command
+from rocenv.resolve.suggest import resolved_command
 from rocenv.system import WINDOWS
-from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -33,8 +31,7 @@ def has_program(app: str, lock: Lock, matrix: Matrix) -> bool:
 
 def env_for(app: str, lock: Lock, name: str) -> str:
     """Return the command that makes an env for an app and the target of a set."""
-    target = ("--target", lock.target) if lock.target else ()
-    return shell_join("rocenv", "create", name, "--app", app, *target)
+    return create_command(name, Request(platform=lock.platform, target=lock.target, app=app), lock.platform)
 
 
 def env_with(app: str, lock: Lock, matrix: Matrix, machine: Machine, name: str) -> str:
@@ -44,12 +41,8 @@ def env_with(app: str, lock: Lock, matrix: Matrix, machine: Machine, name: str) 
         return ""
     for channel in sorted(channels, key=lambda each: (matrix.channels[each].only_named, each)):
         wish = Request(platform=lock.platform, target=lock.target, app=app, channel=channel)
-        try:
-            found = next(resolve(narrowed(wish, matrix)[0], matrix, machine), None)
-        except RocenvError:
-            continue
-        if found is not None:
-            return f"rocenv create {shell_join(name)} {as_options(wish, machine.platform)}"
+        if command := resolved_command(name, wish, matrix, machine):
+            return command
     return ""
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from rocenv.core.model import Machine
 from rocenv.launch.recognition import GENERIC
-from rocenv.resolve.known import remedy_command
+from rocenv.resolve.suggest import suggest_env
 from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
@@ -74,4 +74,4 @@ class View:
     def another(self, zluda: str = "") -> str:
         """Return the command that makes a better env beside this one; "" where there is none."""
         lock, name = self.start.record.lock, self.start.prefix.free_name()
-        return remedy_command(lock, self.matrix, self.machine, name=name, zluda=zluda, app=self.app)
+        return suggest_env(lock, self.matrix, self.machine, name=name, zluda=zluda, app=self.app)

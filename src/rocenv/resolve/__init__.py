@@ -1,226 +1,96 @@
 """Which sets of the matrix fit a request, best first, and why none does. Pure: no I/O, no clock.
 
-There are three kinds of sets, siblings in a literal table: `linux`, `zluda` (Windows with ZLUDA) and
-`windows` (ROCm itself). Each says what there is to choose from, in which order, and puts into words what a
-set breaks; the search is the same for all (`engine`). The order of rows in the files means nothing.
+There are three kinds of sets: `linux`, `zluda` (Windows with ZLUDA) and `windows` (ROCm itself). Each module
+enumerates its combinations, documents its order of preference, and words what a combination breaks.
+`combination` filters and sorts them and finds a minimal explanation. The order of rows in the files means
+nothing.
 
-Whether a channel can be reached is not known here: `plan` takes the first candidate that can be had, and says
-which ones could not.
+The resolver does not know whether a channel can be reached: `plan` takes the first candidate that it can
+download, and says which ones it could not.
 """
 
 from __future__ import annotations
 
-import importlib
-from dataclasses import replace
-from itertools import chain
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from rocenv.core.errors import ResolutionImpossible
-from rocenv.core.model import Machine, Rejection, Suggestion
-from rocenv.core.versions import allows, newest_first, require_version, specifier
-from rocenv.resolve import verdicts
-from rocenv.resolve.candidate import UNKNOWN, WISHES, Candidate, Case, Choice, describe, options, wish_of
-from rocenv.resolve.engine import Search, explanation, witnesses
+from rocenv.core.model import Machine, Rejection
+from rocenv.core.versions import require_version, specifier
+from rocenv.resolve.candidate import Candidate, Choice
+from rocenv.resolve.combination import (
+    KINDS,
+    UNKNOWN_TARGET,
+    Case,
+    best_of_each_root,
+    closest,
+    example,
+    explanation,
+    kind_of,
+)
+from rocenv.resolve.request import no_set
+from rocenv.resolve.suggest import suggestions, without_zluda
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator
 
     from rocenv.core.model import Request
     from rocenv.data.rows import Matrix
-    from rocenv.resolve.engine import Problem, Rules, Whole
+    from rocenv.resolve.combination import Combination, Constraints, Kind
 
-__all__ = ["Candidate", "Choice", "describe", "options", "resolve"]
-
-
-class Stack(Protocol):
-    """A kind of sets: a module with these functions."""
-
-    def problem(self, case: Case) -> Problem:
-        """Return what there is to choose from."""
-        ...
-
-    def candidate(self, whole: Whole, case: Case) -> Candidate:
-        """Return a whole that fits, with what should be said about it."""
-        ...
-
-    def reason(self, rule: str, whole: Whole, case: Case) -> Rejection:
-        """Return in words why a whole breaks a rule, with the source of the fact."""
-        ...
-
-    def remarks(self, case: Case) -> tuple[str, ...]:
-        """Return what is worth telling where nothing fits."""
-        ...
-
-
-# Platform, and whether ZLUDA is asked for -> the kind of sets; imported when it is needed.
-STACKS: Mapping[tuple[str, bool], str] = {
-    ("linux", False): "rocenv.resolve.linux",
-    ("windows", True): "rocenv.resolve.zluda",
-    ("windows", False): "rocenv.resolve.windows",
-}
+__all__ = ["Candidate", "Choice", "resolve"]
 
 
 def resolve(request: Request, matrix: Matrix, machine: Machine | None = None) -> Iterator[Candidate]:
-    """Return the sets that fit, best first; of each ROCm release and each way to use it the best.
-
-    They are found as they are asked for, the first one at once.
+    """Find the sets that fit, best first: the best of each ROCm release and each way to use it.
 
     Raises:
-        RocenvError: A wish is no SPEC; exit code 2.
-        ResolutionImpossible: None fits; carries a minimal explanation, and commands that do resolve.
+        RocenvError: A SPEC or the driver is not a version; exit code 2.
+        ResolutionImpossible: None fits. It carries a minimal explanation, and commands that do resolve.
     """
+    # A typing error is an error even if nothing depends on it.
     for name in ("rocm", "zluda", "torch", "python"):
-        # A slip is told even where nothing depends on it.
         specifier(getattr(request, name) or "*", f"--{name}")
     if request.driver:
         require_version(request.driver, "--driver")
     case = Case(request=request, matrix=matrix, machine=machine or Machine())
-    if (request.platform, bool(request.zluda)) not in STACKS:
+    if (request.platform, bool(request.zluda)) not in KINDS:
         raise ResolutionImpossible(
-            "ZLUDA is for Windows: on Linux torch has wheels for ROCm itself",
-            suggestions=_suggestions_without_zluda(case),
+            "ZLUDA is for Windows only; on Linux, PyTorch has wheels for ROCm itself",
+            suggestions=without_zluda(case),
         )
-    stack = _stack(request)
-    search = Search(stack.problem(case))
-    found = (stack.candidate(whole, case) for whole in search.wholes())
-    first = next(found, None)
-    if first is None:
-        raise _impossible(stack, search, case)
-    return chain((first,), found)
+    kind = kind_of(request)
+    combinations = list(kind.combinations(case))
+    fitting = best_of_each_root(combinations)
+    if not fitting:
+        raise _impossible(kind, closest(combinations), case)
+    return (kind.candidate(each.parts, case) for each in fitting)
 
 
-def _stack(request: Request) -> Stack:
-    stack: Stack = importlib.import_module(STACKS[request.platform, bool(request.zluda)])
-    return stack
-
-
-def _impossible(stack: Stack, search: Search, case: Case) -> ResolutionImpossible:
-    broken = search.broken()
-    rules = explanation(broken, keep=(*WISHES, UNKNOWN))
-    proof = witnesses(broken, rules)
-    ranked = sorted(rules, key=lambda rule: (_place(rule), rule))
+def _impossible(kind: Kind, found: dict[Constraints, Combination], case: Case) -> ResolutionImpossible:
+    lines = explanation(found)
     return ResolutionImpossible(
-        f"no set fits {describe(case.request)}",
+        no_set(case.request),
         rejections=tuple(
-            _unknown(case)
-            if rule == UNKNOWN
-            else stack.reason(rule, search.best(frozenset([rule])) or proof[rule], case)
-            for rule in ranked
+            _unknown_target(case)
+            if line == UNKNOWN_TARGET
+            else kind.rejection(line, example(line, lines, found).parts, case)
+            for line in lines
         ),
-        suggestions=_suggestions(broken, case),
-        remarks=stack.remarks(case),
+        suggestions=suggestions(found, case),
+        remarks=kind.remarks(case),
     )
 
 
-def _place(rule: str) -> int:
-    """Return where a line stands: facts first, then wishes."""
-    return WISHES.index(rule) if rule in WISHES else -1
-
-
-def _unknown(case: Case) -> Rejection:
-    target = case.request.target
-    newest = max((row.checked for row in case.matrix.targets.values()), default="")
+def _unknown_target(case: Case) -> Rejection:
+    target, targets = case.request.target, case.matrix.targets
+    newest = max((row.checked for row in targets.values()), default="")
     return Rejection(
         component=target,
         requirement="a target of the matrix",
-        found=f"not among the {len(case.matrix.targets)} targets known on {newest}",
+        found=f"not among the {len(targets)} targets known on {newest}",
         source="profiles/targets.toml",
         text=(
-            f"{target} is none of the {len(case.matrix.targets)} targets that this rocenv knows "
-            f"(as of {newest}), so no release, wheel or library pack is known to be made for it"
+            f"{target} is not among the {len(targets)} targets that rocenv knows (as of {newest}), so it "
+            "knows no release, wheel or library pack for it"
         ),
     )
-
-
-def _suggestions(broken: Mapping[Rules, Whole], case: Case) -> tuple[Suggestion, ...]:
-    """Return commands that do resolve, best first: with as few wishes given up as can be."""
-    sacrifices: dict[Rules, list[tuple[Rules, Whole]]] = {}
-    for rules, whole in broken.items():
-        if all(map(wish_of, rules)):
-            sacrifices.setdefault(frozenset(map(wish_of, rules)), []).append((rules, whole))
-    ordered = sorted(sacrifices, key=lambda wishes: (len(wishes), sorted(map(WISHES.index, wishes))))
-    found = [suggestion for wishes in ordered for suggestion in _without(wishes, sacrifices[wishes], case)]
-    if case.request.zluda:
-        found += _suggestions_without_zluda(case)
-    return tuple(dict.fromkeys(found))
-
-
-def _without(wishes: Rules, wholes: Sequence[tuple[Rules, Whole]], case: Case) -> Iterator[Suggestion]:
-    """Yield the best set without some wishes, each of them replaced by what the set has.
-
-    Args:
-        wishes: To be given up.
-        wholes: That break these wishes and nothing else, with the rules that follow from them.
-        case: The request.
-    """
-    request = case.request
-    open_wishes = {
-        name: "*" if name == "zluda" or (name == "torch" and request.torch) else ""
-        for name in wishes
-        if name != "driver"
-    }
-    relaxed = replace(request, **open_wishes)
-    for driver in _other_drivers(wholes, case) if "driver" in wishes else (request.driver,):
-        best = _best(replace(relaxed, driver=driver), case)
-        if best is None:
-            continue
-        exact = {name: version for name, version in best.versions if name in wishes}
-        command = replace(relaxed, driver=driver, **exact)
-        again = _best(command, case)
-        if again is not None:
-            yield _suggestion(command, again, case)
-        return
-
-
-def _other_drivers(wholes: Sequence[tuple[Rules, Whole]], case: Case) -> list[str]:
-    """Return display drivers that rows tell from the one there is, the newest of each kind.
-
-    Those with which one of the wholes would do come first, the newest first among them and among the others.
-    """
-    matrix = case.matrix
-    against = {verdicts.rule_of(row): row.driver for row in matrix.verdict if row.driver}
-
-    def helps(driver: str) -> bool:
-        return any(
-            all(allows(part.driver, driver) for part in _with_drivers(whole))
-            and not any(allows(against[rule], driver) for rule in rules if rule in against)
-            for rules, whole in wholes
-        )
-
-    ranges = sorted(
-        {row.driver for rows in (matrix.zluda, matrix.verdict, matrix.rocm_wheels) for row in rows} - {""}
-    )
-    kinds = {tuple(allows(each, case.driver) for each in ranges)}
-    found = []
-    for version in sorted((row.version for row in matrix.display_driver), key=newest_first):
-        kind = tuple(allows(each, version) for each in ranges)
-        if kind not in kinds:
-            kinds.add(kind)
-            found.append(version)
-    return sorted(found, key=lambda version: not helps(version))
-
-
-def _with_drivers(whole: Whole) -> list[Any]:
-    """Return the parts of a whole that need a certain display driver."""
-    parts = [getattr(option.part, "build", option.part) for option in whole]
-    return [part for part in parts if getattr(part, "driver", "")]
-
-
-def _suggestions_without_zluda(case: Case) -> tuple[Suggestion, ...]:
-    request = replace(case.request, zluda="", rocm="", torch="*" if case.request.torch else "")
-    best = _best(request, case)
-    if best is None:
-        return ()
-    return (_suggestion(request, best, case),)
-
-
-def _suggestion(request: Request, found: Candidate, case: Case) -> Suggestion:
-    command = f"rocenv resolve {options(request, case.machine.platform)}"
-    return Suggestion(command=command, components=found.versions)
-
-
-def _best(request: Request, case: Case) -> Candidate | None:
-    stack = _stack(request)
-    other = replace(case, request=request)
-    whole = next(Search(stack.problem(other)).wholes(), None)
-    return None if whole is None else stack.candidate(whole, other)

@@ -1,174 +1,119 @@
-"""Combinations known to be broken, as rules of the search; and what else is known of a set, as notes."""
+"""What is known of combinations: which verdicts apply to a set, and how to word them."""
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections import defaultdict
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rocenv.core.model import Rejection
-from rocenv.core.versions import allows, bounds, version_of
-from rocenv.resolve.engine import NOTHING
+from rocenv.core.versions import allows
+from rocenv.data.knowledge import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator
 
-    from rocenv.data.knowledge import Verdict
-    from rocenv.resolve.candidate import Case
-    from rocenv.resolve.engine import Rules
+    from rocenv.core.model import Component, Lock
+    from rocenv.data.rows import Matrix
+    from rocenv.resolve.combination import Case, Constraints
 
-
-class VersionIndex:
-    """Places of a list by the version that stands there, to find those in a range without asking each."""
-
-    def __init__(self, versions: Sequence[str]) -> None:
-        found: dict[str, list[int]] = {}
-        for place, version in enumerate(versions):
-            found.setdefault(version, []).append(place)
-        self._places = sorted(((version_of(text), text, places) for text, places in found.items()))
-        self._versions = [version for version, _, _ in self._places]
-
-    def allowed(self, text: str) -> list[int]:
-        """Return the places whose version a range of the data allows."""
-        lowest, highest = bounds(text)
-        low = bisect_left(self._versions, lowest) if lowest else 0
-        high = bisect_right(self._versions, highest) if highest else len(self._versions)
-        return [
-            place
-            for _, version_text, places in self._places[low:high]
-            if allows(text, version_text)
-            for place in places
-        ]
+_VERDICTS = {"broken": "known to fail", "workaround": "known problem", "works": "known to work"}
+_CONDITIONS = ("targets", "rocm", "zluda", "project", "flavour", "torch", "driver", "pack")
 
 
-def rule_of(row: Verdict) -> str:
-    """Return the name of the rule that a set breaks which the row calls broken."""
-    conditions = (row.targets, row.rocm, row.project, row.zluda, row.flavour, row.torch, row.pack, row.driver)
-    kind = "driver" if row.driver else "verdict"  # with another driver it would not hold
-    return f"{kind}: {row.what} {conditions}"
+class Facts(NamedTuple):
+    """What verdicts have conditions on; None = left open, "" = the set has no such part, or it is unknown."""
+
+    platform: str | None = None
+    target: str | None = None
+    driver: str | None = None
+    rocm: str | None = None
+    zluda: str | None = None
+    project: str | None = None
+    flavour: str | None = None
+    torch: str | None = None
+    pack: str | None = None  # "none" = the SDK's own rocBLAS is used, "some"
 
 
-def is_verdict(rule: str) -> bool:
-    """Tell whether a rule was made by `rule_of`."""
-    return rule.startswith(("verdict: ", "driver: "))
+def applies(row: Verdict, facts: Facts) -> bool:
+    """Tell whether a set meets every condition of a verdict, as far as the facts say.
 
-
-def about(case: Case) -> list[Verdict]:
-    """Return the verdicts that may concern a request's target and platform, in an order of their own."""
-    return sorted(_concerning(case), key=lambda row: (not row.targets, rule_of(row), row.only_if))
-
-
-def _concerning(case: Case) -> Iterator[Verdict]:
-    target, platform = case.request.target, case.request.platform
-    for row in case.matrix.verdict:
-        if row.platform == platform and (not row.targets or target in row.targets):
-            yield row
-
-
-def forbids(row: Verdict, driver: str) -> bool:
-    """Tell whether a verdict drops the sets that it is about, with this display driver ("" = not known)."""
-    if row.verdict != "broken" or row.only_if:
-        return False
-    return not row.driver or (bool(driver) and allows(row.driver, driver))
-
-
-# Which options of a place meet a verdict's conditions on it: their numbers; None where it has none on it.
-Finder = Callable[["Verdict"], "Collection[int] | None"]
-
-
-def versions(field: str, found: Sequence[str]) -> Finder:
-    """Return what finds the options whose version a verdict's range of that field allows."""
-    index = VersionIndex(found)
-
-    def find(row: Verdict) -> Collection[int] | None:
-        text = getattr(row, field)
-        return index.allowed(text) if text else None
-
-    return find
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Placed:
-    """The rules that verdicts make, by the options that they have conditions on."""
-
-    at: Mapping[tuple[int, int], Sequence[str]]  # place and number of an option -> rules about it
-    everywhere: Sequence[str]  # without conditions on any place
-    bad: Mapping[str, frozenset[int]]  # rule about several places -> the places
-    by_target: Mapping[str, Rules]  # target, "" = any -> rules that hold whatever the driver
-    by_driver: Sequence[tuple[str, Verdict]]  # rules that depend on it
-
-
-def placed(rows: Iterable[Verdict], platform: str, finders: Sequence[Finder]) -> Placed:
-    """Return the verdicts on a platform by what they have conditions on."""
-    at: dict[tuple[int, int], list[str]] = defaultdict(list)
-    by_target: dict[str, set[str]] = defaultdict(set)
-    everywhere, by_driver, bad = [], [], {}
-    for row in rows:
-        if row.platform != platform or row.verdict != "broken" or row.only_if:
-            continue
-        met = {place: found for place, find in enumerate(finders) if (found := find(row)) is not None}
-        if not all(met.values()):
-            continue  # nothing here meets one of its conditions
-        rule = rule_of(row)
-        if not met:
-            everywhere.append(rule)
-        if len(met) > 1:
-            bad[rule] = frozenset(met)
-        for place, numbers in met.items():
-            for number in numbers:
-                at[place, number].append(rule)
-        if row.driver:
-            by_driver.append((rule, row))
-        else:
-            for target in row.targets or ("",):
-                by_target[target].add(rule)
-    return Placed(
-        at=at,
-        everywhere=everywhere,
-        bad=bad,
-        by_target={target: frozenset(rules) for target, rules in by_target.items()},
-        by_driver=by_driver,
+    This is the only place that decides it. Conditions on facts that are left open count as met. What a row
+    cannot express as a condition (`only_if`) is not checked.
+    """
+    return (
+        facts.platform in (None, row.platform)
+        and (not row.targets or facts.target is None or facts.target in row.targets)
+        and _in_range(row.rocm, facts.rocm)
+        and _in_range(row.zluda, facts.zluda)
+        and _in_range(row.torch, facts.torch)
+        and _in_range(row.driver, facts.driver)
+        and (not row.project or facts.project in (None, row.project))
+        and (not row.flavour or facts.flavour is None or facts.flavour in row.flavour)
+        and (not row.pack or facts.pack in (None, row.pack))
     )
 
 
-class Marks:
-    """The rules that verdicts make for one request."""
-
-    def __init__(self, placed: Placed, case: Case) -> None:
-        target = case.request.target
-        self._placed = placed
-        self._for_all = placed.by_target.get("", NOTHING)
-        self._for_target = placed.by_target.get(target, NOTHING)
-        self._for_driver = frozenset(
-            rule
-            for rule, row in placed.by_driver
-            if (not row.targets or target in row.targets) and forbids(row, case.driver)
-        )
-        self._everywhere = frozenset(self._applying(placed.everywhere))
-
-    @property
-    def bad(self) -> Mapping[str, frozenset[int]]:
-        """The rules about several places, and the places."""
-        return self._placed.bad
-
-    def of(self, place: int, number: int) -> tuple[Rules, Rules]:
-        """Return the rules that an option breaks by itself, and those that it is one part of."""
-        found = frozenset(self._applying(self._placed.at.get((place, number), ())))
-        hits = frozenset(rule for rule in found if rule in self._placed.bad)
-        breaks = found - hits if hits else found
-        return breaks | self._everywhere if place == 0 else breaks, hits
-
-    def _applying(self, rules: Iterable[str]) -> Iterator[str]:
-        for rule in rules:
-            if rule in self._for_all or rule in self._for_target or rule in self._for_driver:
-                yield rule
+def without_zluda(rocm: str, torch: str = "") -> Facts:
+    """Return the facts of a set that has no ZLUDA."""
+    return Facts(rocm=rocm, torch=torch, zluda="", project="", flavour="", pack="")
 
 
-def reason(rule: str, name: str, case: Case) -> Rejection:
-    """Return in words what a verdict says against a set."""
-    row = next(each for each in about(case) if rule_of(each) == rule)
+def _in_range(condition: str, version: str | None) -> bool:
+    return not condition or version is None or (bool(version) and allows(condition, version))
+
+
+def is_certain(row: Verdict) -> bool:
+    """Tell whether a verdict rules sets out: it calls them broken, and all its conditions can be checked."""
+    return row.verdict == "broken" and not row.only_if
+
+
+def certain(case: Case) -> list[tuple[str, Verdict]]:
+    """Return the verdicts that may rule out sets for a request, each with the name of its constraint."""
+    request = case.request
+    facts = Facts(platform=request.platform, target=request.target, driver=case.driver)
+    return [
+        (constraint_of(row), row) for row in case.matrix.verdict if is_certain(row) and applies(row, facts)
+    ]
+
+
+def against(rows: Iterable[tuple[str, Verdict]], facts: Facts, *, apart: object = False) -> Constraints:
+    """Return the constraints of those verdicts that apply.
+
+    Args:
+        rows: As `certain` returns them.
+        facts: Of a combination.
+        apart: If true, its parts do not go together anyway, so verdicts about several parts say nothing.
+    """
+    return frozenset(
+        name for name, row in rows if not (apart and _is_about_several(row)) and applies(row, facts)
+    )
+
+
+def _is_about_several(row: Verdict) -> bool:
+    conditions = (row.rocm, row.zluda or row.project or row.flavour, row.pack, row.torch)
+    return sum(map(bool, conditions)) > 1
+
+
+def about(case: Case) -> list[Verdict]:
+    """Return all verdicts about a request's platform and target, in a stable order."""
+    facts = Facts(platform=case.request.platform, target=case.request.target)
+    found = [row for row in case.matrix.verdict if applies(row, facts)]
+    return sorted(found, key=lambda row: (not row.targets, constraint_of(row), row.only_if))
+
+
+def constraint_of(row: Verdict) -> str:
+    """Return the name of the constraint that a verdict makes."""
+    kind = "driver" if row.driver else "verdict"  # another driver would lift it
+    return f"{kind}: {row.what} {tuple(getattr(row, name) for name in _CONDITIONS)}"
+
+
+def is_verdict(constraint: str) -> bool:
+    """Tell whether `constraint_of` made a name."""
+    return constraint.startswith(("verdict: ", "driver: "))
+
+
+def rejection(constraint: str, name: str, case: Case) -> Rejection:
+    """Word what a verdict says against a set, or against those parts that `name` names."""
+    row = next(each for each in about(case) if constraint_of(each) == constraint)
     given = f" with driver {case.driver}" if row.driver else ""
     return Rejection(
         component=name,
@@ -179,12 +124,74 @@ def reason(rule: str, name: str, case: Case) -> Rejection:
     )
 
 
-def told(row: Verdict) -> str:
-    """Return a verdict as a note."""
-    sure = {"broken": "known to fail", "workaround": "known trouble", "works": "known to work"}[row.verdict]
+def note(row: Verdict) -> str:
+    """Word a verdict that does not rule a set out."""
+    kind = _VERDICTS[row.verdict]
     if row.driver:
-        sure += f" with display driver {row.driver}"
+        kind += f" with display driver {row.driver}"
     where = f" in {row.app}" if row.app else ""
     condition = f", if {row.only_if}" if row.only_if else ""
     remedy = f"; {row.remedy}" if row.remedy else ""
-    return f"{sure}{where}{condition}: {row.what}{remedy} ({row.source})"
+    return f"{kind}{where}{condition}: {row.what}{remedy} ({row.source})"
+
+
+def known_broken(lock: Lock, matrix: Matrix, driver: str = "") -> tuple[Verdict, ...]:
+    """Return the verdicts that rule out a set that exists already, the most specific first.
+
+    `resolve` never returns such a set. But an env may be older than a verdict, or made from somebody's lock,
+    and its display driver may have changed. Verdicts on drivers count only if the driver is known. A ZLUDA
+    build that does not work with the driver counts as such a verdict.
+    """
+    facts = facts_of(lock, matrix, driver)
+    rows = [row for row in matrix.verdict if is_certain(row) and applies(row, facts)]
+    rows += _driver_limits(facts, matrix)
+    return tuple(sorted(rows, key=lambda row: (-_specificity(row), row.what, row.source)))
+
+
+def facts_of(lock: Lock, matrix: Matrix, driver: str) -> Facts:
+    """Return what verdicts have conditions on, of a set that exists already."""
+    parts = {part.kind: part for part in lock.components}
+    rocm, zluda, torch = parts.get("rocm"), parts.get("zluda"), parts.get("torch")
+    return Facts(
+        platform=lock.platform,
+        target=lock.target,
+        driver=driver,
+        rocm=rocm.version if rocm else "",
+        zluda=zluda.version if zluda else "",
+        project=zluda.channel if zluda else "",
+        flavour=_flavour(zluda, matrix) if zluda else "",
+        torch=torch.version.partition("+")[0] if torch else "",
+        pack="some" if "libraries" in parts else "none" if zluda else "",
+    )
+
+
+def _flavour(part: Component, matrix: Matrix) -> str:
+    """Return the flavour of a build's archive, by its name."""
+    names = [artifact.name for artifact in part.artifacts]
+    builds = (build for build in matrix.zluda if build.project == part.channel)
+    assets = (asset for build in builds for asset in build.assets)
+    return next((asset.flavour for asset in assets if asset.name in names), "")
+
+
+def _driver_limits(facts: Facts, matrix: Matrix) -> Iterator[Verdict]:
+    """Yield a verdict for a ZLUDA build that does not work with the display driver."""
+    for build in matrix.zluda:
+        is_it = (build.project, build.version) == (facts.project, facts.zluda)
+        if not is_it or not facts.driver or allows(build.driver, facts.driver):
+            continue
+        yield Verdict(
+            platform="windows",
+            verdict="broken",
+            what=f"ZLUDA {build.version} works with display drivers {build.driver}, not with {facts.driver}",
+            project=build.project,
+            zluda=f"=={build.version}",
+            driver=f"=={facts.driver}",
+            remedy=f"a newer build, or a display driver {build.driver}",
+            status=build.status,
+            source=build.source,
+            checked=build.checked,
+        )
+
+
+def _specificity(row: Verdict) -> int:
+    return sum(bool(getattr(row, name)) for name in _CONDITIONS)

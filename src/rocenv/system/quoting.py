@@ -96,7 +96,7 @@ def shell_join(*words: str) -> str:
     return " ".join(map(_quoted, words)) if WINDOWS else shlex.join(words)
 
 
-as_typed = shell_join  # its name until everything uses the new one
+shell_join = shell_join  # its name until everything uses the new one
 
 
 def _quoted(word: str) -> str:

@@ -20,7 +20,8 @@ from rocenv.install import store
 from rocenv.install.change import differences
 from rocenv.install.prefix import all_prefixes
 from rocenv.preload import shims_of
-from rocenv.resolve.known import known_broken, remedy_command
+from rocenv.resolve.suggest import suggest_env
+from rocenv.resolve.verdicts import known_broken
 from rocenv.system.machine import list_folder, machine_path
 from rocenv.system.quoting import shell_join
 
@@ -146,7 +147,7 @@ def env_known_broken(scene: Scene) -> Seen | None:
     if not rows:
         return None
     machine = Machine(platform=scene.platform, driver=scene.host.driver.release)
-    create = remedy_command(env.record.lock, scene.matrix, machine, name=env.prefix.free_name())
+    create = suggest_env(env.record.lock, scene.matrix, machine, name=env.prefix.free_name())
     told = tuple(f"{row.what} (source: {row.source.partition(';')[0]})" for row in rows)
     return Seen("env_known_broken", {"env": env.name, "create": create}, told)
 

@@ -20,7 +20,8 @@ from rocenv.doctor.seen import Seen
 from rocenv.host.hip_sdk import installed_sdks
 from rocenv.host.registry import values
 from rocenv.host.system32 import names_in, system_libraries
-from rocenv.resolve.known import known_broken, remedy_command
+from rocenv.resolve.suggest import suggest_env
+from rocenv.resolve.verdicts import Facts, applies, known_broken
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -121,7 +122,7 @@ def _driver_of_wheels(env: Env, scene: Scene) -> str:
 
 def _driver_seen(env: Env, row: Verdict, release: str, scene: Scene) -> Seen:
     machine = Machine(platform="windows", driver=release)
-    create = remedy_command(env.record.lock, scene.matrix, machine, name=env.prefix.free_name())
+    create = suggest_env(env.record.lock, scene.matrix, machine, name=env.prefix.free_name())
     zluda = next((part.version for part in env.record.lock.components if part.kind == "zluda"), "")
     found = {"env": env.name, "driver": release, "zluda": zluda, "create": create}
     return Seen("driver_breaks_env", found, (row.what, f"source: {row.source}"))
@@ -133,9 +134,8 @@ def driver_reported(scene: Scene) -> Seen | None:
     rows = [
         row
         for row in scene.matrix.verdict
-        if (row.platform, row.only_if) == ("windows", "") and row.verdict in ("broken", "workaround")
-        if release and row.driver.startswith("==") and allows(row.driver, release)
-        if targets & set(row.targets or targets)
+        if release and row.driver.startswith("==") and not row.only_if and row.verdict != "works"
+        if any(applies(row, Facts(platform="windows", target=each, driver=release)) for each in targets)
     ]
     if not rows:
         return None

@@ -13,7 +13,7 @@ from rocenv.core.progress import size_text
 from rocenv.core.versions import specifier
 from rocenv.data.releases import RocmSet
 from rocenv.net import unreachable
-from rocenv.resolve.of_app import packages_of
+from rocenv.resolve.apps import packages_of
 from rocenv.sources.apt.index import join
 from rocenv.sources.apt.packages import DEBIAN, HOST, Found, addresses, find
 

@@ -1,13 +1,11 @@
-"""The command that makes a set which works, for what a log says about the machine."""
+"""The command that makes an env that works on the machine of a log."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rocenv.core.errors import RocenvError
 from rocenv.core.model import Machine, Request
-from rocenv.resolve import resolve
-from rocenv.resolve.known import as_options
+from rocenv.resolve.suggest import resolved_command
 
 if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
@@ -26,8 +24,8 @@ def target_of(own: Facts, facts: Facts, matrix: Matrix) -> str:
     return ""
 
 
-def create_command(facts: Facts, matrix: Matrix) -> str:
-    """Return the command for the best set for the GPU of a log, "" where that is not known or there is none.
+def suggest_env(facts: Facts, matrix: Matrix) -> str:
+    """Return the command for the best set for the GPU of a log; "" if that is unknown or there is no set.
 
     Args:
         facts: Of a log; the first target counts.
@@ -41,8 +39,4 @@ def create_command(facts: Facts, matrix: Matrix) -> str:
     zluda = "*" if platform == "windows" and facts.get("zluda") else ""
     request = Request(platform=platform, target=target, torch="*", zluda=zluda)
     driver = facts.get("driver", ("",))[0] if platform == "windows" else ""
-    try:
-        next(resolve(request, matrix, Machine(platform=platform, driver=driver)))
-    except (RocenvError, StopIteration):
-        return ""
-    return f"rocenv create {_NAME} {as_options(request, platform)}"
+    return resolved_command(_NAME, request, matrix, Machine(platform=platform, driver=driver))

@@ -10,7 +10,8 @@ from rocenv.core.errors import ResolutionImpossible
 from rocenv.core.model import Lock, Machine, Request
 from rocenv.data.load import load
 from rocenv.resolve import resolve
-from rocenv.resolve.known import known_broken, remedy_command
+from rocenv.resolve.suggest import suggest_env
+from rocenv.resolve.verdicts import known_broken
 from tests.launch.lab import component, zluda_parts
 
 MATRIX = load()
@@ -81,7 +82,7 @@ class TestKnownBroken:
                 assert known_broken(lock_of(parts, target), MATRIX, driver) == (), (target, driver)
 
 
-class TestRemedy:
+class TestSuggestEnv:
     @pytest.mark.parametrize(
         ("parts", "target", "driver", "command"),
         [
@@ -94,28 +95,28 @@ class TestRemedy:
     )
     def test_nearest_set(self, parts, target: str, driver: str, command: str) -> None:  # type: ignore[no-untyped-def]
         machine = Machine(platform="windows", driver=driver)
-        told = remedy_command(lock_of(parts, target), MATRIX, machine, name="sd2")
+        told = suggest_env(lock_of(parts, target), MATRIX, machine, name="sd2")
         assert told.startswith("rocenv create sd2 ")
         assert command in told
 
     def test_given_from_another_platform_it_names_the_own(self) -> None:
-        told = remedy_command(lock_of(INCIDENT), MATRIX, Machine(platform="linux"))
+        told = suggest_env(lock_of(INCIDENT), MATRIX, Machine(platform="linux"))
         assert told == "rocenv create NAME --platform windows --rocm 5.7 --zluda --target gfx1031"
 
     def test_set_without_torch_stays_one(self) -> None:
-        told = remedy_command(lock_of(INCIDENT[:2]), MATRIX, name="sd2")
+        told = suggest_env(lock_of(INCIDENT[:2]), MATRIX, name="sd2")
         assert told == "rocenv create sd2 --rocm 5.7 --zluda --no-torch --target gfx1031"
 
     def test_it_is_for_the_same_app(self) -> None:
         lock = lock_of(INCIDENT)
         own = replace(lock, request=replace(lock.request, app="comfyui-zluda"))
-        assert remedy_command(own, MATRIX).endswith(" --app comfyui-zluda")
-        assert remedy_command(lock, MATRIX, app="comfyui-zluda").endswith(" --app comfyui-zluda")
-        assert "--app" not in remedy_command(lock, MATRIX)
-        assert "--rocm 5.7" in remedy_command(lock, MATRIX, app="of-a-profile-that-is-gone")
+        assert suggest_env(own, MATRIX).endswith(" --app comfyui-zluda")
+        assert suggest_env(lock, MATRIX, app="comfyui-zluda").endswith(" --app comfyui-zluda")
+        assert "--app" not in suggest_env(lock, MATRIX)
+        assert "--rocm 5.7" in suggest_env(lock, MATRIX, app="of-a-profile-that-is-gone")
 
     def test_nothing_where_there_is_nothing(self) -> None:
-        assert remedy_command(lock_of(INCIDENT, "gfx9999"), MATRIX) == ""
+        assert suggest_env(lock_of(INCIDENT, "gfx9999"), MATRIX) == ""
 
     @pytest.mark.parametrize("target", sorted(MATRIX.targets))
     def test_there_is_one_wherever_there_is_a_set(self, target: str) -> None:
@@ -123,6 +124,6 @@ class TestRemedy:
         try:
             next(resolve(request, MATRIX))
         except ResolutionImpossible:
-            assert remedy_command(lock_of(INCIDENT, target), MATRIX) == ""
+            assert suggest_env(lock_of(INCIDENT, target), MATRIX) == ""
         else:
-            assert f"--target {target}" in remedy_command(lock_of(INCIDENT, target), MATRIX)
+            assert f"--target {target}" in suggest_env(lock_of(INCIDENT, target), MATRIX)

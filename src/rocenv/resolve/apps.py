@@ -1,0 +1,192 @@
+"""What an app needs of an env: a narrower request, and notes on what users have to bring themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from rocenv.core.errors import RocenvError
+from rocenv.core.versions import allows, lowest, newest_first
+from rocenv.resolve.combination import Case, fitting
+from rocenv.resolve.request import NO_TORCH, options, resolve_command
+from rocenv.system.quoting import shell_join
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rocenv.core.model import Machine, Request
+    from rocenv.data.app_sets import AppPackages
+    from rocenv.data.apps import Launcher
+    from rocenv.data.rows import Matrix
+
+
+def narrowed(request: Request, matrix: Matrix) -> tuple[Request, tuple[str, ...]]:
+    """Add to a request what its app needs and the user did not say; return notes on that too.
+
+    The request is as the user gave it: `NO_TORCH` still differs from "not said".
+
+    Raises:
+        RocenvError: There is no such app, or none for the platform; exit code 2.
+    """
+    if not request.app:
+        return request, ()
+    row = _launcher(request.app, matrix)
+    if request.platform not in row.platforms:
+        raise _other_platform(row, request)
+    needs, notes = row.needs, []
+    rocm, name = _rocm_for(row, request, matrix)
+    if rocm and not request.rocm:
+        request = replace(request, rocm=rocm)
+        notes.append(f"{name} works with ROCm {rocm}, so no other is considered; `--rocm` overrides this")
+    if needs.torch and not request.torch:
+        request = replace(request, torch="*")
+        notes.append(f"{row.title} needs torch, so the env gets it; `--no-torch` leaves it out")
+    elif needs.torch and request.torch == NO_TORCH:
+        notes.append(f"{row.title} needs torch, which `--no-torch` leaves out: it has to bring its own")
+    if needs.python and not request.python and request.torch not in ("", NO_TORCH):
+        request = replace(request, python=needs.python)
+        notes.append(f"{row.title} works with Python {needs.python}; `--python` overrides this")
+    return request, tuple(notes)
+
+
+def packages_of(app: str, channel: str, matrix: Matrix) -> AppPackages | None:
+    """Return what a channel has of an app; None if that is nothing, or no app is named."""
+    rows = (row for row in matrix.app_packages if row.app == app and channel in row.channels)
+    return next(rows, None)
+
+
+# ---------------------------------------------------------------- programs that a set lacks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppSet:
+    """A set that was found for a request with an app."""
+
+    request: Request
+    channel: str
+    rocm: str  # its version
+    machine: Machine
+    again: str  # the command that asks for another set, without its options
+
+
+def lacking(found: AppSet, matrix: Matrix) -> Iterator[str]:
+    """Yield notes for a set without packages of its app: the user brings the program.
+
+    An app that no channel has, and that is not a program to install, gets none: everybody brings a folder
+    of it.
+    """
+    row = next((each for each in matrix.launcher if each.key == found.request.app), None)
+    if row is None or packages_of(row.key, found.channel, matrix) is not None:
+        return
+    channels = {name for each in matrix.app_packages if each.app == row.key for name in each.channels}
+    if not row.programs and not channels:
+        return
+    where = f"channel {found.channel} has no packages of it" if channels else "no channel has packages of it"
+    yield f"{row.title} is not included: {where}, so bring your own{_elsewhere(found, channels, matrix)}"
+    yield from _release_notes(row.title, found, matrix)
+
+
+def _elsewhere(found: AppSet, channels: set[str], matrix: Matrix) -> str:
+    """Return which channel has the app and fits the request; channels that must be named come last."""
+    if not channels or found.request.platform != "linux":
+        return ""
+    for name in sorted(channels, key=lambda name: (matrix.channels[name].only_named, name)):
+        request = replace(found.request, channel=name)
+        if _fits(request, found, matrix):
+            title = matrix.channels[name].title
+            return f". {title} has it: `{found.again} {options(request, found.machine.platform)}`"
+    return ". The channels that have it do not fit the rest of your request"
+
+
+def _release_notes(title: str, found: AppSet, matrix: Matrix) -> Iterator[str]:
+    """Yield which releases of the app a set is for, and what to ask for with the others."""
+    known = spans(known_releases(found.request.app, found.request.platform, matrix))
+    if not known:
+        return
+    mine = [span for span in known if allows(span.rocm, found.rocm)]
+    others = [
+        f"; for {span.label}: `--rocm {shell_join(span.rocm)}`"
+        for span in known
+        if span not in mine and _fits(replace(found.request, rocm=span.rocm), found, matrix)
+    ]
+    which = Span(rocm="", low=mine[-1].low, high=mine[0].high).label if mine else "no known release"
+    yield f"ROCm {found.rocm} works with {title} {which}{''.join(others)}"
+
+
+def _fits(request: Request, found: AppSet, matrix: Matrix) -> bool:
+    return bool(fitting(Case(request=request, matrix=matrix, machine=found.machine)))
+
+
+# ---------------------------------------------------------------- releases of apps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """Consecutive releases of an app that work with the same ROCm."""
+
+    rocm: str  # PEP 440
+    low: str  # the first of them
+    high: str = ""  # the first after them; "" = there is none
+
+    @property
+    def label(self) -> str:
+        """Which they are, to follow the name of the app."""
+        return f"{self.low} up to, not including, {self.high}" if self.high else f"{self.low} and newer"
+
+
+def known_releases(app: str, platform: str, matrix: Matrix) -> list[Span]:
+    """Return the releases of an app with a known ROCm, the newest first; each lasts up to the next one."""
+    rows = [
+        (low, row.rocm)
+        for row in matrix.app_release
+        if (row.app, row.platform) == (app, platform) and row.rocm and (low := lowest(row.versions))
+    ]
+    rows.sort(key=lambda pair: newest_first(pair[0]))
+    highs = ["", *(low for low, _rocm in rows)]
+    return [Span(rocm=rocm, low=low, high=high) for (low, rocm), high in zip(rows, highs[:-1], strict=True)]
+
+
+def spans(releases: Sequence[Span]) -> list[Span]:
+    """Merge neighbours that work with the same ROCm; the newest comes first."""
+    merged: list[Span] = []
+    for each in releases:
+        if merged and merged[-1].rocm == each.rocm:
+            each = Span(rocm=each.rocm, low=each.low, high=merged.pop().high)
+        merged.append(each)
+    return merged
+
+
+def _rocm_for(row: Launcher, request: Request, matrix: Matrix) -> tuple[str, str]:
+    """Return which ROCm an app works with, and its name; where releases differ, those of the newest one."""
+    newest = next(iter(known_releases(row.key, request.platform, matrix)), None)
+    if newest is None:
+        return row.needs.rocm, row.title
+    return newest.rocm, f"{row.title} {newest.low}"
+
+
+# ---------------------------------------------------------------- errors
+
+
+def _other_platform(row: Launcher, request: Request) -> RocenvError:
+    where = " and ".join(each.capitalize() for each in row.platforms)
+    other = replace(request, platform=row.platforms[0], target=request.target or "GFX")
+    error = RocenvError(
+        f"{row.title} is known to work on {where} only, and the env is for {request.platform.capitalize()}",
+        hints=(f"plan a set for {where}: `{resolve_command(other, request.platform)}`",),
+        code="app-platform",
+    )
+    error.exit_code = 2
+    return error
+
+
+def _launcher(key: str, matrix: Matrix) -> Launcher:
+    known = {row.key: row for row in matrix.launcher}
+    if key not in known:
+        error = RocenvError(
+            f"there is no app `{key}`",
+            hints=(f"`--app` takes one of {', '.join(sorted(known))}",),
+            code="usage",
+        )
+        error.exit_code = 2
+        raise error
+    return known[key]

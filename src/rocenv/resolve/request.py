@@ -1,0 +1,76 @@
+"""A request as command line options, as a command, and in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rocenv.system.quoting import shell_join
+
+if TYPE_CHECKING:
+    from rocenv.core.model import Request
+
+NO_TORCH = "none"  # asked for, where PyTorch is the default
+
+_OPTIONS = ("rocm", "zluda", "torch", "python", "target", "channel", "driver", "app")
+
+
+def options(request: Request, here: str = "linux") -> str:
+    """Return a request as command line options, to be given on a machine of the platform `here`."""
+    parts = [f"--platform {request.platform}"] if request.platform != here else []
+    for name in _OPTIONS:
+        value = _torch_option(request) if name == "torch" else getattr(request, name)
+        if value == NO_TORCH:
+            parts.append("--no-torch")
+        elif value == "*":
+            parts.append(f"--{name}")
+        elif value:
+            parts.append(f"--{name} {shell_join(value)}")
+    return " ".join(parts)
+
+
+def _torch_option(request: Request) -> str:
+    """Return what to say of PyTorch: with ZLUDA, any release is the default."""
+    if not request.zluda:
+        return request.torch
+    return {"*": "", "": NO_TORCH}.get(request.torch, request.torch)
+
+
+def create_command(name: str, request: Request, here: str = "linux") -> str:
+    """Return the command that makes an env for a request, to be given on a machine of the platform `here`."""
+    return f"rocenv create {shell_join(name)} {options(request, here)}"
+
+
+def resolve_command(request: Request, here: str = "linux") -> str:
+    """Return the command that plans a set for a request, to be given on a machine of the platform `here`."""
+    return f"rocenv resolve {options(request, here)}"
+
+
+def describe(request: Request) -> str:
+    """Return a request in words: `ROCm 5.7 and PyTorch on gfx1100 (Python 3.11)`."""
+    return f"{_components(request)} on {_place(request)}"
+
+
+def no_set(request: Request) -> str:
+    """Return the message that nothing fits: `No ROCm and PyTorch combination works on gfx1033`."""
+    noun = "combination" if request.zluda or request.torch else "release"
+    return f"No {_components(request)} {noun} works on {_place(request)}"
+
+
+def _components(request: Request) -> str:
+    rocm = "HIP SDK" if request.zluda else "ROCm"
+    specs = [(rocm, request.rocm or "*"), ("ZLUDA", request.zluda), ("PyTorch", request.torch)]
+    *first, last = [name if spec == "*" else f"{name} {spec}" for name, spec in specs if spec]
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _place(request: Request) -> str:
+    """Return the target, and what else the set has to live with."""
+    limits = {
+        "{}": "Windows" if request.platform == "windows" else "",
+        "Python {}": request.python,
+        "driver {}": request.driver,
+        "channel {}": request.channel,
+        "app {}": request.app,
+    }
+    given = [text.format(value) for text, value in limits.items() if value]
+    return request.target + (f" ({', '.join(given)})" if given else "")

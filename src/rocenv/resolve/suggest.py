@@ -1,0 +1,181 @@
+"""Commands that do resolve: where a request does not, and where a set should be replaced by a better one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rocenv.core.errors import RocenvError
+from rocenv.core.model import Machine, Request, Suggestion
+from rocenv.core.versions import allows, newest_first, series
+from rocenv.resolve import verdicts
+from rocenv.resolve.apps import narrowed
+from rocenv.resolve.combination import REQUIREMENTS, Case, fitting, kind_of, requirement_behind
+from rocenv.resolve.request import create_command, resolve_command
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from rocenv.core.model import Lock
+    from rocenv.data.knowledge import Verdict
+    from rocenv.data.releases import RocmWheels, ZludaBuild
+    from rocenv.data.rows import Matrix
+    from rocenv.resolve.candidate import Candidate
+    from rocenv.resolve.combination import Constraints
+
+# ---------------------------------------------------------------- a request that no set fits
+
+
+def suggestions(found: Iterable[Constraints], case: Case) -> tuple[Suggestion, ...]:
+    """Return commands that do resolve, best first: those that drop the fewest requirements.
+
+    Args:
+        found: Minimal sets of constraints that combinations break.
+        case: The request that no set fits.
+    """
+    behind = {frozenset(map(requirement_behind, broken)) for broken in found}
+    droppable = [names for names in behind if "" not in names]
+    droppable.sort(key=lambda names: (len(names), sorted(map(REQUIREMENTS.index, names))))
+    commands = [each for names in droppable for each in _without(names, case)]
+    if case.request.zluda:
+        commands += without_zluda(case)
+    return tuple(dict.fromkeys(commands))
+
+
+def without_zluda(case: Case) -> tuple[Suggestion, ...]:
+    """Return the command for the best set without ZLUDA, if there is one."""
+    request = replace(case.request, zluda="", rocm="", torch="*" if case.request.torch else "")
+    best = _best(request, case)
+    return () if best is None else (_suggestion(request, best, case),)
+
+
+def _without(dropped: Constraints, case: Case) -> Iterator[Suggestion]:
+    """Yield the best set without some requirements, each replaced by what that set has."""
+    request = case.request
+    wildcard = {name: "*" for name in ("zluda", "torch") if getattr(request, name)}
+    relaxed = replace(request, **{name: wildcard.get(name, "") for name in dropped - {"driver"}})
+    for driver in _other_drivers(case) if "driver" in dropped else (request.driver,):
+        best = _best(replace(relaxed, driver=driver), case)
+        if best is None:
+            continue
+        exact = {name: version for name, version in best.versions if name in dropped}
+        command = replace(relaxed, driver=driver, **exact)
+        again = _best(command, case)
+        if again is not None:
+            yield _suggestion(command, again, case)
+        return
+
+
+def _other_drivers(case: Case) -> list[str]:
+    """Return display drivers that the data distinguishes from the present one: the newest of each group."""
+    matrix = case.matrix
+    rows: list[ZludaBuild | Verdict | RocmWheels] = [*matrix.zluda, *matrix.verdict, *matrix.rocm_wheels]
+    ranges = {row.driver for row in rows if row.driver}
+    groups = {frozenset(each for each in ranges if allows(each, case.driver))}
+    found = []
+    for version in sorted((row.version for row in matrix.display_driver), key=newest_first):
+        group = frozenset(each for each in ranges if allows(each, version))
+        if group not in groups:
+            groups.add(group)
+            found.append(version)
+    return found
+
+
+def _suggestion(request: Request, found: Candidate, case: Case) -> Suggestion:
+    return Suggestion(command=resolve_command(request, case.machine.platform), components=found.versions)
+
+
+def _best(request: Request, case: Case) -> Candidate | None:
+    other = replace(case, request=request)
+    found = fitting(other)
+    return kind_of(request).candidate(found[0].parts, other) if found else None
+
+
+# ---------------------------------------------------------------- an env that should be replaced
+
+
+def resolved_command(
+    name: str, request: Request, matrix: Matrix, machine: Machine, unlike: tuple[tuple[str, str], ...] = ()
+) -> str:
+    """Return the command that makes an env for a request; "" if no set fits.
+
+    Args:
+        name: Of the env.
+        request: What to ask for; what its app needs is added to find the set, and not to the command.
+        matrix: The matrix.
+        machine: The machine that the set is for.
+        unlike: Kinds and versions of a set that does not count.
+    """
+    best = best_for(request, matrix, machine)
+    if best is None or best.versions == unlike:
+        return ""
+    return create_command(name, request, machine.platform)
+
+
+def best_for(request: Request, matrix: Matrix, machine: Machine) -> Candidate | None:
+    """Return the best set for a request and what its app needs; None if none fits, or no such app exists."""
+    try:
+        request = narrowed(request, matrix)[0]
+    except RocenvError:
+        return None
+    return _best(request, Case(request=request, matrix=matrix, machine=machine))
+
+
+def suggest_env(
+    lock: Lock,
+    matrix: Matrix,
+    machine: Machine | None = None,
+    *,
+    name: str = "NAME",
+    zluda: str = "",
+    app: str = "",
+) -> str:
+    """Return the command that makes the nearest set without a known failure; "" if there is none.
+
+    What the verdicts recommend instead comes first, in their order: an SDK, a build, or both. Then the same
+    SDK with another build, then any set.
+
+    Args:
+        lock: The set to replace.
+        matrix: The matrix.
+        machine: The machine that the set is for.
+        name: Of the new env.
+        zluda: Allow these builds only, as for `--zluda`.
+        app: That the env is for; "" = the one that the set is for.
+    """
+    machine = machine or Machine(platform=lock.platform)
+    app = app or lock.request.app
+    known = any(row.key == app and lock.platform in row.platforms for row in matrix.launcher)
+    present = tuple((part.kind, part.version.partition("+")[0]) for part in lock.components)
+    for request in _replacements(lock, matrix, machine.driver, zluda):
+        request = replace(request, app=app if known else "")
+        if command := resolved_command(name, request, matrix, machine, unlike=present):
+            return command
+    return ""
+
+
+def _replacements(lock: Lock, matrix: Matrix, driver: str, zluda: str) -> Iterator[Request]:
+    """Yield what to ask for instead of a set, the nearest first."""
+    versions = {part.kind: part.version for part in lock.components}
+    release = series(versions.get("rocm", ""))
+    plain = Request(
+        platform=lock.platform,
+        target=lock.target,
+        torch="*" if "torch" in versions else "",
+        zluda=(zluda or "*") if "zluda" in versions else "",
+    )
+    if not zluda:
+        for row in verdicts.known_broken(lock, matrix, driver):
+            yield from _alternatives(row, plain, release)
+    if release:
+        yield replace(plain, rocm=release)
+    yield plain
+
+
+def _alternatives(row: Verdict, plain: Request, release: str) -> Iterator[Request]:
+    """Yield what a verdict recommends instead, the best first."""
+    for each in row.instead:
+        if each.rocm:
+            yield replace(plain, rocm=each.rocm, zluda=each.zluda or plain.zluda)
+        elif plain.zluda:
+            yield replace(plain, rocm=release, zluda=each.zluda)

@@ -1,0 +1,485 @@
+"""Sets for Windows with ZLUDA: HIP SDK, an archive of a ZLUDA build, library pack, PyTorch for CUDA 11.8.
+
+The order of preference; the first difference decides:
+
+1. the SDK: one that app makers recommend for the target, with a build that the user accepts; one whose
+   rocBLAS has kernels for the target, else one with a library pack that can be downloaded; what AMD promises
+   for the target; how well that is known; the newest;
+2. the archive: of the build that apps use today; a complete one before a nightly, which needs unofficial
+   libraries; of the fork that apps use; how well it is known; the newest build;
+3. the library pack, where the SDK's rocBLAS has no kernels for the target: one that can be downloaded; one
+   that is reported to work; one with a known hash; one for this target alone; how well it is known; by name;
+4. PyTorch: one that app makers recommend for the target, the SDK and the build; one that they pair with the
+   build; how well it is known; the newest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rocenv.core.model import Rejection
+from rocenv.core.versions import allows, any_meets, joined, meets, newest_first, series
+from rocenv.data.known import STATUS_RANK
+from rocenv.resolve import verdicts
+from rocenv.resolve.candidate import Candidate, Choice
+from rocenv.resolve.combination import NONE, NOTHING, SERVING, Combination, Constraints, Option, choices
+from rocenv.resolve.verdicts import Facts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rocenv.data.knowledge import GoodSet, Verdict
+    from rocenv.data.releases import Asset, HipSdk, Pack, Support, TorchSet, ZludaBuild
+    from rocenv.resolve.combination import Case
+
+CHANNEL = "hip-sdk"
+MISFITS = frozenset(["build", "pack"])  # broken where parts do not go together
+
+_LEVELS = {"official": 0, "deprecated": 1, "libraries": 2, "runtime": 3, "unsupported": 4}
+_PROMISES = {
+    "official": "AMD supports {target}",
+    "deprecated": "AMD supports {target}, but has deprecated it",
+    "libraries": "works on {target}, but AMD does not officially support it",
+    "runtime": "AMD's runtime works on {target}, but its libraries have no kernels for it",
+    "unsupported": "AMD lists {target} as unsupported",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Archive:
+    """One archive of a build."""
+
+    build: ZludaBuild
+    asset: Asset
+
+    @property
+    def title(self) -> str:
+        """The build and the archive's name."""
+        return f"ZLUDA {self.build.version} ({self.asset.name})"
+
+
+class Parts(NamedTuple):
+    """One choice for every part."""
+
+    sdk: HipSdk
+    archive: Archive
+    pack: Pack | None = None
+    torch: TorchSet | None = None
+
+    @property
+    def facts(self) -> Facts:
+        """What verdicts have conditions on."""
+        pack, torch = "some" if self.pack else "none", self.torch.version if self.torch else ""
+        return _facts(self.sdk, self.archive, pack, torch)
+
+
+def _facts(sdk: HipSdk, archive: Archive, pack: str | None = None, torch: str | None = None) -> Facts:
+    build = archive.build
+    return Facts(
+        rocm=sdk.version,
+        zluda=build.version,
+        project=build.project,
+        flavour=archive.asset.flavour,
+        pack=pack,
+        torch=torch,
+    )
+
+
+# ---------------------------------------------------------------- combinations
+
+
+def combinations(case: Case) -> Iterator[Combination]:
+    """Yield every combination of an SDK, an archive, a library pack and a PyTorch release."""
+    archives = [
+        _archive_option(Archive(build=build, asset=asset), case)
+        for build in case.matrix.zluda
+        for asset in build.assets
+        if asset.platform == "windows" and asset.rocm
+    ]
+    wheels = [_torch_option(row, case) for row in case.matrix.torch if row.cuda and case.request.torch]
+    rows = verdicts.certain(case)
+    for sdk in case.matrix.hip_sdk:
+        good, packs = recommended(sdk, case), _pack_options(sdk, case)
+        sdk_rank, sdk_broken = _sdk_rank(sdk, case), _sdk_broken(sdk, case)
+        fitting = [each for each in archives if serves(each.row.asset, sdk.version, case.request.target)]
+        for archive, archive_broken in choices(archives, fitting, "build"):
+            facts = _facts(sdk, archive.row)
+            near = [(name, row) for name, row in rows if verdicts.applies(row, facts)]
+            torches = [_paired(each, archive.row.build, good) for each in wheels] or [NOTHING]
+            for pack, torch in product(packs, torches):
+                parts = Parts(sdk, archive.row, pack.row, torch.row)
+                broken = archive_broken | pack.broken
+                known = verdicts.against(near, parts.facts, apart=broken & MISFITS) if near else NONE
+                yield Combination(
+                    root=sdk,
+                    parts=parts,
+                    rank=(sdk_rank, archive.rank, pack.rank, torch.rank),
+                    broken=sdk_broken | torch.broken | broken | known,
+                )
+
+
+def _sdk_broken(sdk: HipSdk, case: Case) -> Constraints:
+    request = case.request
+    broken = set(case.unknown_target)
+    if not meets(request.rocm, sdk.version, "--rocm"):
+        broken.add("rocm")
+    if request.channel not in ("", CHANNEL):
+        broken.add("channel")
+    return frozenset(broken)
+
+
+def _sdk_rank(sdk: HipSdk, case: Case) -> tuple[Any, ...]:
+    promise = promise_of(sdk, case)
+    own = has_kernels(sdk, case)
+    return (
+        not recommended(sdk, case),
+        not own,
+        not own and not any(pack.url for pack in _packs_for(sdk, case)),
+        _LEVELS[promise.level] if promise else len(_LEVELS),
+        STATUS_RANK[promise.status] if promise else len(STATUS_RANK),
+        newest_first(sdk.version),
+    )
+
+
+def promise_of(sdk: HipSdk, case: Case) -> Support | None:
+    """Return what AMD says of the target on an SDK, from the best source."""
+    rows = [
+        row
+        for row in case.matrix.support
+        if (row.platform, row.channel, row.rocm) == ("windows", "", series(sdk.version))
+        and case.request.target in row.targets
+    ]
+    return min(rows, key=lambda row: (STATUS_RANK[row.status], row.source), default=None)
+
+
+def has_kernels(sdk: HipSdk, case: Case) -> bool:
+    """Tell whether the SDK's own rocBLAS has kernels for the target."""
+    promise = promise_of(sdk, case)
+    return promise is not None and promise.level in SERVING
+
+
+def recommended(sdk: HipSdk, case: Case) -> list[GoodSet]:
+    """Return the sets with an SDK that app makers recommend for the target, with a build the user accepts."""
+    request = case.request
+    return [
+        row
+        for row in case.matrix.good_set
+        if row.platform == "windows"
+        and row.zluda
+        and request.target in row.targets
+        and allows(row.rocm, sdk.version)
+        and any(
+            allows(row.zluda, build.version) and meets(request.zluda, build.version, "--zluda")
+            for build in case.matrix.zluda
+        )
+    ]
+
+
+def serves(asset: Asset, version: str, target: str = "") -> bool:
+    """Tell whether an archive is for an SDK, or is reported to work with it for the target."""
+    release = series(version)
+    is_for = release in asset.rocm or version.split(".")[0] in asset.rocm
+    return asset.platform == "windows" and (is_for or target in asset.also.get(release, ()))
+
+
+def _archive_option(archive: Archive, case: Case) -> Option:
+    build, asset = archive.build, archive.asset
+    broken = set()
+    if not meets(case.request.zluda, build.version, "--zluda"):
+        broken.add("zluda")
+    if case.driver and not allows(build.driver, case.driver):
+        broken.add("driver")
+    rank = (
+        not build.preferred,
+        asset.flavour == "nightly",
+        build.project,
+        STATUS_RANK[build.status],
+        newest_first(build.version),
+        asset.name,
+    )
+    return Option(row=archive, rank=rank, broken=frozenset(broken))
+
+
+def _pack_options(sdk: HipSdk, case: Case) -> list[Option]:
+    if has_kernels(sdk, case):
+        return [NOTHING]
+    options = [_pack_option(pack) for pack in _packs_for(sdk, case)]
+    return options or [Option(row=None, rank=(), broken=frozenset(["pack"]))]
+
+
+def _pack_option(pack: Pack) -> Option:
+    quality = (not pack.url, not pack.proven, not pack.sha256, len(pack.targets), STATUS_RANK[pack.status])
+    return Option(row=pack, rank=(*quality, pack.provider, pack.asset, pack.rocm))
+
+
+def _packs_for(sdk: HipSdk, case: Case) -> list[Pack]:
+    release = series(sdk.version)
+    return [pack for pack in packs_of(case) if release in map(series, pack.rocm)]
+
+
+def packs_of(case: Case) -> list[Pack]:
+    """Return the rocBLAS packs for the target, whatever its features: Windows has them one way only."""
+    return [
+        row
+        for row in case.matrix.pack
+        if row.kind == "rocblas" and not row.absent and _is_for(row, case.request.target)
+    ]
+
+
+def _is_for(pack: Pack, target: str) -> bool:
+    return target in (each.partition(":")[0] for each in pack.targets)
+
+
+def _torch_option(row: TorchSet, case: Case) -> Option:
+    request, full = case.request, f"{row.version}+cu{row.cuda.replace('.', '')}"
+    broken = set()
+    if not any(meets(request.torch, version, "--torch") for version in (row.version, full)):
+        broken.add("torch")
+    if not any_meets(request.python, row.python, "--python"):
+        broken.add("python")
+    rank = (STATUS_RANK[row.status], newest_first(row.version))
+    return Option(row=row, rank=rank, broken=frozenset(broken))
+
+
+def _paired(option: Option, build: ZludaBuild, good: Sequence[GoodSet]) -> Option:
+    """Rank PyTorch first by whether app makers recommend it in such a set, or pair it with the build."""
+    torch: TorchSet = option.row
+    named = any(
+        row.torch and allows(row.torch, torch.version) and allows(row.zluda, build.version) for row in good
+    )
+    rank = (not named, not is_paired(torch, build), *option.rank)
+    return Option(row=torch, rank=rank, broken=option.broken)
+
+
+def is_paired(torch: TorchSet, build: ZludaBuild) -> bool:
+    """Tell whether app makers pair a PyTorch release with a build."""
+    return bool(torch.zluda) and allows(torch.zluda, build.version)
+
+
+# ---------------------------------------------------------------- the set that is taken
+
+
+def candidate(parts: Parts, case: Case) -> Candidate:
+    """Return a set that fits, with the reasons and notes that users should see."""
+    sdk, archive, pack, torch = parts.sdk, parts.archive, parts.pack, parts.torch
+    build, target = archive.build, case.request.target
+    chosen = [
+        Choice(kind="rocm", row=sdk, version=sdk.version, channel=CHANNEL, why=_why_sdk(parts, case)),
+        Choice(
+            kind="zluda",
+            row=build,
+            version=build.version,
+            channel=build.project,
+            why=_why_build(parts),
+            asset=archive.asset,
+        ),
+    ]
+    if pack is not None:
+        why = f"the SDK's rocBLAS has no kernels for {target}; this pack is for {joined(pack.targets)}"
+        version = "/".join(pack.rocm)
+        chosen.append(Choice(kind="libraries", row=pack, version=version, channel=pack.provider, why=why))
+    if torch is not None:
+        pair = "app makers pair it with this build" if is_paired(torch, build) else "works with any build"
+        chosen.append(
+            Choice(
+                kind="torch",
+                row=torch,
+                version=torch.version,
+                channel=torch.index,
+                why=f"built for CUDA {torch.cuda}, which ZLUDA implements; {pair}",
+                python=_python(parts, torch, case),
+            )
+        )
+    return Candidate(parts=tuple(chosen), runs_as=target, notes=tuple(_notes(parts, case)))
+
+
+def _why_sdk(parts: Parts, case: Case) -> str:
+    support, target = promise_of(parts.sdk, case), case.request.target
+    promise = _PROMISES[support.level] if support else "AMD does not list {target}"
+    by = sorted({good.by for good in recommended(parts.sdk, case)})
+    return promise.format(target=target) + (f"; recommended for it by {joined(by, 2)}" if by else "")
+
+
+def _why_build(parts: Parts) -> str:
+    build, asset, sdk = parts.archive.build, parts.archive.asset, parts.sdk
+    release = series(sdk.version)
+    relation = "is for" if serves(asset, sdk.version) else "is reported to work on this GPU with"
+    why = f"{asset.name} {relation} HIP SDK {release}"
+    if build.preferred:
+        why += "; apps use this build today"
+    if build.built_against and release not in build.built_against:
+        why += f"; it was built against {build.built_against}"
+    return why
+
+
+def _notes(parts: Parts, case: Case) -> Iterator[str]:
+    build, asset = parts.archive.build, parts.archive.asset
+    if build.driver and not case.driver:
+        yield (
+            f"ZLUDA {build.version} works with display drivers {build.driver}; this machine's driver is "
+            "unknown: name it with `--driver`"
+        )
+    if parts.pack is not None:
+        yield from _pack_notes(parts.pack, case.request.target)
+    if not asset.sha256:
+        yield f"no hash of {asset.name} is published, so rocenv records the one of the first download"
+    yield from dict.fromkeys(_known(parts, case))
+    for good in _recommending(parts, case):
+        if good.driver and not case.driver:
+            yield f"{good.by} recommends it for display drivers {good.driver} ({good.source})"
+
+
+def _pack_notes(pack: Pack, target: str) -> Iterator[str]:
+    yield (
+        f"the library pack replaces rocBLAS in the env's own copy of the SDK; it is by {pack.provider}, "
+        f"not by AMD, and fits HIP SDK {joined(pack.rocm)} only"
+    )
+    featured = [each for each in pack.targets if each.startswith(target + ":")]
+    if target not in pack.targets and featured:
+        yield f"the pack is for {joined(featured)}: it is right if HIP reports the GPU so"
+    if not pack.url:
+        yield f"the pack's file name is unknown: see release {pack.tag} of github.com/{pack.provider}"
+
+
+def _known(parts: Parts, case: Case) -> Iterator[str]:
+    """Yield what else is known of a set, and what it avoids."""
+    facts = parts.facts._replace(driver=case.driver or None)
+    for row in verdicts.about(case):
+        if row.only_if and not row.targets:
+            continue  # trouble of a few machines; `explain` shows it
+        if row.verdict == "works" and row.driver and not case.driver:
+            continue  # the machine may have another driver
+        if (row.targets or row.zluda) and verdicts.applies(row, facts):
+            # The build's own note names the drivers already.
+            if not (verdicts.is_certain(row) and row.driver and parts.archive.build.driver):
+                yield verdicts.note(row)
+        elif _is_avoided(row, parts):
+            yield f"avoided: ZLUDA {row.zluda}: {row.what} ({row.source})"
+
+
+def _is_avoided(row: Verdict, parts: Parts) -> bool:
+    """Tell whether a verdict rules out other builds with the same SDK on this target."""
+    about_others = bool(row.targets and row.rocm and row.zluda)
+    return verdicts.is_certain(row) and about_others and verdicts.applies(row, Facts(rocm=parts.sdk.version))
+
+
+def _recommending(parts: Parts, case: Case) -> list[GoodSet]:
+    """Return where app makers recommend just this set for the target."""
+    build, torch = parts.archive.build, parts.torch
+    return [
+        good
+        for good in recommended(parts.sdk, case)
+        if allows(good.zluda, build.version) and (torch is None or allows(good.torch, torch.version))
+    ]
+
+
+def _python(parts: Parts, torch: TorchSet, case: Case) -> str:
+    """Return the newest Python that the user accepts, first of those that the set is recommended with."""
+    named = {python for good in _recommending(parts, case) for python in good.python}
+    wanted = [each for each in torch.python if any_meets(case.request.python, (each,), "--python")]
+    return min(wanted, key=lambda python: (python not in named, newest_first(python)), default="")
+
+
+# ---------------------------------------------------------------- why nothing fits
+
+
+def rejection(constraint: str, parts: Parts, case: Case) -> Rejection:
+    """Word why a combination breaks a constraint, with the source of the fact."""
+    sdk, build, request = parts.sdk, parts.archive.build, case.request
+    sdk_title, title = f"HIP SDK {sdk.version}", parts.archive.title
+    if verdicts.is_verdict(constraint):
+        return verdicts.rejection(constraint, _concerned(constraint, parts, case), case)
+    if constraint == "rocm":
+        return _requirement(sdk_title, f"HIP SDK {request.rocm}", sdk.version, sdk.source)
+    if constraint == "channel":
+        return _requirement(sdk_title, f"channel {request.channel}", CHANNEL, sdk.source)
+    if constraint == "zluda":
+        return _requirement(title, f"ZLUDA {request.zluda}", build.version, build.source)
+    if constraint == "build":
+        return _no_build(parts)
+    if constraint == "driver":
+        return Rejection(
+            component=title,
+            requirement=f"display driver {build.driver}",
+            found=case.driver,
+            source=build.source,
+            text=f"{title} works with display drivers {build.driver}, not with {case.driver}",
+        )
+    return _no_pack(parts, case) if constraint == "pack" else _no_torch(constraint, parts, case)
+
+
+def remarks(_case: Case) -> tuple[str, ...]:
+    """Return nothing: the suggestions name the alternatives."""
+    return ()
+
+
+def _concerned(constraint: str, parts: Parts, case: Case) -> str:
+    """Return the parts that a verdict has conditions on."""
+    row = next(each for each in verdicts.about(case) if verdicts.constraint_of(each) == constraint)
+    torch = f"torch {parts.torch.version}" if parts.torch else "no torch"
+    names = {
+        f"HIP SDK {parts.sdk.version}": row.rocm,
+        parts.archive.title: row.zluda or row.project or row.flavour,
+        torch: row.torch,
+    }
+    named = [name for name, condition in names.items() if condition]
+    return " with ".join(named) or f"HIP SDK {parts.sdk.version}"
+
+
+def _requirement(name: str, wanted: str, found: str, source: str) -> Rejection:
+    text = f"You asked for {wanted}, which rules out {name}"
+    return Rejection(component=name, requirement=wanted, found=found, source=source, text=text)
+
+
+def _no_build(parts: Parts) -> Rejection:
+    build, release = parts.archive.build, series(parts.sdk.version)
+    names = [f"{asset.name} for HIP SDK {joined(asset.rocm)}" for asset in build.assets if asset.rocm]
+    found = "; ".join(names)
+    return Rejection(
+        component=f"ZLUDA {build.version}",
+        requirement=f"an archive for HIP SDK {release}",
+        found=f"has {found}",
+        source=build.source,
+        text=f"ZLUDA {build.version} has no archive for HIP SDK {release}, only {found}",
+    )
+
+
+def _no_pack(parts: Parts, case: Case) -> Rejection:
+    sdk, target = parts.sdk, case.request.target
+    title, source = f"HIP SDK {sdk.version}", sdk.source
+    packs = packs_of(case)
+    found = f"rocenv knows no pack for {target}"
+    if packs:
+        releases = sorted({series(version) for row in packs for version in row.rocm})
+        found = f"packs for {target} are for HIP SDK {joined(releases)} only"
+        source = min(row.source for row in packs)
+    absent = [
+        (row.note, row.source)
+        for row in case.matrix.pack
+        if row.absent
+        and series(sdk.version) in map(series, row.rocm)
+        and (not row.targets or _is_for(row, target))
+    ]
+    if absent:
+        note, source = max(absent)
+        found += f"; {note}" if note else ""
+    return Rejection(
+        component=title,
+        requirement=f"rocBLAS kernels for {target}, of its own or in a library pack",
+        found=found,
+        source=source,
+        text=f"{title} has no rocBLAS kernels for {target}, and no library pack adds them: {found}",
+    )
+
+
+def _no_torch(constraint: str, parts: Parts, case: Case) -> Rejection:
+    row, request = parts.torch, case.request
+    assert row is not None
+    name = f"torch {row.version}+cu{row.cuda.replace('.', '')}"
+    if constraint == "torch":
+        return _requirement(name, f"torch {request.torch}", row.version, row.source)
+    found, wanted = f"Python {row.python[0]} to {row.python[-1]}", f"Python {request.python}"
+    text = f"You asked for {wanted}, and {name} works with {found}"
+    return Rejection(component=name, requirement=wanted, found=found, source=row.source, text=text)
