@@ -289,7 +289,7 @@ def test_a_program_of_a_name_that_is_taken_or_too_long(world: Mini, path: str, s
 
 def test_what_is_missing_is_told_first(world: Mini) -> None:
     """Whoever makes an env for an app must not find out later that there is none in it."""
-    said = "no Modern in it: no channel has it, so you have to bring your own"
+    said = "Modern is not included: no channel has packages of it, so bring your own"
     assert plan(world, "--rocm", "6.4", "--app", "modern")["notes"][0] == said
     shown = world.run("resolve", "--rocm", "6.4", "--app", "modern").stdout.splitlines()
     assert shown[1].strip("! ") == said
@@ -328,7 +328,7 @@ def test_how_it_comes_along_is_a_command_that_does_it(world: Mini) -> None:
     """The command is for the same request, and is one that was found to fit."""
     add_channel(world)
     done = world.run("create", "my art", "--rocm", "5.7", "--app", "painter", "--dry-run")
-    assert "channel mini has none, so you have to bring your own. It comes along from Another" in told(done)
+    assert "channel mini has no packages of it, so bring your own. Another" in told(done)
     line = next(line for line in done.stdout.splitlines() if "rocenv create" in line)
     argv = shlex.split(line.split("`")[1])
     assert argv[:3] == ["rocenv", "create", "my art"]
@@ -344,14 +344,14 @@ def test_a_set_of_a_lock_says_so_too(world: Mini) -> None:
     lock = world.root / "art.lock"
     lock.write_text(world.run("lock", "art").stdout)
     shown = world.run("create", "my art", "--from", str(lock), "--dry-run").stdout
-    assert "channel mini has none" in shown
+    assert "channel mini has no packages of it" in shown
     assert "`rocenv create 'my art' --rocm 5.7" in shown
 
 
 def test_a_channel_that_does_not_fit_is_no_advice(world: Mini) -> None:
     add_channel(world)
     notes = plan(world, "--rocm", "6.4", "--app", "painter")["notes"]
-    assert "No channel that has it fits the rest of what is asked for" in notes[0]
+    assert "The channels that have it do not fit the rest of your request" in notes[0]
     assert not any("--channel" in text for text in notes)
 
 
@@ -359,13 +359,18 @@ def test_which_of_its_releases_a_set_is_for(world: Mini) -> None:
     """By default the newest one gets what it needs; who has an older one is told what to ask for."""
     found = plan(world, "--app", "render")
     assert found["components"][0]["version"] == "6.4.3"
-    newest = "Render 5 works with ROCm >=6.3, so no other is considered; `--rocm` names one"
+    newest = "Render 5 works with ROCm >=6.3, so no other is considered; `--rocm` overrides this"
     assert newest in found["notes"]
-    assert "ROCm 6.4.3 is for Render from 5 on; for one from 4, before 4.2: `--rocm '<6'`" in found["notes"]
+    assert (
+        "ROCm 6.4.3 works with Render 5 or newer; for 4 or newer, before 4.2: `--rocm '<6'`" in found["notes"]
+    )
     own = plan(world, "--app", "render", "--rocm", "<6")
     assert own["components"][0]["version"] == "5.7.1"
-    assert "ROCm 5.7.1 is for Render from 4, before 4.2; for one from 5 on: `--rocm '>=6.3'`" in own["notes"]
-    assert not any("works with" in text for text in own["notes"])
+    assert (
+        "ROCm 5.7.1 works with Render 4 or newer, before 4.2; for 5 or newer: `--rocm '>=6.3'`"
+        in own["notes"]
+    )
+    assert not any("Render 5 works with" in text for text in own["notes"])
 
 
 # ---------------------------------------------------------------- what it needs

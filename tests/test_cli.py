@@ -214,12 +214,11 @@ class TestDocuments:
 
     def test_why_nothing_fits_is_told_in_a_few_lines(self, mini: Mini) -> None:
         other = mini.run("resolve", "--rocm", "9").stderr
-        assert "no release of ROCm is known that is 9; known are 6.4.3, 5.7.1" in other
+        assert "rocenv knows no ROCm release that matches 9, only 6.4.3, 5.7.1" in other
         assert "[tests/mini.py]" in other, "each fact has its source"
         unknown = mini.run("resolve", "--target", "gfx9999").stderr
-        assert (
-            "ROCm 6.4.3 of channel mini is not made for gfx9999: it is made for gfx1030, gfx1100" in unknown
-        )
+        expected = "ROCm 6.4.3 from channel mini is not built for gfx9999; it is built for gfx1030, gfx1100"
+        assert expected in unknown
 
     def test_no_gpu_and_no_target(self, mini: Mini) -> None:
         done = mini.run("create", "demo", "--rocm", "5.7", "--json", ROCENV_TARGET="")

@@ -196,9 +196,7 @@ def test_where_no_channel_can_be_had_every_reason_is_told(planner: Planner) -> N
     with pytest.raises(FetchError) as caught:
         planner.plan()
     message = caught.value.message
-    assert message.startswith(
-        "sets match ROCm 5.7 for gfx1100, but none could be downloaded: ROCm 5.7.1 from maker: "
-    )
+    assert message.startswith("Matching sets exist, but none could be downloaded: ROCm 5.7.1 from maker: ")
     assert "; ROCm 5.7.1 from mini: the index of `mini` in `debian:` lists no" in message
     assert caught.value.code == "fetch-failed"
     assert any("mirrors." in hint for hint in caught.value.hints)

@@ -131,7 +131,7 @@ class Span:
     @property
     def label(self) -> str:
         """Which they are, to follow the name of the app."""
-        return f"{self.low} up to, not including, {self.high}" if self.high else f"{self.low} and newer"
+        return f"{self.low} or newer" + (f", before {self.high}" if self.high else "")
 
 
 def known_releases(app: str, platform: str, matrix: Matrix) -> list[Span]:
