@@ -523,7 +523,7 @@ def test_a_set_from_a_channel_that_has_to_be_named_is_rebuilt_from_there(world: 
     done = world.run("create", "new", "--from", str(lock), "--json")
     said = json.loads(done.stdout)
     assert said["error"] == "left-the-mirror"
-    assert "the nearest set there is now: ROCm 5.7.1 from other" in said["hints"][0]
+    assert "the nearest set available now: ROCm 5.7.1 from other" in said["hints"][0]
     argv = shlex.split(said["hints"][0].split("`")[1])
     assert argv[1:3] == ["create", "new"]
     assert world.run(*argv[1:], "--no-verify").returncode == 0

@@ -394,7 +394,7 @@ class TestLocks:
         told = json.loads(done.stdout)
         assert (done.returncode, told["error"]) == (1, "left-the-mirror")
         assert "mini5-blas" in told["message"]
-        assert "the nearest set there is now: ROCm 5.7.1 from mini" in told["hints"][0]
+        assert "the nearest set available now: ROCm 5.7.1 from mini" in told["hints"][0]
         command = shlex.split(told["hints"][0].split("`")[1])
         assert command[:3] == ["rocenv", "create", "new"]
         assert mini.run(*command[1:], "--no-verify").returncode == 0

@@ -165,7 +165,7 @@ class TestRuntime:
         assert done.code == 1
         assert "Blender 5.2.2 looks for libamdhip64.so, libamdhip64.so.7, libamdhip64.so.6" in done.told
         assert "and none of them is in the env" in done.told
-        assert "rocenv create art2 --app blender --rocm '>=6.3' --target gfx1201" in done.told
+        assert "rocenv create art2 --rocm '>=6.3' --target gfx1201 --app blender" in done.told
 
     def test_missing_is_seen_in_its_words_too(self, tmp_path: Path, studio: Studio) -> None:
         bench = Bench(tmp_path).prepare(studio, runtime={})
@@ -187,7 +187,7 @@ class TestRuntime:
         done = bench.render(environ={"ROCENV_STANDIN_RUNTIME": "60140252"})
         assert done.code == 1
         assert "lists no GPU here" in done.told and "Driver version is too old" in done.told
-        assert "hint: rocenv create art2 --app blender --target gfx1201" in done.told
+        assert "hint: rocenv create art2 --target gfx1201 --app blender" in done.told
 
 
 class TestKernels:

@@ -53,7 +53,7 @@ class TestDoesMyCardWork:
         linux, zluda, _ = explain("gfx1031", matrix).steps
         assert linux.command == "rocenv create demo --platform linux --torch --target gfx1031"
         assert linux.gives == "ROCm 6.4.2 (AMD's own packages), torch 2.9, run as gfx1030"
-        assert zluda.command == "rocenv resolve --platform windows --zluda --torch --target gfx1031"
+        assert zluda.command == "rocenv resolve --platform windows --zluda --target gfx1031"
         assert zluda.gives == "HIP SDK 6.2.4, ZLUDA 3.9.5 (rocm6), a library pack, torch 2.7.1"
 
     def test_driver_that_a_set_cannot_live_with_is_said(self, matrix: Matrix) -> None:
@@ -132,7 +132,7 @@ class TestParts:
         assert "ends with exception code 0xC0000005 before its page opens" in text
         assert "no set joins gfx1031 with HIP SDK 6.1, ZLUDA 3.8.3 (rocm6)" in text
         assert "Three causes fit, and none is proved" in text
-        assert "rocenv resolve --platform windows --zluda --torch --target gfx1031" in text
+        assert "rocenv resolve --platform windows --zluda --target gfx1031" in text
 
     def test_code_of_a_combination_without_an_incident(self, read: Read) -> None:
         assert "no set joins ZLUDA up to 3.9.4 with display driver from 25.5.1 on" in read("zluda-106")

@@ -179,7 +179,7 @@ class TestOwnTorch:
         done = lab.run("launch", "sd")
         assert (done.returncode, done.stdout) == (1, b"")
         assert "needs torch, and the env has none" in done.stderr.decode()
-        assert f"rocenv create sd2 --app {app} --target {TARGET}" in done.stderr.decode()
+        assert f"rocenv create sd2 --target {TARGET} --app {app}" in done.stderr.decode()
 
     @pytest.mark.parametrize(
         "typed",

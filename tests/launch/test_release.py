@@ -194,7 +194,7 @@ class TestRuntime:
             f"Blender {number} works with the runtime of ROCm {spec}, and the env has ROCm {rocm}"
             in done.stderr
         )
-        assert f"hint: rocenv create art2 --app blender --rocm '{spec}' --target gfx1100" in done.stderr
+        assert f"hint: rocenv create art2 --rocm '{spec}' --target gfx1100 --app blender" in done.stderr
 
     @pytest.mark.parametrize(
         ("version", "rocm", "hip"), [("4.3.2", "5.7.1", "5.7"), ("5.2.2", "7.1.1", "7.1")]
