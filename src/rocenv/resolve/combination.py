@@ -10,15 +10,15 @@ Some constraints are requirements of the user (`REQUIREMENTS`) and can be droppe
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from rocenv.core.model import Machine
+from rocenv.core.model import Machine, Rejection
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
-    from rocenv.core.model import Rejection, Request
+    from rocenv.core.model import Request
     from rocenv.data.rows import Matrix
     from rocenv.resolve.candidate import Candidate
 
@@ -41,6 +41,7 @@ class Case:
     request: Request
     matrix: Matrix
     machine: Machine = field(default_factory=Machine)
+    only_fitting: bool = False  # no explanation is needed, so combinations that do not fit may be left out
 
     @property
     def driver(self) -> str:
@@ -126,7 +127,7 @@ def fitting(case: Case) -> list[Combination]:
     request = case.request
     if (request.platform, bool(request.zluda)) not in KINDS:
         return []
-    return best_of_each_root(kind_of(request).combinations(case))
+    return best_of_each_root(kind_of(request).combinations(replace(case, only_fitting=True)))
 
 
 def choices(
@@ -148,6 +149,12 @@ def choices(
             yield each, each.broken
         elif not any(every <= requirements(each.broken) for every in missed):
             yield each, each.broken | {constraint}
+
+
+def excluded(name: str, wanted: str, found: str, source: str) -> Rejection:
+    """Word that a part is not what the user asked for."""
+    text = f"You asked for {wanted}, which rules out {name}"
+    return Rejection(component=name, requirement=wanted, found=found, source=source, text=text)
 
 
 def requirements(broken: Constraints) -> Constraints:

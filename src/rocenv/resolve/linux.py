@@ -16,7 +16,7 @@ A channel that is `only_named` counts only if the request names it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from rocenv.core.model import Rejection
@@ -24,7 +24,16 @@ from rocenv.core.versions import allows, any_meets, joined, meets, newest_first,
 from rocenv.data.known import STATUS_RANK
 from rocenv.resolve import verdicts
 from rocenv.resolve.candidate import Candidate, Choice
-from rocenv.resolve.combination import NONE, NOTHING, SERVING, Combination, Constraints, Option, choices
+from rocenv.resolve.combination import (
+    NONE,
+    NOTHING,
+    SERVING,
+    Combination,
+    Constraints,
+    Option,
+    choices,
+    excluded,
+)
 from rocenv.resolve.drivers import kernel_driver, kernel_is_older, oldest_kernel, tested, tested_drivers
 from rocenv.resolve.verdicts import Facts, without_zluda
 
@@ -290,19 +299,19 @@ def rejection(constraint: str, parts: Parts, case: Case) -> Rejection:
         return _no_kernels(way, case)
     if way.override is not None and constraint.startswith("override"):
         return _no_override(way.override, way.title, constraint)
-    if constraint not in ("rocm", "channel"):
-        return _no_torch(constraint, parts, case)
-    wanted, found = {
-        "rocm": (f"ROCm {request.rocm}", row.version),
-        "channel": (f"channel {request.channel}", row.channel),
-    }[constraint]
-    text = f"You asked for {wanted}, which rules out {way.title}"
-    if constraint == "rocm" and not any(
-        meets(request.rocm, each.version, "--rocm", floating=each.floating) for each in case.matrix.rocm
-    ):
-        versions = sorted({each.version for each in case.matrix.rocm}, key=lambda each: newest_first(each))
-        text = f"rocenv knows no ROCm release that matches {request.rocm}, only {', '.join(versions)}"
-    return Rejection(component=way.title, requirement=wanted, found=found, source=row.source, text=text)
+    if constraint == "channel":
+        return excluded(way.title, f"channel {request.channel}", row.channel, row.source)
+    return _not_this_rocm(way, case) if constraint == "rocm" else _no_torch(constraint, parts, case)
+
+
+def _not_this_rocm(way: Way, case: Case) -> Rejection:
+    spec, rows = case.request.rocm, case.matrix.rocm
+    found = excluded(way.title, f"ROCm {spec}", way.row.version, way.row.source)
+    if any(meets(spec, each.version, "--rocm", floating=each.floating) for each in rows):
+        return found
+    versions = sorted({each.version for each in rows}, key=lambda each: (newest_first(each), each))
+    text = f"rocenv knows no ROCm release that matches {spec}, only {', '.join(versions)}"
+    return replace(found, text=text)
 
 
 def _no_kernels(way: Way, case: Case) -> Rejection:

@@ -15,7 +15,6 @@ The order of preference; the first difference decides:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,7 +23,16 @@ from rocenv.core.versions import allows, any_meets, joined, meets, newest_first,
 from rocenv.data.known import STATUS_RANK
 from rocenv.resolve import verdicts
 from rocenv.resolve.candidate import Candidate, Choice
-from rocenv.resolve.combination import NONE, NOTHING, SERVING, Combination, Constraints, Option, choices
+from rocenv.resolve.combination import (
+    NONE,
+    NOTHING,
+    SERVING,
+    Combination,
+    Constraints,
+    Option,
+    choices,
+    excluded,
+)
 from rocenv.resolve.verdicts import Facts
 
 if TYPE_CHECKING:
@@ -47,8 +55,7 @@ _PROMISES = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Archive:
+class Archive(NamedTuple):
     """One archive of a build."""
 
     build: ZludaBuild
@@ -65,26 +72,18 @@ class Parts(NamedTuple):
 
     sdk: HipSdk
     archive: Archive
-    pack: Pack | None = None
-    torch: TorchSet | None = None
+    pack: Pack | None
+    torch: TorchSet | None
 
     @property
     def facts(self) -> Facts:
         """What verdicts have conditions on."""
         pack, torch = "some" if self.pack else "none", self.torch.version if self.torch else ""
-        return _facts(self.sdk, self.archive, pack, torch)
+        return _facts(self.sdk, *self.archive)._replace(pack=pack, torch=torch)
 
 
-def _facts(sdk: HipSdk, archive: Archive, pack: str | None = None, torch: str | None = None) -> Facts:
-    build = archive.build
-    return Facts(
-        rocm=sdk.version,
-        zluda=build.version,
-        project=build.project,
-        flavour=archive.asset.flavour,
-        pack=pack,
-        torch=torch,
-    )
+def _facts(sdk: HipSdk, build: ZludaBuild, asset: Asset) -> Facts:
+    return Facts(rocm=sdk.version, zluda=build.version, project=build.project, flavour=asset.flavour)
 
 
 # ---------------------------------------------------------------- combinations
@@ -93,7 +92,7 @@ def _facts(sdk: HipSdk, archive: Archive, pack: str | None = None, torch: str | 
 def combinations(case: Case) -> Iterator[Combination]:
     """Yield every combination of an SDK, an archive, a library pack and a PyTorch release."""
     archives = [
-        _archive_option(Archive(build=build, asset=asset), case)
+        _archive_option(Archive(build, asset), case)
         for build in case.matrix.zluda
         for asset in build.assets
         if asset.platform == "windows" and asset.rocm
@@ -105,7 +104,9 @@ def combinations(case: Case) -> Iterator[Combination]:
         sdk_rank, sdk_broken = _sdk_rank(sdk, case), _sdk_broken(sdk, case)
         fitting = [each for each in archives if serves(each.row.asset, sdk.version, case.request.target)]
         for archive, archive_broken in choices(archives, fitting, "build"):
-            facts = _facts(sdk, archive.row)
+            if case.only_fitting and (sdk_broken or archive_broken):
+                continue
+            facts = _facts(sdk, *archive.row)
             near = [(name, row) for name, row in rows if verdicts.applies(row, facts)]
             torches = [_paired(each, archive.row.build, good) for each in wheels] or [NOTHING]
             for pack, torch in product(packs, torches):
@@ -392,11 +393,11 @@ def rejection(constraint: str, parts: Parts, case: Case) -> Rejection:
     if verdicts.is_verdict(constraint):
         return verdicts.rejection(constraint, _concerned(constraint, parts, case), case)
     if constraint == "rocm":
-        return _requirement(sdk_title, f"HIP SDK {request.rocm}", sdk.version, sdk.source)
+        return excluded(sdk_title, f"HIP SDK {request.rocm}", sdk.version, sdk.source)
     if constraint == "channel":
-        return _requirement(sdk_title, f"channel {request.channel}", CHANNEL, sdk.source)
+        return excluded(sdk_title, f"channel {request.channel}", CHANNEL, sdk.source)
     if constraint == "zluda":
-        return _requirement(title, f"ZLUDA {request.zluda}", build.version, build.source)
+        return excluded(title, f"ZLUDA {request.zluda}", build.version, build.source)
     if constraint == "build":
         return _no_build(parts)
     if constraint == "driver":
@@ -426,11 +427,6 @@ def _concerned(constraint: str, parts: Parts, case: Case) -> str:
     }
     named = [name for name, condition in names.items() if condition]
     return " with ".join(named) or f"HIP SDK {parts.sdk.version}"
-
-
-def _requirement(name: str, wanted: str, found: str, source: str) -> Rejection:
-    text = f"You asked for {wanted}, which rules out {name}"
-    return Rejection(component=name, requirement=wanted, found=found, source=source, text=text)
 
 
 def _no_build(parts: Parts) -> Rejection:
@@ -479,7 +475,7 @@ def _no_torch(constraint: str, parts: Parts, case: Case) -> Rejection:
     assert row is not None
     name = f"torch {row.version}+cu{row.cuda.replace('.', '')}"
     if constraint == "torch":
-        return _requirement(name, f"torch {request.torch}", row.version, row.source)
+        return excluded(name, f"torch {request.torch}", row.version, row.source)
     found, wanted = f"Python {row.python[0]} to {row.python[-1]}", f"Python {request.python}"
     text = f"You asked for {wanted}, and {name} works with {found}"
     return Rejection(component=name, requirement=wanted, found=found, source=row.source, text=text)
