@@ -137,7 +137,8 @@ def test_an_override_is_set_in_the_env_and_nowhere_else(mini: Mini) -> None:
     assert (found["target"], found["runs_as"]) == ("gfx1036", "gfx1100")
     assert found["environment"]["HSA_OVERRIDE_GFX_VERSION"] == "11.0.0"
     assert any(
-        note.startswith("gfx1036 runs as gfx1100: HSA_OVERRIDE_GFX_VERSION=11.0.0") for note in found["notes"]
+        note.startswith("gfx1036 runs as gfx1100: the env sets HSA_OVERRIDE_GFX_VERSION=11.0.0")
+        for note in found["notes"]
     )
     mini.create("demo", "--target", "gfx1036")
     said = mini.run(
