@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rocenv.core.model import Machine, Request
-    from rocenv.data.app_sets import AppPackages
-    from rocenv.data.apps import Launcher
+    from rocenv.data.apps import AppPackages, Launcher
     from rocenv.data.rows import Matrix
 
 
