@@ -107,7 +107,7 @@ def test_unquoted_version_is_explained(tmp_path: Path) -> None:
     assert '"5.7"' in caught.value.hints[0]
 
 
-def test_file_that_is_no_text_or_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(DataError, match="UTF-8"):
@@ -134,7 +134,7 @@ def test_keys_are_read_as_people_type_them(key: str, parts: tuple[str, ...]) -> 
 
 
 @pytest.mark.parametrize("key", ["", ".", "mirrors.", "a b", "a = 1\nb", 'mirrors."open', "a # b", '"a\nb"'])
-def test_what_is_no_key_is_refused(key: str) -> None:
+def test_an_invalid_key_is_an_error(key: str) -> None:
     with pytest.raises(DataError):
         config.parse_key(key)
 
@@ -165,7 +165,7 @@ def test_values_are_read_as_people_type_them(text: str, value: object) -> None:
     assert type(read) is type(value)
 
 
-def test_broken_array_is_no_silent_string() -> None:
+def test_a_broken_array_is_an_error() -> None:
     with pytest.raises(DataError, match="not a TOML array"):
         config.parse_value('["a", ')
     with pytest.raises(DataError, match="not a TOML array"):
@@ -211,7 +211,7 @@ def test_edit_that_would_break_the_file_leaves_it_alone(file: Path, key: str, va
     assert file.read_text() == EXAMPLE
 
 
-def test_unset_mends_what_load_refuses(tmp_path: Path) -> None:
+def test_unset_repairs_invalid_settings(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_text("mirors = 1 # typo\n[defaults]\nrocm = '5.7'\n")
     with pytest.raises(DataError) as caught:

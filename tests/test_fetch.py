@@ -82,7 +82,7 @@ def failure(wanted: Artifact, cache: Path, network: Network | None = None) -> Fe
     return caught.value
 
 
-# ---------------------------------------------------------------- the plain way
+# ---------------------------------------------------------------- whole downloads
 
 
 def test_many_at_once_arrive_whole_in_order_of_completion(tmp_path: Path) -> None:
@@ -124,10 +124,10 @@ def test_offline_names_what_is_missing(server: Loopback, cache: Path) -> None:
     assert server.requests == []
 
 
-# ---------------------------------------------------------------- going on
+# ---------------------------------------------------------------- resuming
 
 
-def test_broken_connections_are_resumed_where_they_broke(server: Loopback, cache: Path) -> None:
+def test_broken_connections_resume_where_they_broke(server: Loopback, cache: Path) -> None:
     server.fail("/demo.deb", Fault(cut_after=400_000), Fault(cut_after=300_000))
     fetch(artifact(f"{server.url}/demo.deb"), cache)
     assert [request.first_byte for request in server.requests] == [0, 400_000, 700_000]
@@ -143,14 +143,14 @@ def test_more_breaks_than_tries_are_survived_while_each_brings_something(
     assert len(server.requests) > TRIES
 
 
-def test_connection_that_never_brings_anything_is_given_up(server: Loopback, cache: Path) -> None:
+def test_a_connection_that_brings_nothing_ends_after_the_last_try(server: Loopback, cache: Path) -> None:
     server.always("/demo.deb", Fault(cut_after=0))
     error = failure(artifact(f"{server.url}/demo.deb"), cache)
     assert "broke" in error.message
     assert len(server.requests) == TRIES
 
 
-def test_end_without_a_stated_length_is_no_end(server: Loopback, cache: Path) -> None:
+def test_an_end_without_a_stated_length_is_a_broken_connection(server: Loopback, cache: Path) -> None:
     server.fail("/demo.deb", Fault(cut_after=100_000, states_length=False))
     fetch(artifact(f"{server.url}/demo.deb"), cache)
     assert [request.first_byte for request in server.requests] == [0, 100_000]
@@ -240,26 +240,32 @@ def test_another_mirror_goes_on_where_the_first_broke(server: Loopback, cache: P
 # ---------------------------------------------------------------- wrong bytes
 
 
-def test_wrong_bytes_are_named_and_thrown_away(server: Loopback, cache: Path) -> None:
+def test_wrong_bytes_are_reported_and_discarded(server: Loopback, cache: Path) -> None:
     wanted = artifact(f"{server.url}/demo.deb")
     other = bytes(len(DATA))
     server.files["/demo.deb"] = other
     error = failure(wanted, cache)
     assert error.code == "hash-mismatch"
-    for told in ("demo 1.0", wanted.url, wanted.sha256, hashlib.sha256(other).hexdigest(), str(len(DATA))):
-        assert told in error.message
+    for expected in (
+        "demo 1.0",
+        wanted.url,
+        wanted.sha256,
+        hashlib.sha256(other).hexdigest(),
+        str(len(DATA)),
+    ):
+        assert expected in error.message
     assert not (cache / f"{wanted.sha256}.part").stat().st_size
     assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize(
-    ("body", "told"), [(DATA[:-1], f"got {len(DATA) - 1} bytes"), (DATA * 3, "got more than")]
+    ("body", "expected"), [(DATA[:-1], f"got {len(DATA) - 1} bytes"), (DATA * 3, "got more than")]
 )
-def test_wrong_size_is_told(server: Loopback, cache: Path, body: bytes, told: str) -> None:
+def test_wrong_size_is_reported(server: Loopback, cache: Path, body: bytes, expected: str) -> None:
     server.files["/demo.deb"] = body
     error = failure(artifact(f"{server.url}/demo.deb"), cache)
     assert error.code == "hash-mismatch"
-    assert told in error.message
+    assert expected in error.message
     assert len(server.requests) == 1
 
 
@@ -279,7 +285,7 @@ def test_endless_body_is_cut_off(server: Loopback, cache: Path) -> None:
     assert server.sent_bytes("/demo.deb") < 30_000_000
 
 
-def test_bad_mirror_is_followed_by_the_original_and_told(server: Loopback, cache: Path) -> None:
+def test_after_a_bad_mirror_comes_the_original_and_a_note(server: Loopback, cache: Path) -> None:
     with Loopback() as mirror:
         mirror.always("*", Fault(body=HTML))
         network = Network(mirrors=((f"{server.url}/", (f"{mirror.url}/",)),), pause_s=0.01)

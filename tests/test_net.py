@@ -117,7 +117,7 @@ def test_every_rewriting_keeps_what_follows_the_prefix(
     assert set(found) == wanted
 
 
-def test_mirror_serves_and_dead_mirror_is_passed_over_and_told(server: Loopback, network: Network) -> None:
+def test_the_next_mirror_serves_and_the_dead_one_is_reported(server: Loopback, network: Network) -> None:
     dead = f"http://127.0.0.1:{unused_port()}/"
     mirrored = Network(mirrors=(("http://name.invalid/d/", (dead, f"{server.url}/")),), pause_s=0.01)
     response = mirrored.get("http://name.invalid/d/index")
@@ -133,7 +133,7 @@ def test_symbolic_address_without_mirror_says_what_to_set(network: Network) -> N
     assert caught.value.hints == ("rocenv config set mirrors.debian: https://HOST/PATH/",)
 
 
-# ---------------------------------------------------------------- asking
+# ---------------------------------------------------------------- requests
 
 
 def test_request_says_who_asks_and_takes_bytes_as_stored(server: Loopback, network: Network) -> None:
@@ -167,7 +167,7 @@ def test_too_much_is_cut_off(server: Loopback, network: Network) -> None:
     assert network.get(f"{server.url}/index", limit_bytes=len(BODY)).body == BODY
 
 
-# ---------------------------------------------------------------- trying again
+# ---------------------------------------------------------------- retries
 
 
 @pytest.mark.parametrize(
@@ -180,13 +180,13 @@ def test_too_much_is_cut_off(server: Loopback, network: Network) -> None:
         Fault(content_length=len(BODY) + 5),
     ],
 )
-def test_passing_trouble_is_waited_out(server: Loopback, network: Network, fault: Fault) -> None:
+def test_transient_failures_are_retried(server: Loopback, network: Network, fault: Fault) -> None:
     server.fail("/index", *[fault] * (TRIES - 1))
     assert body_of(network, f"{server.url}/index") == BODY
     assert len(server.seen("/index")) == TRIES
 
 
-def test_lasting_trouble_ends_after_the_last_try(server: Loopback, network: Network) -> None:
+def test_lasting_failures_end_after_the_last_try(server: Loopback, network: Network) -> None:
     server.always("/index", Fault(status=503))
     with pytest.raises(FetchError) as caught:
         network.get(f"{server.url}/index")
@@ -198,9 +198,7 @@ def test_lasting_trouble_ends_after_the_last_try(server: Loopback, network: Netw
     ("status", "code"),
     [(404, "gone"), (410, "gone"), (403, "forbidden"), (400, "fetch-failed"), (304, "fetch-failed")],
 )
-def test_final_answers_are_not_asked_for_twice(
-    server: Loopback, network: Network, status: int, code: str
-) -> None:
+def test_final_answers_are_not_retried(server: Loopback, network: Network, status: int, code: str) -> None:
     server.always("/index", Fault(status=status))
     with pytest.raises(FetchError) as caught:
         network.get(f"{server.url}/index")
@@ -224,7 +222,7 @@ def test_gone_is_said_only_if_every_address_says_so(server: Loopback) -> None:
         assert f"`{original}index`" in caught.value.message
 
 
-def test_pauses_grow_and_heed_the_server_within_bounds() -> None:
+def test_pauses_grow_and_obey_the_server_within_bounds() -> None:
     network = Network(pause_s=1.0)
     plain = TransientError("x", code="x")
     for attempt, middle in ((2, 1.0), (3, 2.0), (4, 4.0)):
@@ -242,12 +240,12 @@ def test_retry_after_is_waited_for(server: Loopback, network: Network, form: str
     assert time.monotonic() - begin >= 0.9
 
 
-def test_nonsense_in_retry_after_is_passed_over(server: Loopback, network: Network) -> None:
+def test_nonsense_in_retry_after_is_ignored(server: Loopback, network: Network) -> None:
     server.fail("/index", Fault(status=429, headers={"Retry-After": "soon"}))
     assert body_of(network, f"{server.url}/index") == BODY
 
 
-# ---------------------------------------------------------------- plain words
+# ---------------------------------------------------------------- clear errors
 
 
 def test_refused_connection(network: Network) -> None:
@@ -296,7 +294,7 @@ def test_unknown_certificate_is_not_tried_again(tmp_path: Path, network: Network
 
 
 @pytest.mark.parametrize("url", ["http://", "http://a b/", "http://[::1/x", "https://127.0.0.1:99999/"])
-def test_what_is_no_address_is_an_error_with_a_name(network: Network, url: str) -> None:
+def test_an_invalid_address_is_an_error_that_names_it(network: Network, url: str) -> None:
     with pytest.raises(FetchError) as caught:
         network.get(url)
     assert url in caught.value.message

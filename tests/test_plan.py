@@ -368,7 +368,7 @@ def test_what_is_no_lock(tmp_path: Path, content: str, said: str) -> None:
         read_lock(path)
     assert str(path) in caught.value.message
     if "newer" in said:
-        assert "--upgrade" in caught.value.hints[0]
+        assert "upgrade rocenv" in caught.value.hints[0]
 
 
 def test_a_lock_of_schema_1_is_read_as_the_same_set(tmp_path: Path) -> None:

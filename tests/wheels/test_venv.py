@@ -287,7 +287,7 @@ def test_a_venv_is_never_made_over_another(bench: Bench) -> None:
     assert venv_files(venv) == entries
 
 
-def test_an_interpreter_that_is_gone_is_told(bench: Bench, tmp_path: Path) -> None:
+def test_a_missing_interpreter_is_named(bench: Bench, tmp_path: Path) -> None:
     with pytest.raises(PrefixError, match=r"python3\.99"):
         create_venv(tmp_path / "venv", replace(bench.python, path=tmp_path / "python3.99"), bench.uv)
 

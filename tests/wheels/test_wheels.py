@@ -222,7 +222,7 @@ def test_a_missing_dependency_is_named(index: Index, resolve: Resolve) -> None:
         resolve("torch==2.5.*")
 
 
-def test_requirements_that_contradict_each_other_are_told_in_one_line(resolve: Resolve) -> None:
+def test_conflicting_requirements_are_an_error_of_one_line(resolve: Resolve) -> None:
     with pytest.raises(ResolutionImpossible, match=r"numpy.*2") as caught:
         resolve("torch==2.5.*", "numpy==2.1.2")
     assert "\n" not in caught.value.message
