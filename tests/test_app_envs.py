@@ -253,7 +253,7 @@ def test_a_program_that_is_not_in_the_packages(world: Mini) -> None:
     profile.write_text(PROFILE.replace("usr/bin/painter*", "usr/bin/easel"))
     done = world.run("create", "art", "--rocm", "5.7", "--app", "painter", "--no-verify")
     assert done.returncode == 1
-    assert "hold no program `usr/bin/easel`" in told(done)
+    assert "hold no program `rocm/usr/bin/easel`" in told(done)
     assert "(incomplete)" in world.run("list").stdout
 
 
@@ -262,7 +262,7 @@ def test_a_program_that_is_none(world: Mini, path: str) -> None:
     (world.root / "profiles" / "zz.toml").write_text(PROFILE.replace("usr/bin/painter*", path))
     done = world.run("create", "art", "--rocm", "6.4", "--app", "painter", "--no-verify")
     assert done.returncode == 1
-    assert f"hold no program `{path}`: `usr/bin/painter" in told(done)
+    assert f"hold no program `rocm/{path}`: `rocm/usr/bin/painter" in told(done)
     assert "cannot be started" in told(done)
 
 
@@ -448,10 +448,10 @@ def test_apps_are_completed(world: Mini) -> None:
         ({"path": "../../x"}, "leads out of the env"),
         ({"names": ["../x"]}, "cannot be the name of a program"),
         ({"names": ["-c"]}, "cannot be the name of a program"),
-        ({"names": ["x" * 300], "path": "usr/bin/painter"}, "it has 300 letters"),
-        ({"names": ["rocm-exec"], "path": "usr/bin/painter"}, "envs have a wrapper of that name"),
-        ({"names": ["python3"], "path": "usr/bin/painter"}, "envs have a wrapper of that name"),
-        ({"names": ["one"]}, "`usr/bin/painter*` in"),
+        ({"names": ["x" * 300], "path": "rocm/usr/bin/painter"}, "it has 300 letters"),
+        ({"names": ["rocm-exec"], "path": "rocm/usr/bin/painter"}, "envs have a wrapper of that name"),
+        ({"names": ["python3"], "path": "rocm/usr/bin/painter"}, "envs have a wrapper of that name"),
+        ({"names": ["one"]}, "`rocm/usr/bin/painter*` in"),
         ({"path": "usr/bin/\x1b[2Jx"}, "control character"),
         ({"path": "usr/bin/\ud800"}, "control character"),
         ({"path": f"usr/bin/{'x' * 300}"}, "longer than the path of a file can be"),
@@ -482,8 +482,9 @@ def test_a_lock_whose_programs_are_not_what_they_seem(
         ({"usr/bin": "../../x/*"}, "leads out of the env"),
         ({"usr/\nbin": "usr/lib/painter/*.so"}, "control character"),
         ({"usr/bin": "usr/lib/painter/\x07*"}, "control character"),
-        ({"usr/bin/painter": "usr/lib/painter/*.so"}, "where a folder of links belongs"),
-        ({"usr/bin/painter/deep": "usr/lib/painter/*.so"}, "where a folder of links belongs"),
+        ({"rocm/usr/bin/painter": "rocm/usr/lib/painter/*.so"}, "where a folder of links belongs"),
+        ({"rocm/usr/bin/painter/deep": "rocm/usr/lib/painter/*.so"}, "where a folder of links belongs"),
+        ({"bin": "rocm/usr/lib/painter/*.so"}, "is not in the part's own folder `rocm`"),
         ({"x" * 300: "usr/lib/painter/*.so"}, "longer than the path of a file can be"),
     ],
 )

@@ -15,8 +15,8 @@ from rocenv.data.load import load
 from rocenv.home import Home
 from rocenv.net import Network
 from rocenv.plan import make_plan
-from rocenv.sources.apt.packages import addresses
-from rocenv.sources.apt.version import compare
+from rocenv.sources.apt.mirrors import addresses
+from rocenv.sources.apt.version import version_key
 from rocenv.system.machine import glibc_version
 from tests.network import require_network
 
@@ -72,7 +72,7 @@ def test_a_real_set(
     assert component.version.startswith(rocm)
     assert not any(name.startswith(("perl", "dpkg", "debconf", "python3")) for name in names)
     machine = glibc_version()
-    is_older = machine is None or compare(f"{machine[0]}.{machine[1]}", component.glibc) < 0
+    is_older = machine is None or version_key(f"{machine[0]}.{machine[1]}") < version_key(component.glibc)
     assert ("libc6" in names) is is_older
     assert bool(component.loader) is is_older
     assert 10 < len(names) < 60

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 from drift import pages
 from drift.github import packs, zluda
 from drift.parts import Lacking, Part, is_news, names
+from rocenv.context import Context
 from rocenv.core.errors import FetchError, NotAvailable
-from rocenv.sources.apt.packages import DEBIAN, find
+from rocenv.sources.apt import find
+from rocenv.sources.apt.mirrors import DEBIAN
 from rocenv.sources.apt.signature import fingerprints_in
 from rocenv.sources.apt.version import upstream
 
@@ -159,7 +161,7 @@ def _examined(row: RocmSet, package: str) -> str:
 def _look_at_packages(row: RocmSet, matrix: Matrix, home: Home, network: Network) -> Things:
     try:
         with _one_at_a_time:
-            artifacts = find(row, matrix, home, network, max_age_s=0).artifacts
+            artifacts = find(row, Context(home=home, matrix=matrix, network=network, max_age_s=0)).artifacts
     except NotAvailable as error:
         raise Lacking(f"a whole set: {error}") from error
     found = {artifact.name: artifact.version for artifact in artifacts}

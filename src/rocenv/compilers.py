@@ -19,8 +19,7 @@ from rocenv.data.environment import changes_for
 from rocenv.data.releases import RocmSet
 from rocenv.install.build import build
 from rocenv.install.prefix import Prefix, library_folders, prefix_of
-from rocenv.sources.apt import TREE
-from rocenv.sources.apt.packages import find
+from rocenv.sources.apt import TREE, find
 from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
@@ -73,11 +72,8 @@ def toolchain_of(prefix: Prefix, target: str) -> Toolchain | None:
     for part in record.lock.components:
         if part.layout is None:
             continue
-        found = (
-            _of_starters(prefix, record, part, part.layout)
-            if part.kind == "compiler"
-            else _of_tree(prefix, record, part, part.layout)
-        )
+        found = _of_starters(prefix, record, part, part.layout)
+        found = found or _of_tree(prefix, record, part, part.layout)
         if found is not None and _knows(found, target):
             return found
     return None
@@ -142,7 +138,7 @@ def compiler_lock(row: Compiler, context: Context) -> Lock:
         checked=row.checked,
     )
     try:
-        found = find(wanted, context.matrix, context.home, context.network, max_age_s=context.max_age_s)
+        found = find(wanted, context)
     except NotAvailable as error:
         raise RocenvError(
             f"compiler {row.name} is not available from channel {row.channel}: {error}", code="set-incomplete"

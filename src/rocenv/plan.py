@@ -43,7 +43,7 @@ def make_plan(
     machine: Machine | None = None,
     changes: Sequence[EnvChange] = (),
     *,
-    said: Sequence[str] = (),
+    notes: Sequence[str] = (),
     unlisted: bool = False,
 ) -> Lock:
     """Return the set for a request, with every artifact.
@@ -53,7 +53,7 @@ def make_plan(
         context: The home, the network and the matrix.
         machine: What the set has to live with.
         changes: Changes to the environment that this machine needs, beside those of the set.
-        said: Notes on the request, to stand first.
+        notes: On the request; they come first.
         unlisted: Return the best set without its files, with a note, where the files of none can be listed.
 
     Raises:
@@ -63,9 +63,9 @@ def make_plan(
     try:
         lock = _planned(request, context, machine, changes, unlisted=unlisted)
     except ResolutionImpossible as error:
-        error.hints += tuple(said)  # an app's needs may be why nothing fits
+        error.hints += tuple(notes)  # an app's needs may be why nothing fits
         raise
-    return replace(lock, notes=(*said, *lock.notes))
+    return replace(lock, notes=(*notes, *lock.notes))
 
 
 def _planned(

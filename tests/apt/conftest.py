@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rocenv.context import Context
 from rocenv.data.load import load
 from rocenv.home import Home
 from rocenv.net import Network
-from rocenv.sources.apt.packages import Found, find
+from rocenv.sources.apt import Found, find
 from tests.aptrepo import Key, Repo
 from tests.debs import file
 
@@ -73,7 +74,8 @@ class Inside:
 
     def find(self, channel: str = "mini", version: str = "5.7.1", *, max_age_s: float = 0) -> Found:
         row = self.row(channel, version)
-        return find(row, self.matrix, self.home, self.network, max_age_s=max_age_s)
+        context = Context(home=self.home, matrix=self.matrix, network=self.network, max_age_s=max_age_s)
+        return find(row, context)
 
     def write_sources(self, text: str) -> None:
         """Set up the machine's apt otherwise."""

@@ -12,7 +12,7 @@ import pytest
 
 from rocenv.core.errors import FetchError, NotAvailable
 from rocenv.net import Network
-from rocenv.sources.apt.setup import Settings
+from rocenv.sources.apt.mirrors import Settings
 from rocenv.system.machine import glibc_version
 from tests.aptrepo import Key, archive_key, http_date
 from tests.loopback import HTML, Fault, Loopback
@@ -194,7 +194,7 @@ def test_an_index_that_has_run_out_is_used_with_a_note_where_apt_is_set_so(
 ) -> None:
     inside.mini.repo.publish(fields={"Valid-Until": http_date(-86400)})
     assert refused(inside).code == "index-expired"
-    monkeypatch.setattr("rocenv.sources.apt.setup.settings", lambda: Settings(check_valid_until=False))
+    monkeypatch.setattr("rocenv.sources.apt.apt_settings", lambda: Settings(check_valid_until=False))
     (note,) = inside.find().notes
     assert re.fullmatch(r"the index of mini ran out on \d{4}-\d\d-\d\d; .*apt is set not to check that", note)
     inside.network = Network(offline=True)

@@ -12,9 +12,9 @@ import pytest
 
 from rocenv.core.errors import FetchError
 from rocenv.net import Network
+from rocenv.sources.apt.control import Lists
 from rocenv.sources.apt.index import Place, State, refresh
-from rocenv.sources.apt.lists import Lists
-from rocenv.sources.apt.setup import Settings
+from rocenv.sources.apt.mirrors import Settings
 from tests.aptrepo import Key, Repo, archive_key, http_date
 from tests.loopback import HTML, Fault, Loopback
 
@@ -36,7 +36,6 @@ class World:
         self.settings = Settings()
         self.network = Network(pause_s=0.01)
         self.place = Place(
-            repo="mini",
             base=f"{server.url}/debian",
             suite="mini",
             components=("main",),

@@ -130,7 +130,7 @@ class TestApps:
             content="import os; print(*(os.environ[n] for n in ('PYTHON', 'SKIP_VENV')))",
         )
         path = good_env(lab)
-        assert lab.run("launch", "sd").stdout.decode() == f"{path}/venv/bin/python 1\n"
+        assert lab.run("launch", "sd").stdout.decode() == f"{path}/{PYTHON} 1\n"
 
     def test_unknown_app(self, lab: Lab) -> None:
         lab.make()

@@ -187,7 +187,7 @@ def _left_the_mirror(name: str, lock: Lock, error: FetchError, context: Context)
     from rocenv.resolve.request import create_command
 
     hints = ["fetch the package from an archive of the mirror, or keep a copy of the cache folder"]
-    rocm = next((part for part in lock.components if part.kind == "rocm"), None)
+    rocm = lock.part("rocm")
     if rocm is not None:
         release = series(rocm.version)
         torch = "*" if lock.request.torch else ""

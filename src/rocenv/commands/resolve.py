@@ -194,14 +194,16 @@ def plan_of(asked: Asked, context: Context, *, unlisted: bool = False) -> Lock:
     """Return the plan for what is asked; see `make_plan`."""
     from rocenv.plan import make_plan
 
-    return make_plan(asked.request, context, asked.machine, asked.changes, said=asked.said, unlisted=unlisted)
+    return make_plan(
+        asked.request, context, asked.machine, asked.changes, notes=asked.said, unlisted=unlisted
+    )
 
 
 def lacking_of(lock: Lock, machine: Machine, context: Context, again: str) -> tuple[str, ...]:
     """Return what a user has to bring for the app of a set, and how else it is to be had; see `lacking`."""
     from rocenv.resolve.apps import AppSet, lacking
 
-    rocm = next((part for part in lock.components if part.kind == "rocm"), None)
+    rocm = lock.part("rocm")
     if rocm is None or not lock.request.app:
         return ()
     version, request = rocm.version, lock.request

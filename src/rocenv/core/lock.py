@@ -47,7 +47,7 @@ def read_lock(path: Path) -> Lock:
     if isinstance(schema, int) and schema > LOCK_SCHEMA:
         raise DataError(
             f"the lock `{path}` is of a newer rocenv: it has schema {schema}, this one reads {LOCK_SCHEMA}",
-            hints=("upgrade rocenv",),
+            hints=("upgrade rocenv: `python -m pip install --upgrade rocenv`",),
         )
     if schema not in (1, LOCK_SCHEMA):
         raise DataError(f"`{path}` is no lock that rocenv has written", hints=_MAKE_ONE)

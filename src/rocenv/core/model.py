@@ -1,4 +1,4 @@
-"""The values that the layers hand to each other: plain, frozen, without behaviour beyond properties."""
+"""The values that the layers hand to each other: plain, frozen, with no behaviour beyond properties."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Artifact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """Programs of a set that people start by name: each gets a starter in the prefix's folder of programs.
+    """Programs that people start by name: each gets a starter in the prefix's folder of programs.
 
     In values and arguments `{tree}` is the folder of the component, `{bin}` the folder of the starters.
     """
@@ -38,15 +38,13 @@ class Program:
     path: str  # the last part may be a pattern, "usr/bin/llama-*"
     environment: dict[str, str] = field(default_factory=dict)  # what it needs to find its own files
     arguments: tuple[str, ...] = ()  # the same, put before the user's
-    not_before: str = (
-        ""  # how a first argument begins that they are left out for: the program calls itself so
-    )
+    not_before: str = ""  # a first argument that begins so gets none: the program calls itself with it
     names: tuple[str, ...] = ()  # that it is started by, where `path` is one program; () = its own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """Where things lie in a component; every path uses `/`.
+    """The places of a component's parts; every path uses `/`.
 
     A row of the data has the paths as they are in its packages; those of a component are below the prefix.
     """
@@ -124,7 +122,7 @@ class ShimFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Switch:
-    """A setting of torch that ZLUDA needs, made as soon as torch is imported."""
+    """A setting of torch that ZLUDA needs, applied as soon as torch is imported."""
 
     name: str  # dotted, below `torch`: "backends.cudnn.enabled"
     how: Literal["set", "call", "disable"]  # `disable`: call with False, then replace by what does nothing
@@ -133,7 +131,7 @@ class Switch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shims:
-    """What makes torch for CUDA run on ZLUDA: what is loaded before it, in this order, and how it is set."""
+    """What makes torch for CUDA run on ZLUDA: the files to load before it in order, and its settings."""
 
     runtime: tuple[str, ...]  # the SDK's HIP runtime, and what compiles for it, which others load by name
     driver: tuple[str, ...]  # files of the build under their own names: nvcuda.dll, nvml.dll
@@ -175,7 +173,7 @@ class Component:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rejection:
-    """One line of why nothing fits: what a part would have to be, and what it is."""
+    """One reason why nothing fits: what a part would have to be, and what it is."""
 
     component: str
     requirement: str
@@ -186,7 +184,7 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suggestion:
-    """A command that would work, and what it would take."""
+    """A command that works, and the set it chooses."""
 
     command: str
     components: tuple[tuple[ComponentKind, str], ...]  # kind and version
@@ -209,7 +207,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """What a set has to live with on the machine it is for; "" = not known."""
+    """The machine that a set is for, as far as it matters to the choice; "" = not known."""
 
     platform: str = "linux"  # of the machine that commands are given on
     glibc: str = ""  # "2.36"

@@ -34,7 +34,8 @@ class Env:
     @property
     def rocm(self) -> str:
         """The version of its ROCm, "" where it has none."""
-        return next((part.version for part in self.record.lock.components if part.kind == "rocm"), "")
+        part = self.record.lock.part("rocm")
+        return part.version if part is not None else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

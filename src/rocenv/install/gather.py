@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rocenv.install import store
 from rocenv.net.download import fetch_all
-from rocenv.sources.apt.setup import settings
+from rocenv.sources.apt.mirrors import apt_settings
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -72,7 +72,7 @@ def gather(artifacts: list[Artifact], context: Context) -> dict[str, Path]:
 
 
 def _apt_proxy(artifacts: list[Artifact]) -> str:
-    return settings().http_proxy if any(each.kind == "deb" for each in artifacts) else ""
+    return apt_settings().http_proxy if any(each.kind == "deb" for each in artifacts) else ""
 
 
 class _Stopped(Exception):

@@ -198,7 +198,7 @@ def _env_with(launcher: Launcher, record: Record, matrix: Matrix, host: Host, pr
 def _of_torch(began: float, rung: AppRung, ladder: Sequence[RungResult]) -> RungResult:
     launcher, lock = rung.launcher, rung.record.lock
     torch = next((each for each in ladder if each.rung == "torch"), None)
-    if not any(part.kind == "torch" for part in lock.components):
+    if lock.part("torch") is None:
         command = env_for(launcher.key, lock, rung.prefix.free_name())
         text = f"{launcher.title} needs torch, and the env has none; one with it: `{command}`"
         return _result(began, "failed", text)

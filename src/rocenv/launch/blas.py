@@ -107,7 +107,7 @@ def _brings_blas(blas: Blas, program: Path, prefix: Prefix) -> bool:
 
 def _is_same(view: View, row: RocmSet, runs_as: str) -> bool:
     lock = view.start.record.lock
-    part = next((part for part in lock.components if part.kind == "rocm"), None)
+    part = lock.part("rocm")
     own = (part.version, part.channel) if part else ("", "")
     return own == (row.version, row.channel) and runs_as == lock.code_target
 

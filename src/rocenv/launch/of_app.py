@@ -160,7 +160,7 @@ def torch_there(view: View) -> Iterator[Concern]:
     lock = start.record.lock
     if not launcher.needs.torch or not start.is_app or start.zluda is not None:
         return
-    if any(part.kind == "torch" for part in lock.components):
+    if lock.part("torch") is not None:
         return
     yield Concern(
         code="torch-missing",

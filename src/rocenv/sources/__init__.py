@@ -7,6 +7,7 @@ file that it consists of; fetching those files is the same for all.
 from __future__ import annotations
 
 import importlib
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -54,8 +55,12 @@ def relocated(lock: Lock, context: Context) -> Lock:
 
     Only Debian's archives have mirrors that the machine itself names; `[mirrors]` applies to every download.
     """
-    if not any(artifact.kind == "deb" for part in lock.components for artifact in part.artifacts):
+    if not any(artifact.kind == "deb" for artifact in lock.artifacts):
         return lock
     from rocenv.sources import apt
 
-    return apt.relocated(lock, context)
+    parts = []
+    for part in lock.components:
+        moved = (apt.relocated(each, context) if each.kind == "deb" else each for each in part.artifacts)
+        parts.append(replace(part, artifacts=tuple(moved)))
+    return replace(lock, components=tuple(parts))

@@ -102,8 +102,8 @@ def _releases(scene: Scene) -> Iterator[tuple[Env, str]]:
 
 def _bundled(env: Env) -> str:
     """Return the release inside torch's wheels: 6.4 of `2.9.1+rocm6.4`; "" where it is not said."""
-    versions = (part.version for part in env.record.lock.components if part.kind == "torch")
-    found = re.search(r"\+rocm([0-9]+\.[0-9.]*[0-9])", next(versions, ""))
+    torch = env.record.lock.part("torch")
+    found = re.search(r"\+rocm([0-9]+\.[0-9.]*[0-9])", torch.version if torch is not None else "")
     return found[1] if found else ""
 
 

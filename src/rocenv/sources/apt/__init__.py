@@ -1,30 +1,59 @@
-"""Apt repositories as a source: a release, with the packages of an app, as a part of an env."""
+"""Apt repositories as a source: a release, with the packages of an app, as a part of an env.
+
+`index` fetches what a repository offers and checks its signature, `mirrors` knows where this machine's apt
+fetches it from, `closure` chooses packages. A closure that was found once is kept, by all that it depends on.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import hashlib
+import json
+import re
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from rocenv.core.errors import NotAvailable
-from rocenv.core.model import Component
+from rocenv.core.codec import from_plain, load_json, to_plain
+from rocenv.core.errors import DataError, NotAvailable
+from rocenv.core.model import Artifact, Component
 from rocenv.core.progress import size_text
 from rocenv.core.versions import specifier
 from rocenv.data.releases import RocmSet
 from rocenv.net import unreachable
+from rocenv.net.errors import shown
 from rocenv.resolve.apps import packages_of
-from rocenv.sources.apt.index import join
-from rocenv.sources.apt.packages import DEBIAN, HOST, Found, addresses, find
+from rocenv.sources.apt.closure import closure, demands_on
+from rocenv.sources.apt.control import Lists, Relation
+from rocenv.sources.apt.index import day_of, join, open_index
+from rocenv.sources.apt.mirrors import addresses, apt_settings, is_symbolic
+from rocenv.sources.apt.version import upstream, version_key
+from rocenv.system.files import write_atomic
+from rocenv.system.machine import glibc_version
 
 if TYPE_CHECKING:
-    from rocenv.context import Context
-    from rocenv.core.model import Artifact, Layout, Lock, Request
-    from rocenv.data.apps import AppPackages
-    from rocenv.resolve import Candidate, Choice
+    from collections.abc import Iterator, Sequence
 
+    from rocenv.context import Context
+    from rocenv.core.model import Layout, Request
+    from rocenv.data.apps import AppPackages
+    from rocenv.data.rows import Matrix
+    from rocenv.resolve import Candidate, Choice
+    from rocenv.sources.apt.control import Package
+    from rocenv.sources.apt.index import Index
 
 TREE = "rocm"  # the folder of a prefix that packages are unpacked into
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A set as its repositories have it now."""
+
+    version: str
+    artifacts: tuple[Artifact, ...]
+    glibc: str  # the oldest C library it runs with, "2.38"
+    own_glibc: bool  # the machine's is older: the set brings its own along
+    notes: tuple[str, ...] = ()
 
 
 def outline(choice: Choice, _candidate: Candidate, _request: Request, _context: Context) -> Component:
@@ -54,21 +83,20 @@ def component(
     row = choice.row
     assert isinstance(row, RocmSet)
     app = packages_of(request.app, row.channel, context.matrix)
-    bare = None
     with unreachable.tracked(
         row.channel,
         context.home,
         context.network.mirrors,
         ask_anyway=bool(request.channel) or not context.max_age_s or context.network.is_offline,
     ):
-        found = find(row, context.matrix, context.home, context.network, max_age_s=context.max_age_s)
+        bare = found = find(row, context)
         if app is not None:
-            bare, found = found, find_with(app, row, context)
-        if row.floating and not specifier(request.rocm or "*", "--rocm").contains(found.version):
-            raise NotAvailable(f"channel {row.channel} is at {found.version} now")
+            found = find(structs.replace(row, packages=(*row.packages, *app.names)), context)
+    if row.floating and not specifier(request.rocm or "*", "--rocm").contains(found.version):
+        raise NotAvailable(f"channel {row.channel} is at {found.version} now")
     notes = found.notes
-    if app is not None and bare is not None:
-        notes = (_comes_along(app, row.channel, bare, found), *notes)
+    if app is not None:
+        notes = (_added_by(app, row.channel, bare, found), *notes)
     if found.own_glibc:
         notes += (
             f"the set needs glibc {found.glibc}, newer than this machine's: it brings its own, and programs "
@@ -80,26 +108,30 @@ def component(
         artifacts=found.artifacts,
         glibc=found.glibc,
         loader=context.matrix.c_library[0].loader if found.own_glibc else "",
-        layout=(row.layout if app is None else with_app(row.layout, app)).below(TREE),
+        layout=(row.layout if app is None else _with_app(row.layout, app)).below(TREE),
     )
     return part, notes
 
 
-def find_with(app: AppPackages, row: RocmSet, context: Context) -> Found:
-    """Return the packages of a set and of an app, as one closure; raises as `find` does."""
-    both = structs.replace(row, packages=(*row.packages, *app.names))
-    return find(both, context.matrix, context.home, context.network, max_age_s=context.max_age_s)
+def relocated(artifact: Artifact, context: Context) -> Artifact:
+    """Return a package with the address that it has on the mirrors of this machine's apt; see `Source`."""
+    repo = context.matrix.repos.get(artifact.repo)
+    if repo is None or not artifact.path or not is_symbolic(repo):
+        return artifact
+    bases = addresses(repo, "", context.network)
+    if not bases or any(artifact.url == join(base, artifact.path) for base in bases):
+        return artifact
+    return replace(artifact, url=join(bases[0], artifact.path))
 
 
-def with_app(layout: Layout, app: AppPackages) -> Layout:
-    """Return the layout of a set with an app's places."""
+def _with_app(layout: Layout, app: AppPackages) -> Layout:
     folders = tuple(dict.fromkeys((*layout.library_dirs, *app.library_dirs)))
     programs = (*layout.programs, *app.programs)
     return replace(layout, library_dirs=folders, programs=programs, links={**layout.links, **app.links})
 
 
-def _comes_along(app: AppPackages, channel: str, bare: Found, found: Found) -> str:
-    """Return in words what an app brings into a set, and how big that is."""
+def _added_by(app: AppPackages, channel: str, bare: Found, found: Found) -> str:
+    """Say what an app brings into a set, and how big that is."""
     there = {artifact.name for artifact in bare.artifacts}
     added = [artifact for artifact in found.artifacts if artifact.name not in there]
     first = next((each for each in found.artifacts if each.name == app.names[0]), None)
@@ -112,20 +144,86 @@ def _comes_along(app: AppPackages, channel: str, bare: Found, found: Found) -> s
     )
 
 
-def relocated(lock: Lock, context: Context) -> Lock:
-    """Return a lock with the addresses that its packages have on the mirrors of this machine's apt."""
-    parts = tuple(
-        replace(part, artifacts=tuple(_relocated(each, context) for each in part.artifacts))
-        for part in lock.components
+def find(row: RocmSet, context: Context) -> Found:
+    """Return the packages that a set consists of today.
+
+    Raises:
+        FetchError: An index cannot be fetched, or cannot be trusted.
+        NotAvailable: The index lacks something that the set needs.
+    """
+    matrix, home = context.matrix, context.home
+    settings = apt_settings()
+    network = context.network
+    network = replace(network, proxy=network.proxy or settings.http_proxy)
+    repos = [matrix.repos[name] for name in matrix.channels[row.channel].repos]
+    indices = [open_index(repo, row, home, network, settings, context.max_age_s) for repo in repos]
+    kept = home.indices / "closures" / f"{_question(row, matrix, indices)}.json"
+    try:
+        found = from_plain(Found, load_json(kept), str(kept))
+    except (OSError, DataError):
+        found = _resolve(row, matrix, indices)
+        kept.parent.mkdir(exist_ok=True)
+        write_atomic(kept, json.dumps(to_plain(found)).encode())
+    reason = "rocenv is offline" if network.is_offline else "this machine's apt is set not to check that"
+    return replace(found, notes=(*found.notes, *_notes(indices, reason)))
+
+
+def _notes(indices: Sequence[Index], reason: str) -> Iterator[str]:
+    for index in indices:
+        if index.state.has_expired:
+            day = day_of(index.state.valid_until_s)
+            yield f"the index of {index.repo.name} ran out on {day}; it is used because {reason}"
+    for index in indices:
+        for why in index.state.passed_over:
+            yield f"the index of {index.repo.name} is that of {shown(index.state.base)}: {why}"
+
+
+def _question(row: RocmSet, matrix: Matrix, indices: Sequence[Index]) -> str:
+    """Return a name for everything that the closure depends on."""
+    said = {
+        "form": 3,
+        "lists": [[each.state.base, *(file.sha256 for file in each.state.files)] for each in indices],
+        "roots": row.packages,
+        "version": [row.version, row.floating, row.version_package],
+        "keep_out": matrix.keep_out_patterns,
+        "c_library": [library.package for library in matrix.c_library],
+        "glibc": [glibc_version(), row.glibc],
+    }
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _resolve(row: RocmSet, matrix: Matrix, indices: Sequence[Index]) -> Found:
+    lists = [Lists(index.repo.name, index.files) for index in indices]
+    roots = tuple((Relation(name),) for name in row.packages)
+    patterns = matrix.keep_out_patterns
+    c_library = matrix.c_library[0]
+    # What a row asks for by its name has a use there: Blender runs Python inside.
+    packages = closure(roots, lists, (*patterns, c_library.package), row.packages)
+    demands = (*demands_on(packages, c_library.package), row.glibc or "0")
+    glibc = upstream(max(demands, key=version_key))
+    machine = glibc_version()
+    own = machine is None or version_key(f"{machine[0]}.{machine[1]}") < version_key(glibc)
+    if own:
+        packages = closure((*roots, (Relation(c_library.package),)), lists, patterns, row.packages)
+    version = row.version
+    if row.floating:
+        version = upstream(next(each.version for each in packages if each.name == row.version_package))
+    bases = {index.repo.name: index.base for index in indices}
+    artifacts = tuple(_artifact(package, bases[package.repo]) for package in packages)
+    return Found(version=version, artifacts=artifacts, glibc=glibc, own_glibc=own)
+
+
+def _artifact(package: Package, base: str) -> Artifact:
+    if re.fullmatch("[0-9a-f]{64}", package.sha256) is None or not package.filename:
+        raise NotAvailable(f"{package} has no sha256 or no file in the index")
+    return Artifact(
+        kind="deb",
+        name=package.name,
+        version=package.version,
+        url=join(base, package.filename),
+        sha256=package.sha256,
+        size_bytes=package.size_bytes,
+        installed_bytes=package.installed_bytes,
+        repo=package.repo,
+        path=package.filename,
     )
-    return replace(lock, components=parts)
-
-
-def _relocated(artifact: Artifact, context: Context) -> Artifact:
-    repo = context.matrix.repos.get(artifact.repo)
-    if repo is None or not artifact.path or repo.base not in (DEBIAN, HOST):
-        return artifact
-    bases = addresses(repo, "", context.network)
-    if not bases or any(artifact.url == join(base, artifact.path) for base in bases):
-        return artifact
-    return replace(artifact, url=join(bases[0], artifact.path))

@@ -1,8 +1,8 @@
 """The dependency closure of some packages: pure, complete, and deterministic.
 
-A depth-first search with backtracking: it finds a set wherever one exists. Preference, in this order: a
-package that is already chosen; the packager's first alternative; a real package before one that only
-provides the name; the repository named first; the newest version; the first name of the alphabet.
+A depth-first search with backtracking finds a set wherever one exists. It prefers, in this order: a package
+that is already chosen; the packager's first alternative; a real package to one that only provides the name;
+the repository named first; the newest version; the first name of the alphabet.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rocenv.core.errors import NotAvailable
 from rocenv.sources.apt.version import satisfies, version_key
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Sequence
 
     from rocenv.sources.apt.control import Clause, Package, Relation
 
@@ -125,17 +125,7 @@ def _is_out(name: str, search: _Search) -> bool:
 
 
 def _met(clause: Clause, chosen: dict[str, Package]) -> bool:
-    return any(
-        _meets(package, relation) for relation in clause for package in _bearing(relation.name, chosen)
-    )
-
-
-def _bearing(name: str, chosen: dict[str, Package]) -> Iterator[Package]:
-    if name in chosen:
-        yield chosen[name]
-    for package in chosen.values():
-        if any(provided.name == name for provided in package.provides):
-            yield package
+    return any(_meets(package, relation) for relation in clause for package in chosen.values())
 
 
 def _meets(package: Package, relation: Relation) -> bool:
@@ -157,9 +147,11 @@ def _offered(clause: Clause, search: _Search) -> list[Package]:
     return [
         package
         for relation in clause
-        for find in ("named", "providing")
-        for index in search.indices
-        for package in _in_order(getattr(index, find)(relation.name))
+        for packages in (
+            *(index.named(relation.name) for index in search.indices),
+            *(index.providing(relation.name) for index in search.indices),
+        )
+        for package in _in_order(packages)
         if _meets(package, relation) and package not in search.hopeless and not _is_out(package.name, search)
     ]
 

@@ -1,12 +1,24 @@
-"""Package stanzas and what they say about other packages.
+"""`Packages` lists: their stanzas, and what those say about other packages.
 
 Source: deb-control(5), deb822(5), Debian Policy 7
 """
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import hashlib
+import lzma
 import re
+import zlib
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rocenv.core.errors import FetchError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
 
 _RELATION = re.compile(
     r"\s*(?P<name>[A-Za-z0-9][A-Za-z0-9.+-]*)(?::(?P<arch>[a-z0-9-]+))?"
@@ -65,15 +77,7 @@ def parse_fields(stanza: str) -> dict[str, str]:
 
 
 def parse_package(stanza: str, repo: str) -> Package:
-    """Return the package that one stanza of an index describes.
-
-    Args:
-        stanza: The text of the stanza.
-        repo: The repository that it stands in.
-
-    Raises:
-        ValueError: A size is no number, or the name or version is missing.
-    """
+    """Return the package that a stanza of a repository describes; raise ValueError if it is damaged."""
     fields = parse_fields(stanza)
     if not fields.get("package") or not fields.get("version"):
         raise ValueError("a package without a name or a version")
@@ -96,16 +100,11 @@ def parse_package(stanza: str, repo: str) -> Package:
 def parse_clauses(text: str) -> tuple[Clause, ...]:
     """Return the clauses of a dependency field, without relations that do not apply to this architecture.
 
-    Raises:
-        ValueError: A relation cannot be understood.
+    Raises ValueError if a relation cannot be understood.
     """
-    clauses = []
-    for part in text.replace("\n", " ").split(","):
-        if part.strip():
-            relations = tuple(found for found in map(_relation, part.split("|")) if found is not None)
-            if relations:
-                clauses.append(relations)
-    return tuple(clauses)
+    parts = (part for part in text.replace("\n", " ").split(",") if part.strip())
+    clauses = (tuple(filter(None, map(_relation, part.split("|")))) for part in parts)
+    return tuple(clause for clause in clauses if clause)
 
 
 def _relation(text: str) -> Relation | None:
@@ -126,3 +125,91 @@ def _applies(architectures: str) -> bool:
     if names[0].startswith("!"):
         return "!amd64" not in names and "!linux-any" not in names
     return any(name in ("amd64", "any", "linux-any", "any-amd64") for name in names)
+
+
+UNPACKERS: dict[str, Callable[[bytes], bytes]] = {
+    ".xz": lzma.decompress,
+    ".gz": gzip.decompress,
+    ".bz2": bz2.decompress,
+    "": bytes,
+}
+
+
+class Lists:
+    """The packages of one repository by name. A stanza is parsed only if it is asked for: there are 60,000.
+
+    Args:
+        repo: How the packages name where they are from.
+        files: Where each list is kept, under its sha256, and its name in the repository.
+
+    Raises:
+        FetchError: A list is not there or is damaged.
+    """
+
+    def __init__(self, repo: str, files: Iterable[tuple[Path, str]]) -> None:
+        self._repo = repo
+        self._texts = [_unpacked(path, name) for path, name in files]
+        self._named = self._places(rb"^Package: *(\S+)", lambda text: [text.decode("utf-8", "replace")])
+        self._providers: dict[str, list[tuple[int, int]]] | None = None
+
+    def named(self, name: str) -> list[Package]:
+        """Return the packages of that name."""
+        return self._parse(self._named.get(name, []))
+
+    def providing(self, name: str) -> list[Package]:
+        """Return the packages that say they provide `name`."""
+        if self._providers is None:
+            self._providers = self._places(rb"^Provides: *(.+(?:\n[ \t].+)*)", self._names)
+        return self._parse(self._providers.get(name, []))
+
+    def _places(
+        self, pattern: bytes, names: Callable[[bytes], list[str]]
+    ) -> dict[str, list[tuple[int, int]]]:
+        """Return the names in a field -> the numbers of texts and the places in them."""
+        found: dict[str, list[tuple[int, int]]] = {}
+        for number, text in enumerate(self._texts):
+            for match in re.finditer(pattern, text, re.MULTILINE):
+                for name in names(match[1]):
+                    found.setdefault(name, []).append((number, match.start()))
+        return found
+
+    def _names(self, provides: bytes) -> list[str]:
+        try:
+            return [clause[0].name for clause in parse_clauses(provides.decode("utf-8", "replace"))]
+        except ValueError as error:
+            raise self._damaged(error) from error
+
+    def _damaged(self, error: ValueError) -> FetchError:
+        return FetchError(f"the index of `{self._repo}` is damaged: {error}", code="index-damaged")
+
+    def _parse(self, places: list[tuple[int, int]]) -> list[Package]:
+        found = []
+        for number, position in places:
+            text = self._texts[number]
+            before = text.rfind(b"\n\n", 0, position)
+            start = before + 2 if before >= 0 else 0
+            end = text.find(b"\n\n", position)
+            stanza = text[start : end if end >= 0 else len(text)].decode("utf-8", "replace").strip()
+            try:
+                found.append(parse_package(stanza, self._repo))
+            except ValueError as error:
+                raise self._damaged(error) from error
+        return found
+
+
+def _unpacked(path: Path, name: str) -> bytes:
+    again = ("run the same command again to fetch it anew",)
+    try:
+        packed = path.read_bytes()
+    except OSError as error:  # another rocenv has just put a newer one in its place
+        raise FetchError(f"cannot read the kept index `{path}`", hints=again, code="index-damaged") from error
+    if hashlib.sha256(packed).hexdigest() != path.name:
+        path.unlink(missing_ok=True)
+        raise FetchError(
+            f"the kept index `{path}` is damaged; it was removed", hints=again, code="index-damaged"
+        )
+    suffix = "." + name.rpartition(".")[2] if "." in name.rpartition("/")[2] else ""
+    try:
+        return UNPACKERS[suffix](packed)
+    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+        raise FetchError(f"the list `{name}` cannot be unpacked: {error}", code="index-damaged") from error

@@ -12,29 +12,35 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from rocenv.context import FRESH_S
 from rocenv.core.codec import from_plain, load_json, to_plain
 from rocenv.core.errors import DataError, FetchError
 from rocenv.net.errors import shown
-from rocenv.sources.apt.control import parse_fields
-from rocenv.sources.apt.lists import UNPACKERS
-from rocenv.sources.apt.signature import verified_text
+from rocenv.sources.apt.control import UNPACKERS, parse_fields
+from rocenv.sources.apt.mirrors import (
+    ARCHITECTURE,
+    HOST,
+    is_symbolic,
+    keyrings,
+    mirrors_of,
+    own_release,
+    with_mirrors,
+)
+from rocenv.sources.apt.signature import fingerprints_in, verified_text
 from rocenv.system.files import write_atomic
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from rocenv.data.releases import Repo, RocmSet
+    from rocenv.home import Home
     from rocenv.net import Network, Response
-    from rocenv.sources.apt.setup import Settings
-
-ARCHITECTURE = "amd64"
+    from rocenv.sources.apt.mirrors import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """One suite of a repository, with what is needed to trust it."""
 
-    repo: str
     base: str  # may be symbolic, `debian:`; the network knows what it stands for
     suite: str
     components: tuple[str, ...]
@@ -75,22 +81,85 @@ class State:
         return 0 < self.valid_until_s < time.time()
 
 
-def refresh(
-    place: Place, folder: Path, network: Network, settings: Settings, *, max_age_s: float = FRESH_S
-) -> State:
-    """Return the state of a repository's index that is at most `max_age_s` old, asking the mirror if need be.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Index:
+    """A repository's checked index on this machine."""
 
-    Offline, what is kept is taken however old it is.
+    repo: Repo
+    folder: Path
+    base: str  # of the packages: the address that holds everywhere, where there is one
+    state: State
 
-    Args:
-        place: Which one.
-        folder: Where checked files are kept; its own for each place and set of mirrors.
-        network: The way out.
-        settings: What the machine's owner told apt.
-        max_age_s: 0 = ask the mirror now.
+    @property
+    def files(self) -> list[tuple[Path, str]]:
+        """Where each list is kept, and its name in the repository."""
+        return [(self.folder / file.sha256, file.path) for file in self.state.files]
+
+
+def open_index(
+    repo: Repo, row: RocmSet, home: Home, network: Network, settings: Settings, max_age_s: float
+) -> Index:
+    """Return the checked index of a repository, as the set of `row` uses it; see `refresh`."""
+    mirrors = mirrors_of(repo)
+    network = with_mirrors(repo, mirrors, network)
+    base = repo.base.format(apt_dir=row.apt_dir)
+    suite = repo.suite or (own_release() if base == HOST else row.suite)
+    if not suite:
+        raise FetchError(
+            f"the packages of `{row.channel}` need those of a Debian or Ubuntu release, and "
+            "`/etc/os-release` of this machine names none",
+            code="no-mirror",
+        )
+    bases = network.candidates(join(base, "dists/"))
+    if not bases:
+        raise FetchError(
+            f"this machine's apt knows no mirror for `{repo.name}`",
+            hints=(f"name one: `rocenv config set mirrors.{base} https://HOST/PATH`",),
+            code="no-mirror",
+        )
+    # With the mirrors in it, so that a change of mirrors is heeded at once.
+    identity = hashlib.sha256(f"{bases} {suite} {repo.fingerprints}".encode()).hexdigest()[:12]
+    folder = home.indices / f"{repo.name}-{identity}"
+    place = Place(
+        base=base,
+        suite=suite,
+        components=repo.components,
+        keyrings=(_fetched_key(repo, folder, network),) if repo.key_url else keyrings(repo),
+        fingerprints=repo.fingerprints,
+        remedy=f"install the keyring: {' or '.join(repo.keyrings)}"
+        if repo.keyrings
+        else f"fetch the key again: `rocenv cache clear indices`; it comes from {repo.key_url}",
+        dateless=tuple(f"{entry.uri}/" for entry in mirrors if entry.is_dateless),
+    )
+    state = refresh(place, folder, network, settings, max_age_s=max_age_s)
+    return Index(repo=repo, folder=folder, base=state.base if is_symbolic(repo) else base, state=state)
+
+
+def _fetched_key(repo: Repo, folder: Path, network: Network) -> bytes:
+    """Return the key of a repository; only one with a pinned fingerprint is ever kept."""
+    kept = folder / "key"
+    if kept.exists():
+        return kept.read_bytes()
+    answer = network.get(repo.key_url, limit_bytes=1 << 20)
+    if not fingerprints_in(answer.body) & frozenset(repo.fingerprints):
+        raise FetchError(
+            f"`{shown(answer.url)}` is not the key of `{repo.name}`, {' or '.join(repo.fingerprints)}",
+            hints=("a mirror or proxy may have changed it; or the key is a new one: upgrade rocenv",),
+            code="signature",
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomic(kept, answer.body)
+    return answer.body
+
+
+def refresh(place: Place, folder: Path, network: Network, settings: Settings, *, max_age_s: float) -> State:
+    """Return the state of an index that is at most `max_age_s` old, asking the mirror if need be.
+
+    Offline, what is kept is taken however old it is. `folder` holds checked files, and is the place's own for
+    each set of mirrors.
 
     Raises:
-        FetchError: It cannot be had, its signature does not hold, or it has run out.
+        FetchError: It cannot be fetched, its signature does not hold, or it has run out.
     """
     folder.mkdir(parents=True, exist_ok=True)
     state_file = folder / "state.json"
@@ -108,7 +177,10 @@ def refresh(
     else:
         state = _new_state(place, folder, network, settings, answer)
     write_atomic(state_file, json.dumps(to_plain(state)).encode())
-    _drop_old_lists(folder, state)
+    wanted = {file.sha256 for file in state.files}
+    for path in folder.iterdir():
+        if len(path.name) == 64 and path.name not in wanted:
+            path.unlink(missing_ok=True)
     return state
 
 
@@ -199,7 +271,7 @@ def _fetch_list(
     kept = folder / listed.sha256
     if kept.exists():
         return
-    answer = _get_list(place, base, listed, network, by_hash=by_hash)
+    answer = _get_list(join(base, f"dists/{place.suite}/{listed.path}"), listed, network, by_hash=by_hash)
     actual = hashlib.sha256(answer.body).hexdigest()
     if actual != listed.sha256:
         raise FetchError(
@@ -211,22 +283,13 @@ def _fetch_list(
     write_atomic(kept, answer.body)
 
 
-def _get_list(place: Place, base: str, listed: ListFile, network: Network, *, by_hash: bool) -> Response:
-    path = join(base, f"dists/{place.suite}/{listed.path}")
+def _get_list(url: str, listed: ListFile, network: Network, *, by_hash: bool) -> Response:
     if by_hash:
         # Under its hash a list stays what it was even while the mirror moves to the next one.
-        folder = path.rpartition("/")[0]
         try:
-            return network.get(f"{folder}/by-hash/SHA256/{listed.sha256}")
+            return network.get(f"{url.rpartition('/')[0]}/by-hash/SHA256/{listed.sha256}")
         except FetchError as error:
             # Some mirrors leave these out; whatever comes under the plain name must have the same hash.
             if error.code != "gone":
                 raise
-    return network.get(path)
-
-
-def _drop_old_lists(folder: Path, state: State) -> None:
-    wanted = {file.sha256 for file in state.files}
-    for path in folder.iterdir():
-        if len(path.name) == 64 and path.name not in wanted:
-            path.unlink(missing_ok=True)
+    return network.get(url)

@@ -47,34 +47,28 @@ def verified_text(
     for keyring in keyrings:
         try:
             certificates += _certificates(keyring)
-        except Exception as error:  # see below
-            raise FetchError(
-                f"the keyring for {what} cannot be read: {_first_line(error)}",
-                hints=(remedy,),
-                code="signature",
-            ) from error
+        except Exception as error:  # pysequoia has kinds of its own for every damage
+            raise _refused(f"the keyring for {what} cannot be read: {_first_line(error)}", remedy) from error
     trusted = [cert for cert in certificates if not fingerprints or cert.fingerprint.upper() in fingerprints]
     if not trusted:
-        raise FetchError(f"no key to check the signature of {what} with", hints=(remedy,), code="signature")
+        raise _refused(f"no key to check the signature of {what} with", remedy)
     try:
         result = pysequoia.verify(bytes=signed, store=lambda _ids: trusted)
-    except Exception as error:  # it has kinds of its own, for damage and bad signatures alike
+    except Exception as error:  # for damage and bad signatures alike
         text = _text_by_gpgv(signed, trusted) if fingerprints else None
         if text is not None:
             return text
         hints = ["a mirror or proxy may have changed the file; try again, or another mirror", remedy]
         if fingerprints and shutil.which("gpgv") is None:
-            hints.insert(
-                0, "install `gpgv`: it can check by keys that are refused for their own SHA-1 signature"
-            )
-        raise FetchError(
-            f"the signature of {what} does not hold: {_first_line(error)}",
-            hints=tuple(hints),
-            code="signature",
-        ) from error
+            hints.insert(0, "install `gpgv`: it accepts keys that are refused for their own SHA-1 signature")
+        raise _refused(f"the signature of {what} does not hold: {_first_line(error)}", *hints) from error
     if not result.valid_sigs or result.bytes is None:
-        raise FetchError(f"{what} is not signed", hints=(remedy,), code="signature")
+        raise _refused(f"{what} is not signed", remedy)
     return bytes(result.bytes).decode("utf-8", "replace")
+
+
+def _refused(text: str, *hints: str) -> FetchError:
+    return FetchError(text, hints=hints, code="signature")
 
 
 def _text_by_gpgv(signed: bytes, trusted: Sequence[Any]) -> str | None:
@@ -88,13 +82,11 @@ def _text_by_gpgv(signed: bytes, trusted: Sequence[Any]) -> str | None:
         Path(file).write_bytes(signed)
         options = ("--homedir", folder, "--keyring", keyring, "--status-fd", "1", "--output", text)
         done = process.run([program, *options, file], timeout_s=60)
-        if not done.ok:
-            return None
         # Good also means that the key has neither expired nor been revoked. Source: GnuPG, doc/DETAILS
         good = re.findall(rb"^\[GNUPG:\] GOODSIG ", done.stdout, re.MULTILINE)
         # [GNUPG:] VALIDSIG CA8B... 2026-11-20 1795177117 0 4 0 1 10 01 CA8B...: the eighth word is the hash
         hashes = re.findall(rb"^\[GNUPG:\] VALIDSIG (?:\S+ ){7}(\d+) ", done.stdout, re.MULTILINE)
-        if not good or len(good) != len(hashes) or not set(hashes) <= _SOUND_HASHES:
+        if not done.ok or not good or len(good) != len(hashes) or not set(hashes) <= _SOUND_HASHES:
             return None
         return Path(text).read_text(encoding="utf-8", errors="replace")
 

@@ -5,46 +5,41 @@ Source: Debian Policy 5.6.12, "Version"
 
 from __future__ import annotations
 
+import operator
 import re
-from functools import cmp_to_key
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
-_PARTS = re.compile(r"(\D*)(\d*)")
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_PIECES = re.compile(r"(\D*)(\d*)")
+_OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
+    "<<": operator.lt,
+    "<=": operator.le,
+    "=": operator.eq,
+    ">=": operator.ge,
+    ">>": operator.gt,
+}
 
 
-def compare(left: str, right: str) -> int:
-    """Return a number below, equal to or above 0 as `left` is older than, equal to or newer than `right`."""
-    for one, other in zip(_split(left), _split(right), strict=True):
-        difference = _compare_part(one, other)
-        if difference:
-            return difference
-    return 0
+@cache
+def version_key(version: str) -> tuple[Any, ...]:
+    """Return a key that sorts versions, the oldest first."""
+    return tuple(map(_part_key, _split(version)))
 
 
-version_key = cmp_to_key(compare)
-
-
-def satisfies(version: str, operator: str, wanted: str) -> bool:
-    """Tell whether `version` meets a relation of a dependency, say `>= 2.38`; an empty operator is met."""
-    difference = compare(version, wanted) if operator else 0
-    match operator:
-        case "<<":
-            return difference < 0
-        case "<=" | "<":
-            return difference <= 0
-        case "=":
-            return difference == 0
-        case ">=" | ">":
-            return difference >= 0
-        case ">>":
-            return difference > 0
-        case _:
-            return operator == ""
+def satisfies(version: str, relation: str, wanted: str) -> bool:
+    """Tell whether `version` meets a relation of a dependency, say `>=` to 2.38; an empty relation is met."""
+    if not relation:
+        return True
+    compare = _OPERATORS.get(relation)
+    return compare is not None and compare(version_key(version), version_key(wanted))
 
 
 def upstream(version: str) -> str:
     """Return the upstream part of a version: `5.7.1` of `1:5.7.1-6+deb13u1`, repacking marks removed."""
-    plain = _split(version)[1]
-    return re.split(r"[+~]|\.dfsg", plain)[0]
+    return re.split(r"[+~]|\.dfsg", _split(version)[1])[0]
 
 
 def _split(version: str) -> tuple[str, str, str]:
@@ -55,24 +50,10 @@ def _split(version: str) -> tuple[str, str, str]:
     return (epoch, plain, revision) if dash else (epoch, rest, "0")
 
 
-def _compare_part(one: str, other: str) -> int:
-    for (text1, digits1), (text2, digits2) in _pairs(one, other):
-        order1, order2 = _order(text1), _order(text2)
-        if order1 != order2:
-            return -1 if order1 < order2 else 1
-        number1, number2 = int(digits1 or 0), int(digits2 or 0)
-        if number1 != number2:
-            return number1 - number2
-    return 0
-
-
-def _pairs(one: str, other: str) -> list[tuple[tuple[str, str], tuple[str, str]]]:
-    parts1, parts2 = _PARTS.findall(one), _PARTS.findall(other)
-    length = max(len(parts1), len(parts2))
-    empty = [("", "")]
-    parts1 += empty * (length - len(parts1))
-    parts2 += empty * (length - len(parts2))
-    return list(zip(parts1, parts2, strict=True))
+def _part_key(part: str) -> list[tuple[list[int], int]]:
+    """Return texts and numbers in turn. What ends earlier compares as if it went on with empty ones."""
+    pieces = _PIECES.findall(part)[:-1] or [("", "")]
+    return [*((_order(text), int(digits or 0)) for text, digits in pieces), ([0], 0)]
 
 
 def _order(text: str) -> list[int]:

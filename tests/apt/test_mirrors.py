@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rocenv.sources.apt.setup import Entry, Settings, entries, keyring_bytes, mirrors_of, settings
+from rocenv.sources.apt.mirrors import Entry, Settings, all_entries, apt_settings, entries_with, keyring_bytes
 from tests.aptrepo import archive_key
 from tests.network import cannot_run
 
@@ -56,7 +56,7 @@ def entry(uri: str = MIRROR, suite: str = "trixie", **fields: object) -> Entry:
 )
 def test_the_one_line_form(machine: Path, line: str, expected: list[Entry]) -> None:
     (machine / "sources.list").write_text(f"\n{line}\n")
-    assert list(entries()) == expected
+    assert list(all_entries()) == expected
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_list_of_mirrors_in_a_file(machine: Path, uri: str) -> None:
     (machine / "sources.list.d/debian.sources").write_text(
         f"Types: deb\nURIs: {uri}\nSuites: trixie\nComponents: main\nSigned-By: /k.gpg\n"
     )
-    assert list(entries()) == [
+    assert list(all_entries()) == [
         entry(signed_by=("/k.gpg",)),
         entry("https://b.example.org/d", signed_by=("/k.gpg",)),
     ]
@@ -112,7 +112,7 @@ def test_a_list_of_mirrors_in_a_file(machine: Path, uri: str) -> None:
 )
 def test_the_deb822_form(machine: Path, text: str, expected: list[Entry]) -> None:
     (machine / "sources.list.d/x.sources").write_text(text)
-    assert list(entries()) == expected
+    assert list(all_entries()) == expected
 
 
 def test_a_key_within_an_entry(machine: Path) -> None:
@@ -121,7 +121,7 @@ def test_a_key_within_an_entry(machine: Path) -> None:
     (machine / "sources.list.d/x.sources").write_text(
         f"Types: deb\nURIs: {MIRROR}\nSuites: trixie\nComponents: main\nSigned-By:{folded}\n"
     )
-    (found,) = entries()
+    (found,) = all_entries()
     assert found.signed_by == (key.strip(),)
 
 
@@ -133,14 +133,14 @@ def test_files_that_apt_does_not_read_are_not_read_here(machine: Path) -> None:
     (machine / "sources.list.d/z.list").write_text(line.replace("trixie", "z"))
     (machine / "sources.list.d/b.list").write_text(line.replace("trixie", "b"))
     (machine / "sources.list").write_text(line)
-    assert [found.suite for found in entries()] == ["trixie", "b", "z"], "apt's order"
+    assert [found.suite for found in all_entries()] == ["trixie", "b", "z"], "apt's order"
 
 
 def test_a_machine_without_apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ROCENV_SYSROOT", str(tmp_path / "nowhere"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert entries() == ()
-    assert settings() == Settings()
+    assert all_entries() == ()
+    assert apt_settings() == Settings()
     assert keyring_bytes("/usr/share/keyrings/debian-archive-keyring.gpg") is None
 
 
@@ -152,7 +152,7 @@ def test_mirrors_of_a_distribution(machine: Path) -> None:
         "deb http://vendor.example.org/apt bookworm stable\n"
         "deb http://two.example.org/debian sid main\n"
     )
-    found = mirrors_of(frozenset({"bookworm", "forky", "sid"}))
+    found = entries_with(frozenset({"bookworm", "forky", "sid"}))
     assert [each.uri for each in found] == ["http://one.example.org/debian", "http://two.example.org/debian"]
 
 
@@ -176,4 +176,4 @@ def test_settings_are_those_of_the_examined_machine(machine: Path, conf: str, ex
         cannot_run("apt-config is not installed")
     (machine / "apt.conf.d").mkdir()
     (machine / "apt.conf.d/50own").write_text(conf + "\n")
-    assert settings() == expected
+    assert apt_settings() == expected

@@ -1,0 +1,244 @@
+"""What the machine's own apt knows: the mirrors of its distribution, its keyrings, and two of its settings.
+
+A distribution's mirror is taken from here and nowhere else, so that what works for the machine's owner works
+for rocenv. Both forms of source lists are read: one-line `*.list` and deb822 `*.sources`.
+
+Source: sources.list(5), apt.conf(5), apt-transport-mirror(1)
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from rocenv.sources.apt.control import parse_fields
+from rocenv.sources.apt.signature import fingerprints_in
+from rocenv.system import process
+from rocenv.system.machine import list_folder, machine_path, read_text, sysroot
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rocenv.data.releases import Repo
+    from rocenv.net import Network
+
+# Bases that stand for mirrors which apt names: those of Debian, and of the machine's own release.
+DEBIAN = "debian:"
+HOST = "host:"
+ARCHITECTURE = "amd64"
+_NO = ("no", "false", "without", "off", "disable", "0")  # Source: apt, strutl.cc, StringToBool
+_ONE_LINE = re.compile(
+    r"^deb\s+(?:\[(?P<options>[^\]]*)\]\s+)?(?P<uri>\S+)\s+(?P<suite>\S+)\s*(?P<components>.*)$"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One suite of one mirror, as the machine's apt knows it."""
+
+    uri: str  # without a trailing slash
+    suite: str
+    components: tuple[str, ...]
+    signed_by: tuple[str, ...] = ()  # paths of keyrings, fingerprints, or a key; () = apt's own keyrings
+    is_dateless: bool = False  # its index is used though it has run out
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What the owner has told apt about checking and reaching mirrors."""
+
+    check_valid_until: bool = True
+    http_proxy: str = ""
+
+
+# ---------------------------------------------------------------- mirrors of a repository
+
+
+def addresses(repo: Repo, apt_dir: str, network: Network) -> tuple[str, ...]:
+    """Return the bases that a repository has on this machine, those that the user set first."""
+    return with_mirrors(repo, mirrors_of(repo), network).candidates(repo.base.format(apt_dir=apt_dir))
+
+
+def with_mirrors(repo: Repo, entries: Sequence[Entry], network: Network) -> Network:
+    """Return the network with the mirrors that apt knows after those that the user set."""
+    mirrors = dict(network.mirrors)
+    both = (*mirrors.get(repo.base, ()), *(entry.uri for entry in entries))
+    mirrors[repo.base] = tuple(dict.fromkeys(both))
+    return replace(network, mirrors=tuple(mirrors.items()))
+
+
+def is_symbolic(repo: Repo) -> bool:
+    """Tell whether the machine's apt decides where a repository is."""
+    return repo.base in (DEBIAN, HOST)
+
+
+def mirrors_of(repo: Repo) -> tuple[Entry, ...]:
+    """Return the entries of the machine's apt that are mirrors of a distribution.
+
+    Other archives use the same suite names. They are told apart by their key: an entry that names one counts
+    only if the distribution has it too.
+    """
+    if not is_symbolic(repo):
+        return ()
+    found = entries_with(frozenset((own_release(),))) if repo.base == HOST else ()
+    # Who follows `stable` names no release, and the mirror has it all the same.
+    found = found or entries_with(frozenset(repo.suites_known))
+    return tuple(entry for entry in found if _has_key_of(repo, entry))
+
+
+def _has_key_of(repo: Repo, entry: Entry) -> bool:
+    if set(entry.signed_by) & set(repo.keyrings):
+        return True
+    known = frozenset[str]().union(*map(fingerprints_in, keyrings(repo)))
+    if not entry.signed_by:
+        return bool(known)  # on a machine of another distribution, `stable` is somebody else's
+    named = set[str]()
+    for word in entry.signed_by:
+        if word.startswith("/"):
+            named |= fingerprints_in(keyring_bytes(word) or b"")
+        else:
+            named |= {word.upper().rstrip("!")} | fingerprints_in(word.encode())
+    return bool(known & named)
+
+
+def own_release() -> str:
+    """Return the code name of the machine's release; "" where it names none."""
+    match = re.search(r"^VERSION_CODENAME=(.*)$", read_text("/etc/os-release") or "", re.MULTILINE)
+    return match[1].strip().strip('"') if match else ""
+
+
+def keyrings(repo: Repo) -> tuple[bytes, ...]:
+    """Return the keyrings of a repository that this machine has."""
+    return tuple(ring for ring in map(keyring_bytes, repo.keyrings) if ring is not None)
+
+
+def keyring_bytes(path: str) -> bytes | None:
+    """Return the content of a keyring of the examined machine; None where it cannot be read."""
+    try:
+        return machine_path(path).read_bytes()
+    except OSError:
+        return None
+
+
+# ---------------------------------------------------------------- source lists
+
+
+def entries_with(suites: frozenset[str]) -> tuple[Entry, ...]:
+    """Return one entry for each mirror that carries one of `suites`, the machine's order kept."""
+    by_uri: dict[str, Entry] = {}
+    for entry in all_entries():
+        if entry.suite in suites and "main" in entry.components:
+            by_uri.setdefault(entry.uri, entry)
+    return tuple(by_uri.values())
+
+
+def all_entries() -> tuple[Entry, ...]:
+    """Return the enabled entries for binary packages of this architecture, in apt's order."""
+    found = _one_line_entries(read_text("/etc/apt/sources.list") or "")
+    folder = "/etc/apt/sources.list.d"
+    for name in list_folder(folder):
+        if name.endswith(".list"):
+            found += _one_line_entries(read_text(f"{folder}/{name}") or "")
+        elif name.endswith(".sources"):
+            found += _deb822_entries(read_text(f"{folder}/{name}") or "")
+    return tuple(
+        replace(entry, uri=uri.rstrip("/"))
+        for entry in found
+        for uri in _addresses(entry.uri)
+        if uri.startswith(("http://", "https://"))
+    )
+
+
+def _addresses(uri: str) -> list[str]:
+    """Return what a URI stands for: Debian's cloud images name a file that holds the mirrors."""
+    kind, _, path = uri.partition(":")
+    if kind != "mirror+file":
+        return [uri]
+    # http://mirror.example.org/debian<TAB>priority:1
+    lines = (read_text("/" + path.lstrip("/")) or "").splitlines()
+    return [line.split()[0] for line in lines if line.strip()]
+
+
+def _one_line_entries(text: str) -> list[Entry]:
+    found = []
+    for line in text.splitlines():
+        match = _ONE_LINE.match(line.partition("#")[0].strip())
+        if match is None:
+            continue
+        options = dict(option.split("=", 1) for option in (match["options"] or "").split() if "=" in option)
+        if _is_for_us(options.get("arch", "").split(",")):
+            found.append(
+                Entry(
+                    uri=match["uri"],
+                    suite=match["suite"],
+                    components=tuple(match["components"].split()),
+                    signed_by=tuple(filter(None, options.get("signed-by", "").split(","))),
+                    is_dateless=options.get("check-valid-until", "").lower() in _NO,
+                )
+            )
+    return found
+
+
+def _deb822_entries(text: str) -> list[Entry]:
+    found = []
+    plain = "\n".join(line for line in text.splitlines() if not line.startswith("#"))
+    for stanza in re.split(r"\n[ \t]*\n", plain):
+        fields = parse_fields(stanza)
+        if "deb" not in fields.get("types", "").split() or fields.get("enabled", "").lower() in _NO:
+            continue
+        if not _is_for_us(fields.get("architectures", "").split()):
+            continue
+        found += [
+            Entry(
+                uri=uri,
+                suite=suite,
+                components=tuple(fields.get("components", "").split()),
+                signed_by=_signed_by(fields.get("signed-by", "")),
+                is_dateless=fields.get("check-valid-until", "").lower() in _NO,
+            )
+            for uri in fields.get("uris", "").split()
+            for suite in fields.get("suites", "").split()
+        ]
+    return found
+
+
+def _is_for_us(architectures: list[str]) -> bool:
+    return not any(architectures) or ARCHITECTURE in architectures
+
+
+def _signed_by(value: str) -> tuple[str, ...]:
+    if "-----BEGIN" not in value:
+        return tuple(value.split())
+    # A dot stands for an empty line. Source: deb822(5)
+    return ("\n".join("" if line == "." else line for line in value.strip().splitlines()),)
+
+
+# ---------------------------------------------------------------- settings
+
+
+def apt_settings() -> Settings:
+    """Return apt's own settings; the defaults where there is no apt."""
+    values = dict(re.findall(r'^(\S+) "([^"]*)";$', _apt_dump(), re.MULTILINE))
+    checked = [values.get(f"Acquire::{name}", "true").lower() for name in ("Check-Valid-Until", "Check-Date")]
+    proxy = values.get("Acquire::http::Proxy", "")
+    return Settings(
+        check_valid_until=not any(value in _NO for value in checked),
+        http_proxy="" if proxy == "DIRECT" else proxy,
+    )
+
+
+def _apt_dump() -> str:
+    program = shutil.which("apt-config")
+    if program is None:
+        return ""
+    with tempfile.NamedTemporaryFile("w", suffix=".conf") as first_read:
+        environ = dict(os.environ)
+        if str(sysroot()) != "/":
+            first_read.write(f'Dir "{sysroot()}";\n')
+            first_read.flush()
+            environ["APT_CONFIG"] = first_read.name
+        return process.run([program, "dump"], environ=environ, timeout_s=10).text
