@@ -39,13 +39,14 @@ class TestEveryScript:
         assert "--no-such-thing" in done.stderr
 
 
-@pytest.mark.parametrize(
-    "script",
-    [*SCRIPTS[:2], ROOT / "scripts" / "setup.bash", ROOT / ".ci" / "run"],
-    ids=lambda path: path.name,
-)
-def test_bash_can_read_all_of_it(script: Path, tmp_path: Path) -> None:
-    assert run("bash", "-n", script, cwd=tmp_path).stderr == ""
+def test_bash_can_read_all_of_every_script(tmp_path: Path) -> None:
+    texts = [path for path in (ROOT / "scripts").iterdir() if path.is_file()]
+    scripts = [path for path in texts if path.suffix == ".bash" or b"bash" in path.read_bytes()[:30]]
+    found = {
+        path.name: run("bash", "-n", path, cwd=tmp_path).stderr for path in [*scripts, ROOT / ".ci" / "run"]
+    }
+    assert {"test", "wine", "windows-lane", "setup.bash", "run"} < set(found)
+    assert {name: text for name, text in found.items() if text} == {}
 
 
 def make_venv(venv: Path, **changes: str) -> subprocess.CompletedProcess[str]:
