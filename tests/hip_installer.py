@@ -7,8 +7,10 @@ import subprocess
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import quoteattr
 
+from rocenv.install.sevenzip import run_quietly
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 # Source: public build scripts that take packages from the installers of 5.7 to 7.1
@@ -110,6 +112,12 @@ def pack(path: Path, content: Path, *options: str) -> None:
     path.write_bytes(path.read_bytes() + settings + archive.read_bytes())
     archive.unlink()
     source.unlink()
+
+
+def msiextract(package: Path, target: Path, advance: Callable[[int], None]) -> None:
+    """Unpack a package as `msiexec /a` does, which only Windows has; the Windows lane runs the real one."""
+    failure = run_quietly(["msiextract", "-C", str(target), str(package)], advance)
+    assert not failure, failure
 
 
 def _run(command: list[str], folder: Path | None = None) -> None:

@@ -1,4 +1,4 @@
-"""AMD's installer, unpacked without running it; tests/windows has the same in Windows Python."""
+"""AMD's installer, unpacked without running it; tests/windows does the same with Windows' own `msiexec`."""
 
 from __future__ import annotations
 
@@ -14,12 +14,16 @@ import pytest
 
 from rocenv.core.errors import ArchiveError
 from rocenv.core.model import Artifact
+from rocenv.install import installer as product
 from rocenv.install import store
 from rocenv.install.installer import InstallerClosed, archive_start, unpack_installer
-from rocenv.install.packages_msi import cabinet_names
-from tests.hip_installer import PACKAGES, installer, pack
+from rocenv.install.sevenzip import run_quietly
+from rocenv.install.tree import Tree
+from tests.hip_installer import installer, msiextract
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.install.conftest import Cellar
 
 CORE = {"bin/amdhip64.dll": b"MZ hip" * 999, "bin/hipcc.bat": b"@echo off\r\n", "include/hip/hip.h": b"//"}
@@ -46,15 +50,24 @@ def into(tmp_path: Path) -> Path:
     return folder
 
 
-def unpack(path: Path, into: Path) -> dict[str, bytes]:
+UNPACK_MSI = product.unpack_msi
+
+
+@pytest.fixture(autouse=True)
+def _without_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(product, "unpack_msi", msiextract)
+
+
+def unpack(path: Path, into: Path, advance: Callable[[int], None] = lambda _size: None) -> dict[str, bytes]:
     """Unpack an installer, and return the contents that came out."""
+    tree = Tree(into, advance, for_windows=True)
     try:
-        entries = unpack_installer(path, into, lambda _size: None)
+        unpack_installer(path, tree, into.parent / "work")
     finally:
         assert list(into.parent.iterdir()) == [into], "nothing else is left"
-    found = {name: (into / name).read_bytes() for name in entries}
+    found = {name: (into / name).read_bytes() for name in tree.files}
     for name, content in found.items():
-        assert entries[name].sha256 == hashlib.sha256(content).hexdigest()
+        assert tree.files[name].sha256 == hashlib.sha256(content).hexdigest()
         assert stat.S_IMODE((into / name).stat().st_mode) == 0o444
     assert {path.relative_to(into).as_posix() for path in into.rglob("*") if path.is_file()} == set(found)
     return found
@@ -137,33 +150,64 @@ def test_a_download_that_broke_off(made: Path, into: Path, tmp_path: Path) -> No
         assert list(into.iterdir()) == []
 
 
-def test_a_package_that_is_none(into: Path, tmp_path: Path) -> None:
-    place = tmp_path / "content" / PACKAGES / "SDKCore"
-    place.mkdir(parents=True)
-    (place / "ROCm_SDK_Core.msi").write_bytes(b"not a package")
-    pack(tmp_path / "x.exe", tmp_path / "content")
-    with pytest.raises(InstallerClosed, match=r"installer.*msiextract of ROCm_SDK_Core\.msi") as caught:
-        unpack(tmp_path / "x.exe", into)
-    assert caught.value.code == "installer-closed"
-    assert len(caught.value.tried) == 1
-
-
-def test_without_a_program_it_says_what_was_tried(
-    made: Path, into: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ("exit 65", r"`msiexec /a` of ROCm_Libs_RT\.msi: exit code 65"),
+        ("exit 0", r"`msiexec /a` of ROCm_Libs_RT\.msi: nothing came out"),
+    ],
+)
+def test_what_windows_installer_refuses_is_named(
+    made: Path, into: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, why: str
 ) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(InstallerClosed, match=r"msiextract of ROCm_Libs_RT\.msi: it is not installed"):
+    with_msiexec(tmp_path, monkeypatch, answer)
+    with pytest.raises(InstallerClosed, match=why) as caught:
         unpack(made, into)
+    assert caught.value.code == "installer-closed"
+    assert "yourself" in caught.value.hints[-1]
+
+
+@pytest.mark.parametrize(
+    ("code", "cause"),
+    [(1601, "disabled it"), (1618, "another installation"), (1625, "a policy of this machine")],
+)
+def test_a_policy_that_forbids_it_is_named(
+    made: Path, into: Path, monkeypatch: pytest.MonkeyPatch, code: int, cause: str
+) -> None:
+    monkeypatch.setattr(product, "unpack_msi", UNPACK_MSI)
+    monkeypatch.setattr(product, "WINDOWS", True)
+    monkeypatch.setattr(product, "run_quietly", lambda *_: f"exit code {code}")
+    with pytest.raises(InstallerClosed, match=f"exit code {code} .*{cause}"):
+        unpack(made, into)
+
+
+def test_elsewhere_it_says_that_only_windows_can(
+    made: Path, into: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(product, "unpack_msi", UNPACK_MSI)
+    with pytest.raises(InstallerClosed, match=r"only Windows can unpack `ROCm_Libs_RT\.msi`"):
+        unpack(made, into)
+
+
+def with_msiexec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    """Let a shell script answer in the place of Windows Installer."""
+    program = tmp_path / "System32" / "msiexec.exe"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(product, "unpack_msi", UNPACK_MSI)
+    monkeypatch.setattr(product, "WINDOWS", True)
+    monkeypatch.setattr(
+        product,
+        "run_quietly",
+        lambda line, advance, timeout_s: run_quietly([str(program), line], advance, timeout_s),
+    )
 
 
 def test_whoever_does_not_wait_ends_the_program_that_unpacks(
     made: Path, into: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tools = tmp_path / "tools"
-    tools.mkdir()
-    (tools / "msiextract").write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 60\n")
-    (tools / "msiextract").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    with_msiexec(tmp_path, monkeypatch, f"echo $$ > {tmp_path}/pid\nexec sleep 60")
 
     class Enough(Exception):
         pass
@@ -174,7 +218,7 @@ def test_whoever_does_not_wait_ends_the_program_that_unpacks(
 
     began = time.monotonic()
     with pytest.raises(Enough):
-        unpack_installer(made, into, advance)
+        unpack(made, into, advance)
     assert time.monotonic() - began < 20
     pid = (tmp_path / "pid").read_text().strip()
     assert not Path("/proc", pid).exists()
@@ -196,15 +240,3 @@ def test_in_the_store(made: Path, cellar: Cellar) -> None:
     store.add(cellar.home, artifact, cellar.package(artifact), cellar.pool, lambda _size: None)
     assert set(store.manifest_of(cellar.home, artifact)) == {*CORE, *LIBRARIES}
     assert list((cellar.home.store / store.STAGING).iterdir()) == []
-
-
-def test_names_in_a_cabinet(tmp_path: Path) -> None:
-    header = bytearray(b"MSCF" + bytes(32))
-    header[16:20] = (36).to_bytes(4, "little")
-    header[28:30] = (2).to_bytes(2, "little")
-    files = bytes(16) + b"File1\0" + bytes(16) + b"..\\x\0"
-    (tmp_path / "x.cab").write_bytes(bytes(header) + files)
-    assert cabinet_names(tmp_path / "x.cab") == ["File1", "..\\x"]
-    (tmp_path / "x.cab").write_bytes(b"MZ")
-    with pytest.raises(ValueError, match="no cabinet"):
-        cabinet_names(tmp_path / "x.cab")

@@ -21,7 +21,7 @@ from rocenv.host.hip_sdk import InstalledSdk
 from rocenv.install import store
 from rocenv.install.pin import pinned, read_pins
 from rocenv.net import Network
-from tests.hip_installer import installer
+from tests.hip_installer import installer, msiextract
 from tests.loopback import HTML, Fault, Loopback
 from tests.sets import zluda_lock
 
@@ -39,6 +39,11 @@ def archive() -> bytes:
 
 
 DATA = archive()
+
+
+@pytest.fixture(autouse=True)
+def _without_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rocenv.install.installer.unpack_msi", msiextract)
 
 
 @pytest.fixture

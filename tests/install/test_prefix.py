@@ -12,6 +12,7 @@ import pytest
 from rocenv.core.errors import DataError, PrefixError
 from rocenv.core.model import FileEntry, Lock, Record, Request
 from rocenv.home import Home
+from rocenv.install.build import require_place
 from rocenv.install.change import remove
 from rocenv.install.prefix import Prefix, all_prefixes, files_sha256, prefix_of
 from rocenv.system.locks import locked
@@ -181,6 +182,23 @@ class TestInterruptedRemoval:
         with pytest.raises(PrefixError, match="there is no env `demo`"):
             remove(home, "demo")
         assert (theirs / "data").exists()
+
+
+@pytest.mark.parametrize("name", ["a;b", "a:b", "a\nb", "x$ORIGIN", "${LIB}", "$PLATFORM-1"])
+def test_a_home_that_no_env_could_be_used_from(tmp_path: Path, name: str) -> None:
+    """Loaders and shells would take such a path for another one, or for two."""
+    home = Home(tmp_path / name)
+    with pytest.raises(PrefixError, match=r"in a path|PATH") as caught:
+        require_place(prefix_of(home, "demo"), home)
+    assert caught.value.code == "prefix-unusable"
+    assert "set ROCENV_HOME to another folder" in caught.value.hints[0]
+    assert not home.path.exists(), "before anything is made or fetched"
+
+
+@pytest.mark.parametrize("name", ["a b", "$HOME", "it's", "日本", "$LOCAL"])
+def test_a_home_with_an_odd_name(tmp_path: Path, name: str) -> None:
+    home = Home(tmp_path / name)
+    require_place(prefix_of(home, "demo"), home)
 
 
 class TestState:

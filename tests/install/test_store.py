@@ -82,6 +82,16 @@ def test_a_package_that_changed_in_the_cache_is_thrown_away(cellar: Cellar) -> N
     assert not store.holds(cellar.home, artifact)
 
 
+def test_another_whole_package_in_its_place_is_never_taken(cellar: Cellar) -> None:
+    """It unpacks well, and its hash is known only at its end."""
+    artifact, other = cellar.artifact("x", ENTRIES), cellar.artifact("y", [*ENTRIES, file("./z", "more")])
+    cellar.package(artifact).write_bytes(cellar.package(other).read_bytes())
+    with pytest.raises(store.DamagedPackage):
+        add(cellar, artifact)
+    assert whole(cellar) == set()
+    assert not cellar.package(artifact).exists()
+
+
 def test_a_package_that_left_the_cache(cellar: Cellar) -> None:
     artifact = cellar.artifact("x", ENTRIES)
     cellar.package(artifact).unlink()

@@ -16,11 +16,12 @@ from hypothesis import strategies as st
 
 from rocenv.core.errors import ArchiveError
 from rocenv.core.model import FileEntry
-from rocenv.install.unpack import link_target, member_path, unpack
+from rocenv.install.deb import unpack_tar
+from rocenv.install.tree import Tree, link_target, member_path
 from tests.debs import Entry, device, fifo, file, folder, hardlink, setuid, symlink, tar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
 
@@ -36,7 +37,15 @@ def place(tmp_path: Path) -> Path:
 
 def take(place: Path, stream: bytes, step: int = 1000) -> dict[str, FileEntry]:
     chunks = (stream[start : start + step] for start in range(0, len(stream), step))
-    return unpack(chunks, place, lambda _size: None)
+    return unpack(chunks, place)
+
+
+def unpack(
+    chunks: Iterator[bytes], place: Path, advance: Callable[[int], None] = lambda _size: None
+) -> dict[str, FileEntry]:
+    tree = Tree(place, advance, for_windows=False)
+    unpack_tar(chunks, tree)
+    return tree.files
 
 
 def snapshot(folder_: Path, leave_out: Path) -> dict[str, tuple[int, bytes]]:
@@ -138,9 +147,7 @@ class TestWhatComesOut:
 
     def test_an_empty_chunk_is_not_the_end(self, place: Path) -> None:
         stream = tar([file("a", "x" * 2000)])
-        assert (
-            unpack(iter([stream[:700], b"", stream[700:]]), place, lambda _size: None)["a"].size_bytes == 2000
-        )
+        assert unpack(iter([stream[:700], b"", stream[700:]]), place)["a"].size_bytes == 2000
 
 
 ABSOLUTE_LINKS = {

@@ -17,7 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rocenv.core.errors import ArchiveError
-from rocenv.install.xz import CHUNK_BYTES, xz_chunks
+from rocenv.install.xz import xz_chunks
+from rocenv.system.files import CHUNK_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

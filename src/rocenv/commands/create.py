@@ -59,18 +59,15 @@ def command(
 
     Without --rocm the best set for the target is taken.
     """
-    from rocenv.activate.scripts import require_listable
     from rocenv.commands.activate import activation_line
-    from rocenv.install.build import require_free
+    from rocenv.install.build import require_place
 
     if lock_file and request != Request(platform=""):
         raise click.UsageError("--from names the whole set; it goes with no option that asks for another one")
     context = Context(offline=offline)
     prefix = prefix_of(context.home, name)
     if not dry_run:
-        context.home.require_usable()
-        require_free(prefix)
-        require_listable(str(prefix.path), "windows" if WINDOWS else "linux")
+        require_place(prefix, context.home)
         if cloud := cloud_folder(context.home.path):
             note(f"`{context.home.path}` lies in `{cloud}`, which a cloud keeps: gigabytes go up there")
             note(r"better: `setx ROCENV_HOME C:\rocenv`, and a new window")

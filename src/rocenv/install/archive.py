@@ -1,4 +1,4 @@
-"""Unpack what ZLUDA builds and library packs come as: zip and 7z, known by their first bytes."""
+"""Unpack ZLUDA builds and library packs, which come as zip or 7z; the first bytes tell which."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ import zlib
 from typing import TYPE_CHECKING
 
 from rocenv.core.errors import ArchiveError
-from rocenv.install.tree import Tree, require_plausible
-from rocenv.install.unpack import shown
-from rocenv.install.xz import CHUNK_BYTES
+from rocenv.install.tree import require_plausible, shown
+from rocenv.system.files import CHUNK_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
-    from rocenv.core.model import FileEntry
+    from rocenv.install.tree import Tree
 
 # What a file may be instead, by its first bytes.
 _OTHERS = (
@@ -39,27 +38,19 @@ _DAMAGE = (
 )  # fmt: skip
 
 
-def unpack_archive(
-    path: Path, folder: Path, advance: Callable[[int], None], *, work: Path | None = None
-) -> dict[str, FileEntry]:
-    """Unpack a zip or 7z archive into `folder`, which is empty, and return what lies in it now.
-
-    Files come out read-only, with the time stamps of the unpacking and without their modes; empty folders are
-    left out. Every name is checked before anything is written.
+def unpack_archive(path: Path, tree: Tree, work: Path) -> None:
+    """Unpack a zip or 7z archive, without modes and empty folders; check every name before writing anything.
 
     Args:
         path: The archive; its name says nothing.
-        folder: Where to; nothing outside it and `work` is ever written.
-        advance: Called with the number of bytes written, as they are written.
-        work: A folder on the same disk that is not there, made where another program has to unpack, and
-            removed; by default one beside `folder`.
+        tree: Where to, by Windows' rules for names.
+        work: A folder on the same disk that does not exist; made and removed where another program unpacks.
 
     Raises:
-        ArchiveError: It is something else, damaged, encrypted, a bomb, or needs a program that is not there;
-            or a member's name is unsafe or stands there twice as Windows reads names, or it is a link.
+        ArchiveError: It is something else, damaged, encrypted, a bomb, or needs a program that is missing;
+            or a member's name is unsafe or occurs twice as Windows reads names, or it is a link.
         PrefixError: A path would be longer than Windows allows.
     """
-    tree = Tree(folder, advance)
     with path.open("rb") as stream:
         head = stream.read(512)
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
@@ -67,16 +58,15 @@ def unpack_archive(
     elif head.startswith(b"7z\xbc\xaf\x27\x1c"):
         from rocenv.install.sevenzip import unpack_7z
 
-        unpack_7z(path, tree, work or folder.with_name(f"{folder.name}.w"))
+        unpack_7z(path, tree, work)
     else:
         raise ArchiveError(f"it is no zip or 7z archive, but {what_it_is(head)}")
     if not tree.files:
         raise ArchiveError("it holds no files: cut off, or made by mistake")
-    return tree.files
 
 
 def what_it_is(head: bytes) -> str:
-    """Return words for a file that is not what it was taken for, by its first bytes."""
+    """Describe a file that is not what it was taken for, by its first bytes."""
     if not head:
         return "empty"
     plain = head.removeprefix(b"\xef\xbb\xbf").lstrip().lower()

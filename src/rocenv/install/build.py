@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -10,10 +11,11 @@ from rocenv import __version__
 from rocenv.activate.scripts import require_listable
 from rocenv.core.errors import PrefixError
 from rocenv.core.model import Record
+from rocenv.install.fetch import ensure_available, require_room
 from rocenv.install.path_length import require_short_home
 from rocenv.install.place import own_loader, place_all, write_own_files
 from rocenv.install.prefix import Prefix, files_sha256
-from rocenv.install.provide import provide, require_room
+from rocenv.system import WINDOWS
 from rocenv.system.files import storage_errors
 from rocenv.system.locks import locked
 from rocenv.system.quoting import shell_join
@@ -23,6 +25,10 @@ if TYPE_CHECKING:
 
     from rocenv.context import Context
     from rocenv.core.model import Lock
+    from rocenv.home import Home
+
+# Separates the folders of `--library-path`, as `:` does, or is replaced in them. Source: ld.so(8)
+_LOADER_SYNTAX = re.compile(r";|\$\{?(?:ORIGIN|LIB|PLATFORM)")
 
 
 def build(
@@ -41,8 +47,7 @@ def build(
     """
     home = context.home
     prefix = Prefix(home.envs / name)
-    require_listable(str(prefix.path), lock.platform)
-    home.require_usable()
+    require_place(prefix, home)
     with ExitStack() as stack:
         stack.enter_context(storage_errors(home.path))
         stack.enter_context(locked(home.in_use, shared=True, waiting="waiting for `rocenv gc` to end"))
@@ -50,10 +55,9 @@ def build(
             locked(home.lock("env", name), waiting=f"waiting for another rocenv that works on env `{name}`")
         )
         require_free(prefix)
-        require_short_home(home.path)
         lock = pin(lock)
         require_room(lock, home)
-        fetched = provide(lock, context)
+        fetched = ensure_available(lock, context)
         if prefix.state == "incomplete":
             prefix.wipe()
         prefix.own.mkdir(parents=True)
@@ -72,8 +76,24 @@ def build(
     return record
 
 
+def require_place(prefix: Prefix, home: Home) -> None:
+    """Raise PrefixError, before anything is fetched, where an env could not be made or not be used."""
+    require_listable(str(prefix.path), "windows" if WINDOWS else "linux")
+    found = None if WINDOWS else _LOADER_SYNTAX.search(str(prefix.path))
+    if found:
+        raise PrefixError(
+            f"programs of an env at `{prefix.path}` could not find its libraries: the program loader reads "
+            f"`{found[0]}` in a path as something else",
+            hints=("choose another name for the env, or set ROCENV_HOME to another folder",),
+            code="prefix-unusable",
+        )
+    home.require_usable()
+    require_free(prefix)
+    require_short_home(home.path)
+
+
 def require_free(prefix: Prefix) -> None:
-    """Raise PrefixError unless nothing lies there, or only an interrupted attempt."""
+    """Raise PrefixError if the prefix is complete or was not created by rocenv."""
     match prefix.state:
         case "complete":
             raise PrefixError(

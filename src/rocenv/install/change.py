@@ -1,4 +1,4 @@
-"""Change an env that exists: remove it, rename it, put its files back as the record has them."""
+"""Change an existing env: remove it, rename it, restore its files as recorded, move its shims."""
 
 from __future__ import annotations
 
@@ -13,21 +13,20 @@ from typing import TYPE_CHECKING
 
 from rocenv.core.errors import PrefixError
 from rocenv.install import store
-from rocenv.install.adopt import adopt_again
 from rocenv.install.build import require_free
+from rocenv.install.fetch import ensure_available, restore_folder
 from rocenv.install.origins import tree_files
-from rocenv.install.place import file_entry, place_file, write_own_files
+from rocenv.install.place import place_file, write_own_files
 from rocenv.install.prefix import files_sha256, prefix_of, to_remove
-from rocenv.install.provide import gone_folder, provide
 from rocenv.install.shims import apply_shims, base_files, undo_shims
-from rocenv.install.tools import python_tools
+from rocenv.install.tree import file_entry
+from rocenv.install.venv import install_venv
 from rocenv.preload import ORIGINALS, preload, shims_of
 from rocenv.system import WINDOWS
 from rocenv.system.files import (
     in_use,
     move_unused,
     remove_path,
-    remove_tree,
     require_unused,
     set_aside,
     storage_errors,
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One file of the record that is not there as the record has it."""
+    """A file that is not as the record says."""
 
     path: str  # below the prefix
     what: str  # `missing`, `changed`, `unreadable: ...`
@@ -56,7 +55,7 @@ class Difference:
 def differences(
     prefix: Prefix, files: Mapping[str, FileEntry], advance: Callable[[int], None] = lambda _size: None
 ) -> tuple[Difference, ...]:
-    """Return how the files of a prefix differ from the list, sorted by path; files beside it do not count.
+    """Compare the files of a prefix with the list; differences sorted by path, other files do not count.
 
     A file below what is no real folder is missing, even if a link leads to such a file elsewhere.
     """
@@ -87,7 +86,7 @@ def _same(found: FileEntry, expected: FileEntry) -> bool:
 
 
 def _real_folders(root: Path, files: Iterable[str]) -> frozenset[str]:
-    """Return the folders of the files, below `root`, that are reached through no link; `""` is the root."""
+    """List the folders of the files, below `root`, that no link leads through; `""` is the root."""
     real = {""}
     wanted = {str(folder) for path in files for folder in PurePosixPath(path).parents}
     for folder in sorted(wanted - {"."}):  # a folder comes before those in it
@@ -113,7 +112,7 @@ def remove(home: Home, name: str) -> None:
 
 
 def _take_what_runs(prefix: Prefix) -> None:
-    """Remove what a program of the env has open before all else, so that nothing is lost where one runs.
+    """Remove what a program of the env has open first, so that nothing is lost where one runs.
 
     A library that is loaded keeps no folder from being renamed everywhere, and itself from being removed.
     """
@@ -130,7 +129,7 @@ def _take_what_runs(prefix: Prefix) -> None:
 
 
 def rename(home: Home, old: str, new: str) -> None:
-    """Give an env another name; its scripts are written anew, everything else stays, user files included.
+    """Rename an env: write its scripts again and keep everything else, user files included.
 
     If this is interrupted after the folder has moved, `repair` of the new name completes it.
     """
@@ -154,11 +153,11 @@ def rename(home: Home, old: str, new: str) -> None:
 
 
 def repair(home: Home, name: str, context: Context) -> tuple[Difference, ...]:
-    """Put every file of the record back as it was, and return what differed. Files beside it stay.
+    """Restore every file of the record, and report what differed. Other files stay.
 
-    A file that shares its data with the store or another env is never written to: it is taken away, and a
-    new one put in its place. The scripts are written anew in any case, so that an env that was moved, by
-    its name or with all of its home, works at its new place.
+    A file that shares its data with the store or another env is never written to: it is removed, and a new
+    one takes its place. The scripts are always written again, so that an env that was moved, by its name or
+    with its whole home, works at its new place.
     """
     prefix = prefix_of(home, name)
     prefix.require_complete()
@@ -183,12 +182,12 @@ def repair(home: Home, name: str, context: Context) -> tuple[Difference, ...]:
 
 
 def _restore(prefix: Prefix, record: Record, paths: frozenset[str], context: Context) -> dict[str, FileEntry]:
-    """Put files back: those of the store, then the venv's, then the shims on top of both; return all files.
+    """Restore files: those of the store, then the venv's, then the shims on top of both; list all files.
 
     The venv's launchers and lists are those that uv writes now, which may be a newer version.
     """
     _drop_damaged(record, paths, context)
-    wheels = provide(_needed(record.lock, paths), context)
+    wheels = ensure_available(_needed(record.lock, paths), context)
     for path in paths:
         _clear(prefix.path, path)
     folders: set[Path] = set()
@@ -200,12 +199,14 @@ def _restore(prefix: Prefix, record: Record, paths: frozenset[str], context: Con
         if component.is_wheels and _concerns(component, paths):
             # Where shims lie in the place of torch's own files, those are not what the wheel says they are.
             undo_shims(prefix, record.lock)
-            files = _with_venv(files, f"{component.into}/", _reinstall(prefix, component, wheels, context))
+            files = _with_venv(
+                files, f"{component.into}/", install_venv(prefix.path, component, wheels, context)
+            )
     return files | apply_shims(prefix, record.lock, files, in_torch=record.shims_in_torch)
 
 
 def _needed(lock: Lock, paths: frozenset[str]) -> Lock:
-    """Return a lock without the wheels where nothing of the venv is to be put back: they may be gone."""
+    """Drop the wheels from a lock where no file of the venv differs: they may be gone."""
     kept = (part for part in lock.components if not part.is_wheels or _concerns(part, paths))
     return replace(lock, components=tuple(kept))
 
@@ -218,7 +219,7 @@ def _concerns(wheels: Component, paths: frozenset[str]) -> bool:
 def _with_venv(
     files: Mapping[str, FileEntry], folder: str, venv: Mapping[str, FileEntry]
 ) -> dict[str, FileEntry]:
-    """Return the files of an env with those of its venv as they are now; what the user added stays out.
+    """Update the files of an env by those of its venv as it is now; what the user added stays out.
 
     A file that is gone now is none of a wheel's, all of which were checked: it was the other tool's own.
     """
@@ -227,7 +228,7 @@ def _with_venv(
 
 
 def _clear(root: Path, path: str) -> None:
-    """Take away what lies at `path` or in the place of one of its folders, but nothing behind a link."""
+    """Remove what is at `path` or in the place of one of its folders, but nothing behind a link."""
     for above in reversed(PurePosixPath(path).parents[:-1]):
         if (root / above).is_symlink() or not (root / above).is_dir():
             remove_path(root / above)
@@ -235,7 +236,7 @@ def _clear(root: Path, path: str) -> None:
 
 
 def _drop_damaged(record: Record, paths: frozenset[str], context: Context) -> None:
-    """Take artifacts out of the store whose own copy of a file is not what it was, so that they come anew.
+    """Discard artifacts of the store whose own copy of a file has changed, so that they are fetched again.
 
     A file of an env and of the store are one: root, or a tool that changes modes, reaches both at once.
     """
@@ -248,8 +249,8 @@ def _drop_damaged(record: Record, paths: frozenset[str], context: Context) -> No
             continue
         if origin.artifact.kind != "folder":
             store.discard(context.home, origin.artifact)
-        elif store.holds(context.home, origin.artifact) and not adopt_again(context.home, origin.artifact):
-            raise gone_folder(origin.artifact)
+        elif store.holds(context.home, origin.artifact):
+            restore_folder(origin.artifact, context.home)
 
 
 def _is_as(path: Path, entry: FileEntry) -> bool:
@@ -260,30 +261,15 @@ def _is_as(path: Path, entry: FileEntry) -> bool:
     return _same(found, entry)
 
 
-def _reinstall(
-    prefix: Prefix, component: Component, wheels: Mapping[str, Path], context: Context
-) -> dict[str, FileEntry]:
-    """Put the venv's wheels back; return what lies in it then of what the wheels and the tool wrote."""
-    from rocenv.install.venv import create_venv, install_wheels
-
-    uv, python = python_tools(component, context)
-    venv = prefix.path / component.into
-    if not (venv / "pyvenv.cfg").exists():
-        remove_tree(venv)
-        create_venv(venv, python, uv)
-    entries = install_wheels(venv, component.artifacts, files=wheels, python=python, uv=uv)
-    return {f"{component.into}/{name}": entry for name, entry in entries.items()}
-
-
 def _write_record(prefix: Prefix, record: Record, files: Mapping[str, FileEntry]) -> None:
-    """Write rocenv's own files for where the prefix lies now, and the record that goes with them."""
+    """Write rocenv's own files for the prefix's present place, and the record that goes with them."""
     own = write_own_files(prefix, record.lock, record.loader, files, in_torch=record.shims_in_torch)
     kept = {**files, **own}
     prefix.write_record(replace(record, name=prefix.name, files_sha256=files_sha256(kept)), kept)
 
 
 def move_shims(home: Home, name: str, *, in_torch: bool) -> bool:
-    """Put the shims of an env into its torch, or give torch its own files back; tell whether it changed.
+    """Put the shims of an env into its torch, or restore torch's own files; tell if anything changed.
 
     If this is interrupted, `repair` puts back what the env was before.
 

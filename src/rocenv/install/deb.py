@@ -1,18 +1,29 @@
-"""Debian binary packages: from the bytes of a `.deb` to the stream of its file tree."""
+"""Debian binary packages: unpack the tar stream in a `.deb` while it is being read."""
 
 from __future__ import annotations
 
+import tarfile
 import zlib
 from typing import TYPE_CHECKING, Any
 
 from rocenv.core.errors import ArchiveError
-from rocenv.install.xz import CHUNK_BYTES, Bounded, xz_chunks
+from rocenv.install.tree import shown
+from rocenv.install.xz import Bounded, xz_chunks
+from rocenv.system.files import CHUNK_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from concurrent.futures import Executor
 
+    from typing_extensions import Self
+
+    from rocenv.install.tree import Tree
     from rocenv.install.xz import Readable
+
+
+def unpack_deb(stream: Readable, tree: Tree, pool: Executor, ahead: int) -> None:
+    """Unpack a package's files; see `data_chunks` and `unpack_tar`."""
+    unpack_tar(data_chunks(stream, pool, ahead), tree)
 
 
 def data_chunks(stream: Readable, pool: Executor, ahead: int) -> Iterator[bytes]:
@@ -24,7 +35,7 @@ def data_chunks(stream: Readable, pool: Executor, ahead: int) -> Iterator[bytes]
         ahead: See `xz_chunks`.
 
     Raises:
-        ArchiveError: It is no Debian package, is damaged, or uses a compression that is not known.
+        ArchiveError: It is not a Debian package, is damaged, or uses an unknown compression.
 
     Source: deb(5)
     """
@@ -41,12 +52,9 @@ def data_chunks(stream: Readable, pool: Executor, ahead: int) -> Iterator[bytes]
         size = int(digits)
         if name.startswith("data.tar"):
             return _decompressed(name, Bounded(stream, size), pool, ahead)
-        _pass_over(Bounded(stream, size + size % 2))
-
-
-def _pass_over(member: Bounded) -> None:
-    while member.read(CHUNK_BYTES):
-        pass
+        skipped = Bounded(stream, size + size % 2)
+        while skipped.read(CHUNK_BYTES):
+            pass
 
 
 def _decompressed(name: str, member: Bounded, pool: Executor, ahead: int) -> Iterator[bytes]:
@@ -93,3 +101,89 @@ def _zstd_chunks(member: Bounded) -> Iterator[bytes]:
             yield data
     except zstandard.ZstdError as error:
         raise ArchiveError(f"damaged zstd stream: {error}") from error
+
+
+def unpack_tar(chunks: Iterator[bytes], tree: Tree) -> None:
+    """Unpack a tar stream with its links, hard links and executable bits.
+
+    Raises:
+        ArchiveError: The stream is damaged, or a member is absolute, climbs out, goes through a link, is
+            there twice, is a device or set-uid, or is a link that leads out. Members before it stay behind.
+    """
+    stream = _TarStream(chunks)
+    source: Any = stream
+    try:
+        with tarfile.open(fileobj=source, mode="r:", tarinfo=_Member, encoding="utf-8") as archive:
+            for member in archive:
+                _unpack_member(member, stream, tree)
+    except (tarfile.TarError, ValueError) as error:  # ValueError: a number in a header that is none
+        raise ArchiveError(f"damaged tar stream: {error}") from error
+    # What is behind the end marker is padding, but damage there shows only when it is decoded.
+    for _padding in chunks:
+        pass
+
+
+def _unpack_member(member: tarfile.TarInfo, stream: _TarStream, tree: Tree) -> None:
+    if member.isdir():
+        tree.make_folder(member.name)
+        return
+    if member.mode & 0o6000:
+        raise ArchiveError(f"`{shown(member.name)}` is set-uid or set-gid")
+    path = tree.claim(member.name)
+    if member.issym():
+        tree.link(path, member.linkname)
+    elif member.islnk():
+        tree.hard_link(path, member.linkname)
+    elif not member.isreg():
+        raise ArchiveError(f"`{shown(member.name)}` is a device, pipe or another special file")
+    elif member.sparse is not None:
+        raise ArchiveError(f"`{shown(member.name)}` is stored in a form that rocenv cannot read")
+    else:
+        tree.write(path, member.size, stream.pieces(member.size), executable=bool(member.mode & 0o111))
+
+
+class _Member(tarfile.TarInfo):
+    """A member of an archive that ends with an end marker; `tarfile` takes any damage for the end."""
+
+    @classmethod
+    def fromtarfile(cls, tarfile_: tarfile.TarFile) -> Self:
+        try:
+            return super().fromtarfile(tarfile_)
+        except tarfile.EOFHeaderError:  # type: ignore[attr-defined]
+            raise
+        except tarfile.HeaderError as error:
+            raise tarfile.ReadError(str(error)) from error
+
+
+class _TarStream:
+    """The stream as a file for `tarfile`, which seeks only forwards here; contents are read uncopied."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self._left = memoryview(b"")
+        self._position = 0
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, position: int) -> int:
+        for _skipped in self.pieces(position - self._position):
+            pass
+        return self._position
+
+    def read(self, size: int) -> bytes:
+        return b"".join(self.pieces(size))
+
+    def pieces(self, size: int) -> Iterator[memoryview]:
+        """Yield the next bytes as they come, fewer only at the end of the stream."""
+        end = self._position + size
+        while self._position < end:
+            if not self._left:
+                chunk = next(self._chunks, None)
+                if chunk is None:
+                    return
+                self._left = memoryview(chunk)
+            piece = self._left[: end - self._position]
+            self._left = self._left[len(piece) :]
+            self._position += len(piece)
+            yield piece

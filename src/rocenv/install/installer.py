@@ -1,12 +1,13 @@
 """Unpack AMD's HIP SDK installer without running it and without administrator rights.
 
-It is a program with a 7z archive behind it; that holds the display driver, and below one folder the SDK's
-parts as Windows Installer packages.
+It is a program with a 7z archive behind it. The archive holds the display driver and, below one folder, the
+SDK's parts as Windows Installer packages, which `msiexec /a` unpacks without installing them.
 """
 
 from __future__ import annotations
 
 import mmap
+import os
 import re
 import struct
 import zlib
@@ -14,18 +15,15 @@ from typing import TYPE_CHECKING
 
 from rocenv.core.errors import ArchiveError, RocenvError
 from rocenv.install.archive import what_it_is
-from rocenv.install.packages_msi import WAYS, Refused
-from rocenv.install.sevenzip import unpack_7z
+from rocenv.install.sevenzip import NoProgram, run_quietly, unpack_7z
 from rocenv.install.tree import Tree
-from rocenv.install.unpackers import NoProgram
+from rocenv.system import WINDOWS
 from rocenv.system.files import remove_tree
 from rocenv.system.pe import overlay
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-
-    from rocenv.core.model import FileEntry
 
 # Source: what public build scripts take from the installers of 5.7 to 7.1; the one for Visual Studio is not
 # called ROCm_*.
@@ -36,55 +34,68 @@ _VERSION = re.compile(r"\d+(\.\d+)+")
 _SIGNATURE = b"7z\xbc\xaf\x27\x1c"
 _SIGNED_BYTES = 64 << 10  # of a digital signature, which lies behind a program too, as a high guess
 
+_PATIENCE_S = 1800.0  # a package may ask something in a window that nobody sees
+# Source: learn.microsoft.com, "MsiExec.exe and InstMsi.exe error messages"
+_MEANINGS = {
+    1601: "the Windows Installer service cannot be reached; an administrator may have disabled it",
+    1602: "it was cancelled",
+    1603: "fatal error",
+    1618: "another installation is running; wait until it ends",
+    1619: "the package cannot be opened",
+    1620: "this is no Windows Installer package",
+    1625: "a policy of this machine, such as `DisableMSI`, forbids it",
+    1626: "this system has no administrative unpacking",
+    1633: "it is for another kind of processor",
+    1640: "Windows Installer cannot run in a remote session",
+    1643: "a policy of this machine forbids this package",
+    1644: "a policy of this machine forbids its customization",
+}
+
 
 class InstallerClosed(RocenvError):
-    """An installer is whole, and its contents cannot be had on this machine without running it.
-
-    Attributes:
-        tried: What was tried, and why each did not work.
-    """
+    """An installer is whole, but this machine cannot unpack it without running it."""
 
     code = "installer-closed"
 
-    def __init__(self, tried: tuple[str, ...], hints: tuple[str, ...] = ()) -> None:
+    def __init__(self, reason: str, hints: tuple[str, ...] = ()) -> None:
         by_hand = "install the HIP SDK with it yourself; then run the same command again to have it copied"
         super().__init__(
-            f"the HIP SDK's installer cannot be unpacked here without running it: {'; '.join(tried)}",
+            f"the HIP SDK's installer cannot be unpacked here without running it: {reason}",
             hints=(*hints, by_hand),
         )
-        self.tried = tried
 
 
-def unpack_installer(
-    path: Path, folder: Path, advance: Callable[[int], None], *, work: Path | None = None
-) -> dict[str, FileEntry]:
-    r"""Unpack the SDK into `folder`, which is empty, so that `folder/bin` is what would be `…\ROCm\5.7\bin`.
+def unpack_installer(path: Path, tree: Tree, work: Path) -> None:
+    r"""Unpack the SDK, so that `bin` in the tree is what would be `…\ROCm\5.7\bin`; register nothing.
 
     Args:
         path: The installer.
-        folder: Where to; nothing outside it and `work` is ever written, and nothing is registered.
-        advance: Called with the number of bytes written, as they are written.
-        work: A folder on the same disk that is not there, made and removed here; by default one beside
-            `folder`. A short path is best: the system's programs know long ones badly.
+        tree: Where to, by Windows' rules for names.
+        work: A folder on the same disk that does not exist, made and removed here. A short path is best: the
+            system's programs handle long ones badly.
 
     Raises:
         ArchiveError: It is something else, damaged or unsafe.
-        InstallerClosed: No way to unpack it works here.
+        InstallerClosed: It is whole, and cannot be unpacked here.
     """
-    work = work or folder.with_name(f"{folder.name}.w")
     start = archive_start(path)
     remove_tree(work)
     work.mkdir(parents=True)
     try:
-        packages = _packages(path, start, work, advance)
-        _unpack_packages(packages, work, advance)
-        return _sdk(work / "o", folder, advance)
+        packages = _packages(path, start, work, tree.advance)
+        out = work / "o"
+        out.mkdir()
+        for number, package in enumerate(packages):
+            target = out / str(number)
+            target.mkdir()
+            unpack_msi(package, target, tree.advance)
+        _take_sdk(out, tree)
     finally:
         remove_tree(work)
 
 
 def archive_start(path: Path) -> int:
-    """Return where in a self-extracting program its 7z archive begins.
+    """Find where in a self-extracting program its 7z archive begins.
 
     Raises:
         InstallerClosed: It holds something else, that only itself can read.
@@ -107,52 +118,52 @@ def archive_start(path: Path) -> int:
                 at = data.find(_SIGNATURE, at + 1)
             behind = overlay(path)
             if len(data) - behind > _SIGNED_BYTES and data.find(_SIGNATURE, behind) < 0:
-                raise InstallerClosed(("what lies behind the program in it is no 7z archive",))
+                raise InstallerClosed("what lies behind the program in it is no 7z archive")
     raise ArchiveError("it is a program that holds no 7z archive, or is cut short")
 
 
 def _packages(path: Path, start: int, work: Path, advance: Callable[[int], None]) -> list[Path]:
-    """Unpack the SDK's packages and return them."""
+    """Unpack the SDK's packages from the archive, and list them."""
     (work / "p").mkdir()
-    parts = Tree(work / "p", lambda _size: advance(0))
+    parts = Tree(work / "p", lambda _size: advance(0), for_windows=True)
     try:
         unpack_7z(path, parts, work / "w", start=start, below=_PACKAGES_FOLDER)
     except NoProgram as error:
-        raise InstallerClosed((error.message,), error.hints) from error
+        raise InstallerClosed(error.message, error.hints) from error
     names = [name for name in parts.files if _PACKAGE.fullmatch(name.rpartition("/")[2])]
     if not names:
         raise ArchiveError(f"it holds no ROCm_*.msi below a folder `{_PACKAGES_FOLDER}`")
     return [work / "p" / name for name in sorted(names)]
 
 
-def _unpack_packages(packages: list[Path], work: Path, advance: Callable[[int], None]) -> None:
-    out = work / "o"
-    out.mkdir()
-    for number, package in enumerate(packages):
-        tried = []
-        for title, unpack in WAYS:
-            target = out / str(number)
-            remove_tree(target)
-            target.mkdir()
-            try:
-                unpack(package, target, advance)
-                if any(path.is_file() for path in target.rglob("*")):
-                    break
-                tried.append(f"{title} of {package.name}: nothing came out")
-            except Refused as refused:
-                tried.append(f"{title} of {package.name}: {refused}")
-        else:
-            raise InstallerClosed(tuple(tried))
+def unpack_msi(package: Path, target: Path, advance: Callable[[int], None]) -> None:
+    """Unpack a Windows Installer package into an empty folder, without installing it.
+
+    Raises:
+        InstallerClosed: Windows Installer refuses; says why.
+    """
+    if not WINDOWS:
+        raise InstallerClosed(f"only Windows can unpack `{package.name}`")
+    # By its path: a program of that name in the current folder must not run. A line, not a list: msiexec
+    # reads its own quotes, and knows them around the value only.
+    program = os.environ.get("SYSTEMROOT", r"C:\Windows") + r"\System32\msiexec.exe"
+    failure = run_quietly(f'"{program}" /a "{package}" /qn TARGETDIR="{target}"', advance, _PATIENCE_S)
+    if failure:
+        code = failure.removeprefix("exit code ").split(" ")[0]
+        meaning = _MEANINGS.get(int(code), "") if code.isdigit() else ""
+        reason = f"{failure} ({meaning})" if meaning else failure
+        raise InstallerClosed(f"`msiexec /a` of {package.name}: {reason}")
+    if not any(path.is_file() for path in target.rglob("*")):
+        raise InstallerClosed(f"`msiexec /a` of {package.name}: nothing came out")
 
 
-def _sdk(out: Path, folder: Path, advance: Callable[[int], None]) -> dict[str, FileEntry]:
-    r"""Move what the packages would install into `…\ROCm\VERSION` to `folder`."""
+def _take_sdk(out: Path, tree: Tree) -> None:
+    r"""Move what the packages would install into `…\ROCm\VERSION` to the tree."""
     roots = [root for root in sorted(out.rglob("*")) if _is_version_folder(root)]
     versions = sorted({root.name for root in roots})
     if len(versions) != 1:
         found = ", ".join(versions) or "none"
         raise ArchiveError(f"its packages should hold one folder `ROCm\\VERSION`; found: {found}")
-    tree = Tree(folder, advance)
     for root in roots:
         for source in sorted(root.rglob("*")):
             name = source.relative_to(root).as_posix()
@@ -160,7 +171,6 @@ def _sdk(out: Path, folder: Path, advance: Callable[[int], None]) -> dict[str, F
                 tree.take_once(name, source)
     if not any(name.casefold().startswith("bin/") for name in tree.files):
         raise ArchiveError(f"its packages hold no `ROCm\\{versions[0]}\\bin`")
-    return tree.files
 
 
 def _is_version_folder(path: Path) -> bool:

@@ -1,8 +1,8 @@
-"""Which file of which unpacked artifact lies where in a prefix.
+"""Which file of which unpacked artifact belongs where in a prefix.
 
-One answer for all who need it: placing a set, and putting single files of it back. A part comes to lie in its
-own folder (`Component.into`); what its archives hold beside that is left out. A library pack lies over the
-SDK that it is for, and takes the place of files there; nothing else may.
+Placing a set and restoring single files of it both ask here. A part is placed in its own folder
+(`Component.into`); what its archives hold beside that is left out. A library pack is laid over the SDK
+that it is for and replaces files there, if its files say that it fits; nothing else may replace any.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from rocenv.core.errors import ArchiveError, PrefixError
+from rocenv.core.versions import series
 from rocenv.install import store
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Mapping
     from pathlib import Path
 
     from rocenv.core.model import Artifact, Component, FileEntry, Lock
@@ -31,56 +32,50 @@ class Origin:
     entry: FileEntry
 
     def path(self, home: Home) -> Path:
-        """Return the file in the store."""
+        """The file in the store."""
         return store.tree_of(home, self.artifact) / self.inner
 
 
 def tree_files(lock: Lock, home: Home) -> dict[str, Origin]:
-    """Return every file of a set that comes out of the store, by its path below the prefix.
+    """Map every file of a set that comes out of the store: path below the prefix -> where it comes from.
 
     Raises:
         PrefixError: Two packages hold different files under one path, or what is a folder in one is none in
             the other.
-        ArchiveError: An archive does not hold what a part of that kind has.
+        ArchiveError: An archive lacks what a part of that kind has.
     """
     placed: dict[str, Origin] = {}
-    within: set[str] = set()  # the folders of what was placed
+    folders: set[str] = set()  # of what was placed
     for component in lock.components:
-        if component.is_wheels:
-            continue
-        own = dict(_component_files(component, home, within))
+        own: dict[str, Origin] = {}
+        for artifact in component.artifacts if not component.is_wheels else ():
+            _add_files(own, folders, component, artifact, home)
         if component.places:
-            _take_out(placed, own)
-        else:
-            _require_no_other(own, placed)
+            # A pack also replaces what it spells otherwise: to Windows that is one file.
+            replaced = {path.lower() for path in own}
+            placed = {path: origin for path, origin in placed.items() if path.lower() not in replaced}
+        for path in own.keys() & placed.keys():
+            _require_same(path, placed[path], own[path])
         placed |= own
     return placed
 
 
-def _take_out(placed: dict[str, Origin], own: dict[str, Origin]) -> None:
-    """Take out what a pack replaces, also where it spells a name otherwise: to Windows that is one file."""
-    replaced = {path.lower() for path in own}
-    for path in [path for path in placed if path.lower() in replaced]:
-        del placed[path]
-
-
-def _component_files(component: Component, home: Home, within: set[str]) -> Iterator[tuple[str, Origin]]:
-    own: dict[str, Origin] = {}
-    for artifact in component.artifacts:
-        manifest = store.manifest_of(home, artifact)
-        for inner, place in _places(component, artifact, manifest):
-            path = f"{component.into}/{place}"
-            origin = Origin(artifact, inner, manifest[inner])
-            if path in own:
-                _require_same(path, own[path], origin)
-                continue
-            _require_folders(path, own, within, artifact)
+def _add_files(
+    own: dict[str, Origin], folders: set[str], component: Component, artifact: Artifact, home: Home
+) -> None:
+    manifest = store.manifest_of(home, artifact)
+    for inner, place in _places(component, artifact, manifest):
+        path = f"{component.into}/{place}"
+        origin = Origin(artifact, inner, manifest[inner])
+        if path in own:
+            _require_same(path, own[path], origin)
+        else:
+            _require_folders(path, own, folders, artifact)
             own[path] = origin
-    yield from own.items()
 
 
 def _places(component: Component, artifact: Artifact, names: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield what is taken of an artifact, and where it belongs below the part's folder."""
+    """Yield what a part takes of an artifact, and where that belongs below the part's folder."""
     if component.places:
         yield from _picked(component, artifact, names)
         return
@@ -94,7 +89,7 @@ def _places(component: Component, artifact: Artifact, names: Collection[str]) ->
 
 
 def _root(anchor: str, names: Collection[str]) -> str | None:
-    """Return the folder of the anchor that is furthest up, ending in `/`; "" = the top, None = there is none.
+    """Find the highest folder with the anchor, ending in `/`; "" = the top, None = there is none.
 
     Archives have their files in a folder or not, and copies for other uses in folders further down.
     """
@@ -137,22 +132,85 @@ def _require_same(path: str, first: Origin, second: Origin) -> None:
         )
 
 
-def _require_no_other(own: dict[str, Origin], placed: dict[str, Origin]) -> None:
-    for path in own.keys() & placed.keys():
-        _require_same(path, placed[path], own[path])
-
-
-def _require_folders(path: str, own: dict[str, Origin], within: set[str], artifact: Artifact) -> None:
-    """Raise PrefixError where a folder of one package is no folder in another; `within` grows."""
-    folder = path.rpartition("/")[0]
-    if folder in within and path not in within:
+def _require_folders(path: str, own: dict[str, Origin], folders: set[str], artifact: Artifact) -> None:
+    """Raise PrefixError where a folder of one package is no folder in another; `folders` grows."""
+    if path.rpartition("/")[0] in folders and path not in folders:
         return
     above = [str(folder) for folder in PurePosixPath(path).parents][:-1]
-    wrong = path if path in within else next((folder for folder in above if folder in own), "")
+    wrong = path if path in folders else next((folder for folder in above if folder in own), "")
     if wrong:
         raise PrefixError(
             f"package {artifact.name} and another one do not agree whether `{wrong.partition('/')[2]}` "
             "is a folder",
             code="package-conflict",
         )
-    within.update(above)
+    folders.update(above)
+
+
+# ---------------------------------------------------------------- library packs
+
+
+def require_fitting_packs(lock: Lock, origins: Mapping[str, Origin], home: Home) -> tuple[str, ...]:
+    """Check the library packs of a set by what their files say; return notes on what could not be checked.
+
+    Raises:
+        ArchiveError: A pack has a library of another release than the SDK's own, or no kernels for the set's
+            target.
+    """
+    notes: list[str] = []
+    for pack in lock.components:
+        if not pack.places:
+            continue
+        sdk = lock.part("rocm")
+        if sdk is None:
+            raise ArchiveError("the set has a library pack, but no HIP SDK that it could be laid over")
+        own = {path: each for path, each in origins.items() if each.artifact in pack.artifacts}
+        _require_kernels(pack, own, lock.code_target)
+        notes += _require_release(pack, own, sdk, lock.target, home)
+    return tuple(notes)
+
+
+def _require_kernels(pack: Component, own: Mapping[str, Origin], target: str) -> None:
+    kernels = [path for path in own if "/library/" in path]
+    if kernels and not any(target in path.rpartition("/")[2] for path in kernels):
+        raise ArchiveError(
+            f"the library pack of {pack.channel} has no kernels for {target}, among {len(kernels)} files",
+            hints=(f"see which packs are known: `rocenv matrix --target {target} --platform windows`",),
+        )
+
+
+def _require_release(
+    pack: Component, own: Mapping[str, Origin], sdk: Component, target: str, home: Home
+) -> list[str]:
+    """Compare each library of a pack with the SDK's own of that name."""
+    theirs = {
+        held.lower(): store.tree_of(home, artifact) / held
+        for artifact in sdk.artifacts
+        for held in store.manifest_of(home, artifact)
+    }
+    notes = []
+    for path, origin in own.items():
+        if not path.lower().endswith(".dll"):
+            continue
+        name = path.rpartition("/")[2]
+        replaced = theirs.get(path.removeprefix(f"{sdk.into}/").lower())
+        found = _release(origin.path(home))
+        expected = _release(replaced) if replaced else ""
+        if found and expected and found != expected:
+            raise ArchiveError(
+                f"the library pack of {pack.channel} is for another release: its `{name}` is "
+                f"{found}, that of HIP SDK {sdk.version} is {expected}",
+                hints=(f"`rocenv explain {target}` shows which releases have a pack",),
+            )
+        if not (found and expected):
+            notes.append(
+                f"`{name}` of the library pack does not say its release; that it fits HIP SDK "
+                f"{sdk.version} is known from the pack's name alone"
+            )
+    return notes
+
+
+def _release(library: Path) -> str:
+    from rocenv.system import pe
+
+    return series(pe.read(library).file_version)

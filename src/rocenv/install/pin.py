@@ -1,8 +1,8 @@
-"""From a plan to a lock: every artifact with a hash and a size, before anything of a prefix is touched.
+"""From a plan to a lock: give every artifact a hash and a size before anything of a prefix is touched.
 
-Of most that a Windows set consists of nobody publishes a hash. The first fetch of such a file on this machine
-records it, by its address, in `pins.json`; every later one has to match, and so has every fetch that a lock
-with it leads to. An installed HIP SDK stands for AMD's installer: its files are copied into the store.
+Nobody publishes hashes of most files of a Windows set. The first fetch of such a file on this machine records
+its hash, by address, in `pins.json`; every later fetch has to match. An installed HIP SDK replaces AMD's
+installer: its files are imported into the store.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 
 from rocenv.core.errors import ArchiveError, FetchError, PrefixError, RocenvError
 from rocenv.install import store
-from rocenv.install.adopt import adopt
-from rocenv.install.provide import require_room
+from rocenv.install.fetch import require_room
+from rocenv.install.import_folder import import_folder
 from rocenv.net.download import fetch_all
 from rocenv.net.errors import shown
 from rocenv.system.files import write_atomic
@@ -40,19 +40,19 @@ _THIS_MACHINE = ("127.0.0.1", "::1", "localhost")
 def pinned(
     lock: Lock, context: Context, installed: Sequence[InstalledSdk] = (), *, closed: bool = False
 ) -> Lock:
-    """Return a lock whose every artifact can be told by its hash; what was done for it is added to its notes.
+    """Give every artifact of a plan a hash; the notes of the returned lock say what was done for it.
 
-    What is recorded was unpacked first: a page or an error that came in place of an archive never is. The
-    caller holds `home.in_use`.
+    A hash is recorded only after unpacking, so never that of an error page in place of an archive. The caller
+    holds `home.in_use`.
 
     Args:
         lock: A plan, or a lock of another machine.
         context: Fetches.
-        installed: HIP SDKs of this machine. One stands for an installer that no lock has named by its hash.
-        closed: The installer cannot be unpacked, so an installed SDK stands for it in any case.
+        installed: HIP SDKs of this machine. One replaces an installer that no lock has named by its hash.
+        closed: The installer cannot be unpacked, so an installed SDK replaces it in any case.
 
     Raises:
-        FetchError: A file cannot be had, or is not what it was when it was first fetched.
+        FetchError: A file cannot be fetched, or is not what it was when it was first fetched.
         ArchiveError: A file is not what it should be.
         InstallerClosed: An installer can only be run.
         PrefixError: There is no room.
@@ -75,14 +75,14 @@ def pinned(
 def _with_sdk(
     part: Component, context: Context, installed: Sequence[InstalledSdk], notes: list[str], *, closed: bool
 ) -> Component:
-    """Return the SDK's part with an installed one in the place of the installer, where one fits."""
+    """Replace the installer by an installed SDK, where one fits."""
     artifact = part.artifacts[0]
     if store.holds(context.home, artifact) or (
         artifact.kind == "installer" and artifact.sha256 and not closed
     ):
         return part
     for each in installed:
-        taken = _taken_over(each, part, context, notes)
+        taken = _imported(each, part, context, notes)
         if taken is None:
             continue
         if artifact.sha256 and taken.sha256 != artifact.sha256:
@@ -93,7 +93,7 @@ def _with_sdk(
                 continue
         return replace(part, artifacts=(replace(taken, url=artifact.url),))
     if artifact.kind == "folder":
-        # Taken over on another machine: here it comes from AMD.
+        # Imported on another machine: here it comes from AMD.
         name = artifact.url.rpartition("/")[2]
         own = replace(
             artifact, kind="installer", name=name, sha256="", size_bytes=0, path="", installed_bytes=0
@@ -102,8 +102,8 @@ def _with_sdk(
     return part
 
 
-def _taken_over(each: InstalledSdk, part: Component, context: Context, notes: list[str]) -> Artifact | None:
-    """Return an installed SDK as an artifact of the store, None where it is another one or cannot be read."""
+def _imported(each: InstalledSdk, part: Component, context: Context, notes: list[str]) -> Artifact | None:
+    """Import an installed SDK; None where it is another release or cannot be read."""
     if each.row is not None and each.row.version != part.version:
         return None
     if each.row is None or each.why_not:
@@ -111,7 +111,7 @@ def _taken_over(each: InstalledSdk, part: Component, context: Context, notes: li
         return None
     try:
         with context.progress.stage("Copying the HIP SDK", 0) as stage:
-            taken = adopt(
+            taken = import_folder(
                 context.home, each.folder, name="HIP-SDK", version=part.version, advance=stage.advance
             )
     except PrefixError as error:
@@ -127,7 +127,7 @@ def _taken_over(each: InstalledSdk, part: Component, context: Context, notes: li
 
 
 def _sized(artifact: Artifact, context: Context) -> Artifact:
-    """Return an artifact with its size, and with its hash where a first fetch has recorded one."""
+    """Find out an artifact's size, and its hash where a first fetch has recorded one."""
     if artifact.sha256 and (artifact.size_bytes or store.holds(context.home, artifact)):
         return artifact
     pin = read_pins(context.home).get(artifact.url)
@@ -139,7 +139,7 @@ def _sized(artifact: Artifact, context: Context) -> Artifact:
 
 
 def _require_trusted_way(artifact: Artifact, context: Context) -> None:
-    """Raise FetchError where a file without a known hash would come unencrypted: anybody could change it."""
+    """Refuse to fetch a file without a known hash unencrypted: anybody on the way could change it."""
     for url in context.network.require_candidates(artifact.url):
         parts = urlsplit(url)
         if parts.scheme != "https" and parts.hostname not in _THIS_MACHINE:
@@ -152,7 +152,7 @@ def _require_trusted_way(artifact: Artifact, context: Context) -> None:
 
 
 def _hashed(artifact: Artifact, context: Context, notes: list[str]) -> Artifact:
-    """Return an artifact with a hash: fetched, unpacked and recorded where none is known."""
+    """Fetch, unpack and record an artifact whose hash is unknown."""
     if artifact.sha256:
         return artifact
     [(_, path)] = fetch_all([artifact], context.home.artifacts, context.network, context.progress)
@@ -176,10 +176,10 @@ def _hashed(artifact: Artifact, context: Context, notes: list[str]) -> Artifact:
 
 
 def read_pins(home: Home) -> dict[str, Any]:
-    """Return what was recorded of first fetches: address -> sha256, size_bytes, when.
+    """The record of first fetches: address -> sha256, size_bytes, when.
 
     Raises:
-        RocenvError: The file is damaged; a pin that is passed over would be no pin.
+        RocenvError: The file is damaged; to ignore a pin would defeat it.
     """
     try:
         pins: dict[str, Any] = json.loads(home.pins.read_bytes())["pins"]
@@ -200,7 +200,7 @@ def read_pins(home: Home) -> dict[str, Any]:
 
 
 def why_pinned(artifact: Artifact, home: Home) -> str:
-    """Return what to do where a file is not what it was at its first fetch; "" where that is not recorded."""
+    """Explain what to do where a file differs from its first fetch; "" where none is recorded."""
     pin = read_pins(home).get(artifact.url)
     if not pin or pin["sha256"] != artifact.sha256:
         return ""
@@ -211,7 +211,7 @@ def why_pinned(artifact: Artifact, home: Home) -> str:
 
 
 def _record(artifact: Artifact, home: Home) -> None:
-    """Keep the hash of a first fetch, unless another process was first."""
+    """Record the hash of a first fetch, unless another process was first."""
     with locked(home.lock("pins", "all")):
         pins = read_pins(home)
         earlier = pins.get(artifact.url)

@@ -1,41 +1,37 @@
-"""Put the parts of a set into a prefix, and say what lies there then."""
+"""Install the components of a set into a prefix, and what rocenv itself writes there."""
 
 from __future__ import annotations
 
-import errno
+import fnmatch
 import os
-import stat
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from rocenv.activate.starters import write_wrappers
+from rocenv.activate.starters import write_starters, write_wrappers
 from rocenv.activate.write import write_activation
 from rocenv.core.errors import PrefixError
 from rocenv.core.lock import lock_text
-from rocenv.core.model import FileEntry
-from rocenv.install.library_pack import require_fitting_packs
-from rocenv.install.origins import tree_files
+from rocenv.install.origins import require_fitting_packs, tree_files
 from rocenv.install.path_length import require_short_names
 from rocenv.install.prefix import library_folders
-from rocenv.install.programs import write_programs
-from rocenv.install.shims import apply_shims
-from rocenv.install.startup import write_startup
-from rocenv.install.tools import python_tools
-from rocenv.system import WINDOWS
-from rocenv.system.files import clone_file, sha256_of, write_atomic
+from rocenv.install.shims import apply_shims, write_startup
+from rocenv.install.tree import file_entry
+from rocenv.install.venv import install_venv
+from rocenv.system.files import clone_file, remove_path, write_atomic
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterator, Mapping
     from pathlib import Path
 
     from rocenv.context import Context
-    from rocenv.core.model import Component, Lock
+    from rocenv.core.model import FileEntry, Layout, Lock
     from rocenv.install.prefix import Prefix
 
 
 def place_all(
     prefix: Prefix, lock: Lock, wheels: Mapping[str, Path], context: Context
 ) -> dict[str, FileEntry]:
-    """Put every component of a lock into a prefix that holds nothing yet; return its files."""
+    """Install every component of a lock into an empty prefix, and list its files."""
     origins = tree_files(lock, context.home)
     for text in require_fitting_packs(lock, origins, context.home):
         context.progress.note(text)
@@ -53,14 +49,14 @@ def place_all(
     files = {path: origin.entry for path, origin in origins.items()}
     for component in lock.components:
         if component.is_wheels:
-            files |= _install_venv(prefix, component, wheels, context)
+            files |= install_venv(prefix.path, component, wheels, context)
     return files | apply_shims(prefix, lock, files)
 
 
 def place_file(source: Path, destination: Path, entry: FileEntry, folders: set[Path]) -> str:
-    """Make one file or link of a prefix; `folders` are those known to exist, and grows.
+    """Make one file or link of a prefix; `folders` lists those known to exist, and grows.
 
-    Returns the way, as `clone_file` does; `link` for a symbolic one.
+    Returns what `clone_file` does; `link` for a symbolic one.
     """
     if destination.parent not in folders:
         destination.parent.mkdir(parents=True, exist_ok=True)
@@ -71,20 +67,8 @@ def place_file(source: Path, destination: Path, entry: FileEntry, folders: set[P
     return clone_file(source, destination)
 
 
-def _install_venv(
-    prefix: Prefix, component: Component, wheels: Mapping[str, Path], context: Context
-) -> dict[str, FileEntry]:
-    from rocenv.install.venv import create_venv, install_wheels
-
-    uv, python = python_tools(component, context)
-    venv = prefix.path / component.into
-    create_venv(venv, python, uv)
-    entries = install_wheels(venv, component.artifacts, files=wheels, python=python, uv=uv)
-    return {f"{component.into}/{name}": entry for name, entry in entries.items()}
-
-
 def own_loader(lock: Lock, files: Mapping[str, FileEntry]) -> str:
-    """Return the path of the program loader that the set brought along, "" if it brought none."""
+    """Find the program loader that the set brings, below the prefix; "" if it brings none."""
     for component in lock.components:
         if component.loader and component.layout is not None:
             for folder in component.layout.library_dirs:
@@ -100,7 +84,7 @@ def own_loader(lock: Lock, files: Mapping[str, FileEntry]) -> str:
 def write_own_files(
     prefix: Prefix, lock: Lock, loader: str, files: Collection[str], *, in_torch: bool = False
 ) -> dict[str, FileEntry]:
-    """Write what rocenv itself puts into a prefix: lock, activation scripts, wrappers, start-up; return them.
+    """Write rocenv's own files: lock, activation scripts, wrappers, starters, start-up; list them.
 
     Args:
         prefix: The env.
@@ -125,18 +109,96 @@ def write_own_files(
     return {path.relative_to(prefix.path).as_posix(): file_entry(path) for path in written}
 
 
-def file_entry(path: Path) -> FileEntry:
-    """Return what lies at `path` now, a link not followed.
+# ---------------------------------------------------------------- programs of a set
+
+
+def write_programs(prefix: Prefix, lock: Lock, loader: str, files: Collection[str]) -> list[Path]:
+    """Write starters and links for the programs of a set, and list them.
+
+    Args:
+        prefix: The env, whose folder of programs exists.
+        lock: Its set.
+        loader: See `Record`.
+        files: What it consists of.
 
     Raises:
-        FileNotFoundError: Nothing does.
-        OSError: It cannot be read, or is neither a file nor a link.
+        PrefixError: The set has no such program, two of one name, or something else where a link belongs.
+        DataError: A program has a name that no starter can have.
     """
-    info = path.lstat()
-    if stat.S_ISLNK(info.st_mode):
-        return FileEntry(link=os.readlink(path))
-    if not stat.S_ISREG(info.st_mode):
-        raise OSError(errno.EINVAL, "not a file", str(path))
-    # Windows has no such bit: Python makes one up from a file's name.
-    executable = bool(info.st_mode & stat.S_IXUSR) and not WINDOWS
-    return FileEntry(sha256=sha256_of(path), size_bytes=info.st_size, executable=executable)
+    parts = [(part.layout, prefix.path / part.into) for part in lock.components if part.layout is not None]
+    links = [
+        _link(prefix, folder, each)
+        for layout, _ in parts
+        for folder, pattern in layout.links.items()
+        for each in _matching(pattern, files)
+    ]
+    starters: list[Path] = []
+    for layout, tree in parts:
+        for starter in _starters(prefix, lock, layout, tree, loader, files):
+            if starter in starters:
+                raise PrefixError(
+                    f"two programs of the set would be started as `{starter.name}`", code="package-conflict"
+                )
+            starters.append(starter)
+    return [*links, *starters]
+
+
+def _starters(
+    prefix: Prefix, lock: Lock, layout: Layout, tree: Path, loader: str, files: Collection[str]
+) -> Iterator[Path]:
+    for program in layout.programs:
+        matching = _matching(program.path, files)
+        found = [each for each in matching if _can_be_started(prefix.path / each)]
+        if not found:
+            other = f": `{matching[0]}` there cannot be started" if matching else ""
+            raise PrefixError(
+                f"the packages of the set hold no program `{program.path}`{other}",
+                hints=("the channel has moved on; upgrade rocenv, or name another channel",),
+                code="set-incomplete",
+            )
+        for path in found:
+            yield from write_starters(
+                prefix.bin,
+                program,
+                prefix.path / path,
+                tree=tree,
+                loader=prefix.path / loader if loader else None,
+                library_dirs=library_folders(prefix, lock),
+            )
+
+
+def _can_be_started(path: Path) -> bool:
+    """Tell whether a program can be started; a link to what no package of the set holds cannot."""
+    return os.path.isfile(path) and os.access(path, os.X_OK)
+
+
+def _matching(pattern: str, files: Collection[str]) -> list[str]:
+    """List the files in the pattern's folder whose names match."""
+    folder, _, name = pattern.rpartition("/")
+    split = (path.rpartition("/") for path in files)
+    return sorted(
+        f"{folder}/{each}" for place, _, each in split if place == folder and fnmatch.fnmatchcase(each, name)
+    )
+
+
+def _link(prefix: Prefix, folder: str, path: str) -> Path:
+    """Make a link to a file of the set in another folder, where there is none yet."""
+    place = prefix.path / folder / PurePosixPath(path).name
+    target = os.path.relpath(prefix.path / path, place.parent)
+    if place.is_symlink() and os.readlink(place) == target:
+        return place
+    if place.exists() and not place.is_symlink():
+        raise PrefixError(
+            f"a package has a file of its own at `{folder}/{place.name}`, where a link belongs",
+            code="package-conflict",
+        )
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise PrefixError(
+            f"a package has a file at `{folder}`, or above it, where a folder of links belongs",
+            code="package-conflict",
+        ) from error
+    remove_path(place)
+    place.symlink_to(target)
+    return place

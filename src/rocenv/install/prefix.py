@@ -102,7 +102,7 @@ class Prefix:
         return self.own / f"files-{record.files_sha256[:16]}.json"
 
     def record(self) -> Record:
-        """Return the record.
+        """Read the record.
 
         Raises:
             PrefixError: The env is missing, incomplete or foreign, or was moved here from another name.
@@ -119,7 +119,7 @@ class Prefix:
         return record
 
     def record_wherever_made(self) -> Record:
-        """Return the record, also of an env that was moved to another name; raises as `record` does."""
+        """Read the record, also of an env that was moved to another name; raises as `record` does."""
         self.require_complete()
         path = self.own / "record.json"
         try:
@@ -135,7 +135,7 @@ class Prefix:
         return replace(record, lock=from_schema_1(record.lock)) if schema == 1 else record
 
     def files(self, record: Record) -> dict[str, FileEntry]:
-        """Return the list of files that the record vouches for; raise DataError where it was changed."""
+        """Read the list of files that the record vouches for; raise DataError where it was changed."""
         path = self._list_of(record)
         try:
             text = path.read_bytes()
@@ -185,7 +185,7 @@ class Prefix:
             self.path.rmdir()
 
     def free_name(self) -> str:
-        """Return a name near this env's that no other has: `sd2`."""
+        """Find a similar name that no env has: `sd2`."""
         number = 2
         while os.path.lexists(self.path.parent / f"{self.name}{number}"):
             number += 1
@@ -217,7 +217,7 @@ class Prefix:
 
 
 def files_sha256(files: Mapping[str, FileEntry]) -> str:
-    """Return the hash by which a record vouches for a list of files."""
+    """The hash by which a record vouches for a list of files."""
     return hashlib.sha256(_files_text(files)).hexdigest()
 
 
@@ -226,7 +226,7 @@ def _files_text(files: Mapping[str, FileEntry]) -> bytes:
 
 
 def library_folders(prefix: Prefix, lock: Lock) -> tuple[Path, ...]:
-    """Return the folders of a set's libraries, in the order in which they are searched."""
+    """List the folders of a set's libraries in search order."""
     return tuple(
         prefix.path / folder
         for component in lock.components
@@ -236,7 +236,7 @@ def library_folders(prefix: Prefix, lock: Lock) -> tuple[Path, ...]:
 
 
 def prefix_of(home: Home, name: str) -> Prefix:
-    """Return the prefix of an env, which need not exist; on Windows in the spelling that its folder has.
+    """Locate the prefix of an env, which need not exist; on Windows in the spelling of its folder.
 
     Raises:
         PrefixError: The name cannot be one; says why.
@@ -252,7 +252,7 @@ def prefix_of(home: Home, name: str) -> Prefix:
 
 
 def _as_spelled(folder: Path, name: str) -> str:
-    """Return a name as the folder has it, where Windows finds it there in another spelling."""
+    """Spell a name as the folder does, where Windows finds it there in another spelling."""
     try:
         wanted, names = (folder / name).lstat(), os.listdir(folder)
     except OSError:
@@ -281,7 +281,7 @@ def _against_name(name: str) -> str:
 
 
 def all_prefixes(home: Home) -> list[Prefix]:
-    """Return the prefixes of a home that rocenv made, sorted by name: complete, incomplete, half removed."""
+    """List the prefixes of a home that rocenv made, sorted by name: complete, incomplete, half removed."""
     if not home.envs.is_dir():
         return []
     paths = (path for path in home.envs.iterdir() if not path.name.startswith(".") or set_aside(path.name))
@@ -290,7 +290,7 @@ def all_prefixes(home: Home) -> list[Prefix]:
 
 
 def to_remove(home: Home, name: str) -> list[Prefix]:
-    """Return what there is of an env: its prefix, and what interrupted removals left.
+    """List what exists of an env: its prefix, and what interrupted removals left.
 
     Raises:
         PrefixError: There is nothing, or the folder there is not rocenv's.

@@ -1,4 +1,4 @@
-"""Unpack 7z archives: by py7zr, and by a program of the machine where py7zr does not know the method."""
+"""Unpack 7z archives: with py7zr, or with a program of the machine where py7zr lacks the method (BCJ2)."""
 
 from __future__ import annotations
 
@@ -6,21 +6,45 @@ import contextlib
 import errno
 import io
 import os
+import re
+import shutil
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rocenv.core.errors import ArchiveError, RocenvError
-from rocenv.install.tree import require_plausible, windows_path
-from rocenv.install.unpack import shown
-from rocenv.install.unpackers import Member, unpack_by_program
-from rocenv.system.files import remove_tree
+from rocenv.install.tree import require_plausible, shown, windows_path
+from rocenv.system import WINDOWS, process
+from rocenv.system.exit_codes import describe_exit
+from rocenv.system.files import file_chunks, remove_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from py7zr import SevenZipFile
 
-    from rocenv.install.tree import Growing, Tree
+    from rocenv.install.tree import OpenFile, Tree
+
+_INSTALL_HINT = (
+    "install 7-Zip (`winget install 7zip.7zip`), then run the same command again"
+    if WINDOWS
+    else "install 7-Zip (`apt-get install p7zip-full` or `7zip`), then run the same command again"
+)
+
+
+class NoProgram(ArchiveError):
+    """An archive is of a kind that no program of this machine can unpack."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """A file of an archive that is wanted."""
+
+    stored: str  # its name in the archive
+    path: str  # the same as a clean path, where a program unpacks it to
+    name: str  # where it goes in the tree
+    size_bytes: int
+    crc: int | None
 
 
 def unpack_7z(path: Path, tree: Tree, work: Path, *, start: int = 0, below: str = "") -> None:
@@ -29,13 +53,13 @@ def unpack_7z(path: Path, tree: Tree, work: Path, *, start: int = 0, below: str 
     Args:
         path: The file that holds the archive.
         tree: Where to.
-        work: A folder that is not there; made and removed where another program has to unpack.
+        work: A folder that does not exist; made and removed where another program has to unpack.
         start: Where in the file the archive begins.
-        below: Only what lies below a folder of this name is unpacked; "" = everything.
+        below: Unpack only what is below a folder of this name; "" = everything.
 
     Raises:
-        ArchiveError: It is damaged, encrypted, a bomb, holds a link or an unsafe name, or is compressed in
-            a way that no program of this machine knows.
+        NoProgram: It needs a program that this machine does not have.
+        ArchiveError: It is damaged, encrypted, a bomb, or holds a link or an unsafe name.
     """
     import py7zr
     from py7zr.exceptions import UnsupportedCompressionMethodError
@@ -56,7 +80,7 @@ def unpack_7z(path: Path, tree: Tree, work: Path, *, start: int = 0, below: str 
                 sinks.close_file()
     tree.restart()
     try:
-        unpack_by_program(path, members, tree, work, start=start, only_these=bool(below))
+        _unpack_by_program(path, members, tree, work, start=start, only_these=bool(below))
     finally:
         remove_tree(work)
 
@@ -77,18 +101,18 @@ def _members(archive: SevenZipFile, tree: Tree, below: str) -> list[Member]:
 
 
 class _Sinks:
-    """The files of a tree as py7zr wants them: it writes one after the other, so one object is all of them.
+    """The files of a tree for py7zr, which writes one after the other, so one object serves all of them.
 
     Attributes:
         wanted: What may be written, by clean path.
-        failure: What our own code raised below py7zr, such as a full disk: no fault of the archive.
+        failure: What our own code raised below py7zr, such as a full disk; not the archive's fault.
     """
 
     def __init__(self, tree: Tree) -> None:
         self.wanted: dict[str, Member] = {}
         self.failure: BaseException | None = None
         self._tree = tree
-        self._file: Growing | None = None
+        self._file: OpenFile | None = None
 
     def create(self, filename: str) -> _Sinks:
         with self._noting_failure():
@@ -104,7 +128,7 @@ class _Sinks:
         return len(data)
 
     def finish(self) -> None:
-        """Enter the file that was written last."""
+        """List the file that was written last."""
         if self._file is not None:
             self._file.finish()
             self._file = None
@@ -141,7 +165,7 @@ class _Sinks:
 
 @contextlib.contextmanager
 def _as_damage(sinks: _Sinks) -> Iterator[None]:
-    """Turn whatever py7zr raises on damage, and that is nearly anything, into an ArchiveError."""
+    """Turn what py7zr raises on damage, which is nearly anything, into an ArchiveError."""
     from py7zr.exceptions import CrcError, PasswordRequired
 
     try:
@@ -183,3 +207,111 @@ class _Window(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         return self._stream.readinto(buffer)
+
+
+# ---------------------------------------------------------------- by a program of the machine
+
+
+def _unpack_by_program(
+    path: Path, members: Sequence[Member], tree: Tree, work: Path, *, start: int = 0, only_these: bool = False
+) -> None:
+    """Unpack members whose names are known to be safe with 7-Zip or libarchive's tar.
+
+    What comes out is checked as strictly as what py7zr writes. The caller removes `work`.
+    """
+    programs = _programs()
+    if not programs:
+        raise NoProgram(
+            "it is compressed in a way (BCJ2) that takes a program which is not installed: 7-Zip",
+            hints=(_INSTALL_HINT,),
+        )
+    remove_tree(work)
+    work.mkdir()
+    archive = path
+    if start:
+        archive = work / "a.7z"  # these programs find an archive in a program by rules of their own
+        _copy_from(path, start, archive, tree.advance)
+    failures = []
+    for program in programs:
+        out = work / "o"
+        remove_tree(out)
+        out.mkdir()
+        command = _command(program, archive, out, members if only_these else ())
+        failure = run_quietly(command, tree.advance)
+        if not failure:
+            for member in members:
+                _take(member, out, tree)
+            return
+        failures.append(f"{program}: {failure}")
+    raise NoProgram(f"no program could unpack it; {'; '.join(failures)}", hints=(_INSTALL_HINT,))
+
+
+def _programs() -> list[str]:
+    """List this machine's programs that know every method of 7z, the best first."""
+    found = [shutil.which(name) for name in ("7z", "7zz", "7za")]
+    if WINDOWS:
+        # By full path: a tar on PATH may be GNU's, which knows no 7z. Windows has libarchive's since 2018.
+        for variable, rest in (("ProgramFiles", r"7-Zip\7z.exe"), ("SystemRoot", r"System32\tar.exe")):
+            place = Path(os.environ.get(variable, "C:\\"), rest)
+            found.append(str(place) if place.exists() else None)
+    else:
+        found.append(shutil.which("bsdtar"))
+    return [program for program in found if program]
+
+
+def _command(program: str, archive: Path, out: Path, members: Sequence[Member]) -> list[str]:
+    """Build the command that unpacks all of an archive, or only these members of it."""
+    names = out.with_name("names.txt")
+    if Path(program).stem.lower() in ("tar", "bsdtar"):
+        # It takes the names for patterns; `*` and `?` are in no name that is safe on Windows.
+        _write_lines(names, [re.sub(r"([\[\]])", r"\\\1", member.path) for member in members])
+        chosen = ["-T", str(names)] if members else []
+        return [program, "-xf", str(archive), "-C", str(out), *chosen]
+    _write_lines(names, [member.path.replace("/", os.sep) for member in members])
+    chosen = [f"-i@{names}"] if members else []
+    return [program, "x", "-y", "-bd", "-t7z", "-scsUTF-8", f"-o{out}", *chosen, "--", str(archive)]
+
+
+def _write_lines(path: Path, lines: list[str]) -> None:
+    path.write_bytes("".join(f"{line}\n" for line in lines).encode())
+
+
+def run_quietly(
+    command: Sequence[str] | str, advance: Callable[[int], None], timeout_s: float | None = None
+) -> str:
+    """Run a program to its end and say what went wrong, "" = nothing; kill it when `advance` raises."""
+    # 7-Zip on POSIX makes names of files by the locale, and the plain one knows only ASCII.
+    environ = os.environ if WINDOWS else {**os.environ, "LC_ALL": "C.UTF-8"}
+    done = process.run(
+        command,
+        environ=environ,
+        stdout=process.DROP,
+        timeout_s=timeout_s,
+        on_wait=lambda: advance(0),
+    )
+    if done.ok:
+        return ""
+    lines = [line.strip() for line in done.error_text.splitlines() if line.strip()]
+    end = done.problem or describe_exit(done.code or 0)
+    return " ".join([end, *(shown(line[:200]) for line in lines[-2:])])
+
+
+def _take(member: Member, out: Path, tree: Tree) -> None:
+    source = out / member.path
+    here = out
+    for part in Path(member.path).parts[:-1]:
+        here = here / part
+        if here.is_symlink():
+            raise ArchiveError(f"`{shown(member.name)}` came out behind a link")
+    if not source.exists():
+        raise ArchiveError(
+            f"`{shown(member.name)}` did not come out of the archive; an antivirus may have taken it"
+        )
+    tree.take(member.name, source, member.size_bytes, member.crc)
+
+
+def _copy_from(path: Path, start: int, destination: Path, advance: Callable[[int], None]) -> None:
+    with destination.open("xb") as out:
+        for data in file_chunks(path, start):
+            out.write(data)
+            advance(0)

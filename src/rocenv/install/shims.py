@@ -1,21 +1,29 @@
-"""Make the files that stand for those of CUDA, and take them away again, byte for byte."""
+"""ZLUDA in an env: the files that stand for those of CUDA, and what the venv's Python does at its start.
+
+Shims can be taken away again, byte for byte.
+"""
 
 from __future__ import annotations
 
+import json
 import os
+from importlib.resources import files as package_files
 from typing import TYPE_CHECKING
 
+from rocenv.core.codec import to_plain
 from rocenv.core.errors import PrefixError
 from rocenv.core.model import KEPT_ORIGINAL
-from rocenv.preload import shims_of, zluda_of
-from rocenv.system.files import clone_file, remove_path, sha256_of
+from rocenv.preload import folders_of, preload, shims_of, zluda_of
+from rocenv.system.files import clone_file, remove_path, sha256_of, write_atomic
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from pathlib import Path
 
     from rocenv.core.model import FileEntry, Lock
     from rocenv.install.prefix import Prefix
+
+_STARTUP = "rocenv_zluda"
 
 
 def apply_shims(
@@ -84,7 +92,7 @@ def _keep(prefix: Prefix, path: str, original: str, entry: FileEntry) -> None:
 
 
 def base_files(lock: Lock, files: Mapping[str, FileEntry]) -> dict[str, FileEntry]:
-    """Return the files of an env as they are without shims, from a list of those that it has with them."""
+    """Work out the files of an env without its shims, from a list of those with them."""
     base = dict(files)
     for in_torch in (False, True):
         for shim in shims_of(lock, in_torch=in_torch):
@@ -123,3 +131,33 @@ def _absent(prefix: Prefix, path: str) -> PrefixError:
 
 def _is(path: Path, entry: FileEntry) -> bool:
     return path.is_file() and sha256_of(path) == entry.sha256
+
+
+def write_startup(prefix: Prefix, lock: Lock, files: Collection[str], *, in_torch: bool) -> tuple[Path, ...]:
+    """Write what loads ZLUDA before torch into the venv of a set with both; return the paths.
+
+    Nothing in these files names the prefix, so they stay valid where it is moved.
+    """
+    build, torch = zluda_of(lock), lock.part("torch")
+    if build is None or build.shims is None or torch is None or torch.layout is None:
+        return ()
+    settings = {
+        "folders": folders_of(lock),
+        "load": preload(lock, files, in_torch=in_torch),
+        "environment": [(each.action, each.name, each.value) for each in lock.environment],
+        "switches": [
+            {"name": each.name, "how": each.how, "value": each.value} for each in build.shims.switches
+        ],
+    }
+    script = package_files("rocenv.install").joinpath("venv_start.py").read_bytes()
+    contents = {
+        f"{_STARTUP}.py": script,
+        f"{_STARTUP}.pth": f"import {_STARTUP}\n".encode(),
+        f"{_STARTUP}.json": json.dumps(to_plain(settings), indent=1).encode(),
+    }
+    written = []
+    for name, content in contents.items():
+        path = prefix.path / torch.layout.site_packages / name
+        write_atomic(path, content)
+        written.append(path)
+    return tuple(written)

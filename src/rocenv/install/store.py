@@ -1,8 +1,8 @@
 """The store: every artifact unpacked once, known by its hash, shared by all envs.
 
 `store/SHA256/` holds `tree/`, whose files are read-only, and `manifest.json`. It is filled beside its final
-place and renamed into it when complete, so what stands there is whole; leftovers of a killed process are
-wiped by the next one that wants the same artifact, or by `gc`.
+place and renamed when complete, so what is there is whole. The next process that wants the same artifact, or
+`gc`, removes what a killed one left.
 """
 
 from __future__ import annotations
@@ -14,19 +14,18 @@ from typing import TYPE_CHECKING
 from rocenv.core.codec import from_plain, load_json, to_plain
 from rocenv.core.errors import ArchiveError, DataError, FetchError
 from rocenv.core.model import FileEntry
-from rocenv.system.files import move, remove_tree, storage_errors
+from rocenv.install.tree import Tree
+from rocenv.system.files import CHUNK_BYTES, move, remove_tree, sha256_of, storage_errors
 from rocenv.system.locks import locked
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import Executor
     from pathlib import Path
+    from typing import IO
 
-    from rocenv.core.model import Artifact, ArtifactKind
+    from rocenv.core.model import Artifact
     from rocenv.home import Home
-
-    Advance = Callable[[int], None]
-    Files = dict[str, FileEntry]
 
 STAGING = ".staging"
 _SHORT = 12  # of a hash, in names of folders below which other programs write: they know long paths badly
@@ -38,7 +37,7 @@ class DamagedPackage(FetchError):
 
 
 def tree_of(home: Home, artifact: Artifact) -> Path:
-    """Return the folder that holds an unpacked artifact's files."""
+    """The folder of an unpacked artifact's files."""
     return home.store / artifact.sha256 / "tree"
 
 
@@ -48,7 +47,7 @@ def holds(home: Home, artifact: Artifact) -> bool:
 
 
 def manifest_of(home: Home, artifact: Artifact) -> dict[str, FileEntry]:
-    """Return what an artifact in the store consists of: path in its tree -> entry.
+    """List the files of an artifact in the store: path in its tree -> entry.
 
     Raises:
         DataError: It is not in the store, or its manifest is damaged.
@@ -83,63 +82,87 @@ def add(
         PrefixError: There is no room for it, or the store cannot be written.
     """
 
-    def unpack(tree: Path, work: Path) -> Files:
-        _require_hash(artifact, package)
+    def make(tree: Tree, work: Path) -> None:
+        if not package.exists():
+            raise FetchError(
+                f"the fetched file of {artifact.name} {artifact.version} is gone: `{package}`",
+                hints=("run the same command again to fetch it anew",),
+            )
         try:
-            return _UNPACK[artifact.kind](package, tree, work, pool, advance)
+            if artifact.kind == "deb":
+                _unpack_deb(artifact, package, tree, pool)
+            else:
+                _require_hash(artifact, package, sha256_of(package))
+                _unpack_for_windows(artifact, package, tree, work)
         except ArchiveError as error:
-            raise ArchiveError(
-                f"{artifact.name} {artifact.version}: {error.message}",
-                hints=error.hints
-                or (f"the package came from {artifact.url}; report this to whoever builds it",),
-            ) from error
+            hint = f"the package came from {artifact.url}; report this to whoever builds it"
+            message = f"{artifact.name} {artifact.version}: {error.message}"
+            raise ArchiveError(message, hints=error.hints or (hint,)) from error
 
-    fill(home, artifact, unpack)
+    fill(home, artifact, make, advance)
 
 
 def unpacks(artifact: Artifact) -> bool:
     """Tell whether the store unpacks artifacts of this kind from a fetched file."""
-    return artifact.kind in _UNPACK
+    return artifact.kind in ("deb", "archive", "installer")
 
 
 # The modules are imported late: most envs are made of what is in the store already.
 
 
-def _unpack_deb(package: Path, tree: Path, _work: Path, pool: Executor, advance: Advance) -> Files:
-    from rocenv.install.deb import data_chunks
-    from rocenv.install.unpack import unpack
+def _unpack_deb(artifact: Artifact, package: Path, tree: Tree, pool: Executor) -> None:
+    """Unpack a package and hash it in the same pass; its tree counts for nothing unless the hash is right."""
+    from rocenv.install.deb import unpack_deb
 
-    with package.open("rb") as stream:
-        return unpack(data_chunks(stream, pool, BLOCKS_AHEAD), tree, advance)
-
-
-def _unpack_archive(package: Path, tree: Path, work: Path, _pool: Executor, advance: Advance) -> Files:
-    from rocenv.install.archive import unpack_archive
-
-    return unpack_archive(package, tree, advance, work=work)
-
-
-def _unpack_installer(package: Path, tree: Path, work: Path, _pool: Executor, advance: Advance) -> Files:
-    from rocenv.install.installer import unpack_installer
-
-    return unpack_installer(package, tree, advance, work=work)
+    failure = None
+    with package.open("rb") as file:
+        stream = _Hashing(file)
+        try:
+            unpack_deb(stream, tree, pool, BLOCKS_AHEAD)
+        except ArchiveError as error:
+            failure = error
+        while stream.read(CHUNK_BYTES):
+            pass
+    _require_hash(artifact, package, stream.digest.hexdigest())
+    if failure is not None:
+        raise failure
 
 
-_UNPACK: dict[ArtifactKind, Callable[[Path, Path, Path, Executor, Advance], Files]] = {
-    "deb": _unpack_deb,
-    "archive": _unpack_archive,
-    "installer": _unpack_installer,
-}
+class _Hashing:
+    """A file that is read once, forwards, and hashed on the way."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.digest = hashlib.sha256()
+        self._file = file
+
+    def read(self, size: int) -> bytes:
+        data = self._file.read(size)
+        self.digest.update(data)
+        return data
 
 
-def fill(home: Home, artifact: Artifact, make: Callable[[Path, Path], Files]) -> None:
+def _unpack_for_windows(artifact: Artifact, package: Path, tree: Tree, work: Path) -> None:
+    if artifact.kind == "installer":
+        from rocenv.install.installer import unpack_installer
+
+        unpack_installer(package, tree, work)
+    else:
+        from rocenv.install.archive import unpack_archive
+
+        unpack_archive(package, tree, work)
+
+
+def fill(
+    home: Home, artifact: Artifact, make: Callable[[Tree, Path], None], advance: Callable[[int], None]
+) -> None:
     """Put an artifact into the store, unless it is there.
 
     Args:
         home: Whose store.
         artifact: What it is known as.
-        make: Called with an empty folder that it fills, and with one that is not there, for whatever it needs
-            on the way; returns what lies in the first.
+        make: Called with an empty tree that it fills, and with a folder that does not exist, for whatever it
+            needs on the way.
+        advance: Called with the number of bytes written, as they are written.
 
     Raises:
         PrefixError: There is no room for it, or the store cannot be written.
@@ -154,9 +177,10 @@ def fill(home: Home, artifact: Artifact, make: Callable[[Path, Path], Files]) ->
         remove_tree(work)
         try:
             (staging / "tree").mkdir(parents=True)
-            files = make(staging / "tree", work)
+            tree = Tree(staging / "tree", advance, for_windows=artifact.kind != "deb")
+            make(tree, work)
             manifest = {"schema": 1, "name": artifact.name, "version": artifact.version}
-            text = json.dumps({**manifest, "files": to_plain(files)})
+            text = json.dumps({**manifest, "files": to_plain(tree.files)})
             (staging / "manifest.json").write_text(text, encoding="utf-8")
             remove_tree(final)  # what is there without a manifest is no artifact
             move(staging, final)
@@ -201,7 +225,7 @@ def _take_out(home: Home, folder: Path) -> None:
 
 
 def tree_bytes(folder: Path) -> int:
-    """Return the bytes in the files below a folder, links not followed."""
+    """Add up the sizes of the files below a folder, links not followed."""
     return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_symlink() or path.is_file())
 
 
@@ -215,22 +239,14 @@ def _title(folder: Path) -> str:
         return folder.name
 
 
-def _require_hash(artifact: Artifact, package: Path) -> None:
-    if not package.exists():
-        raise FetchError(
-            f"the fetched file of {artifact.name} {artifact.version} is gone: `{package}`",
-            hints=("run the same command again to fetch it anew",),
-        )
-    with package.open("rb") as stream:
-        digest = hashlib.sha256()
-        while data := stream.read(1 << 20):
-            digest.update(data)
-    if digest.hexdigest() == artifact.sha256:
+def _require_hash(artifact: Artifact, package: Path, sha256: str) -> None:
+    """Remove a package whose hash is not the promised one, and raise DamagedPackage."""
+    if sha256 == artifact.sha256:
         return
     package.unlink()
     raise DamagedPackage(
         f"the fetched file of {artifact.name} {artifact.version} was damaged in the cache: its sha256 is "
-        f"{digest.hexdigest()}, not {artifact.sha256}",
+        f"{sha256}, not {artifact.sha256}",
         hints=("it was removed; run the same command again to fetch it anew",),
         code="hash-mismatch",
     )

@@ -1,7 +1,7 @@
-"""A folder that is filled file by file, under names as Windows reads them.
+"""The folder that an archive is unpacked into: the only place where an archive member's name meets a path.
 
-Archives for Windows are unpacked by these rules on every system, so that what a lock names is one set
-everywhere.
+Packages for Linux keep their links and their spelling. Archives for Windows follow Windows' rules for names
+on every system, so that a lock stands for the same files everywhere.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ import contextlib
 import errno
 import hashlib
 import os
+import posixpath
 import stat
 import zlib
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rocenv.core.errors import ArchiveError, PrefixError
 from rocenv.core.model import FileEntry
-from rocenv.install.unpack import NAME_ERRORS, member_path, shown
 from rocenv.system import WINDOWS
 from rocenv.system.files import file_chunks, is_device, remove_tree, sha256_of, write_uncached
 
@@ -26,71 +27,83 @@ if TYPE_CHECKING:
 
 # Source: learn.microsoft.com, "Maximum Path Length Limitation"
 _PATH_LIMIT = 248  # of a folder; a file's is 260
-
 _JUNCTION = 0xA0000003  # Source: winnt.h, IO_REPARSE_TAG_MOUNT_POINT; files in a cloud have other tags
+# What a file system answers to a name that it cannot hold, or that it already holds in another spelling.
+_NAME_ERRORS = (errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ, errno.EEXIST)
 
 # Packs of GPU code shrink to a thirtieth; DEFLATE could make 1032 of 1, and LZMA 7000.
 _RATIO = 200
 _RATIO_FREE_BYTES = 64 << 20
 
 
-def windows_path(name: str) -> str:
-    """Return a member's name as a clean relative path with `/`, `""` for the root.
-
-    Raises:
-        ArchiveError: The name is absolute, climbs out, or is one that Windows reads as something else: a
-            device, a stream of another file, or the name without its last dots and blanks.
-    """
-    clean = member_path(name.replace("\\", "/"))
-    for part in clean.split("/"):
-        if any(char in '<>:"|?*' for char in part):
-            raise ArchiveError(f"`{shown(name)}` holds a character that Windows gives a meaning of its own")
-        if part.endswith((" ", ".")):
-            raise ArchiveError(f"`{shown(name)}` ends with a dot or blank, which Windows takes away")
-        if is_device(part):
-            raise ArchiveError(f"`{shown(name)}` is the name of a device on Windows")
-    return clean
-
-
 class Tree:
-    """What lies in a folder, which is empty at first; nothing outside it is ever written.
+    """An empty folder that an untrusted archive fills; nothing outside it is ever written.
+
+    Files are read-only and get the time of the unpacking; owners are ignored. Claim a path before you write
+    it: this checks its name against the rules and against all earlier members.
 
     Attributes:
-        folder: Where the files lie.
+        folder: Where the files are.
         advance: Called with the number of bytes written, as they are written.
-        files: What lies there, all of it read-only: path with `/` -> entry.
+        files: What is in it: path with `/` -> entry.
     """
 
-    def __init__(self, folder: Path, advance: Callable[[int], None]) -> None:
+    def __init__(self, folder: Path, advance: Callable[[int], None], *, for_windows: bool) -> None:
         self.folder = folder
         self.advance = advance
         self.files: dict[str, FileEntry] = {}
-        self._folders = {"": ""}  # as Windows compares names -> as the first member spelled it
+        self._clean_name = windows_path if for_windows else member_path
+        self._key: Callable[[str], str] = str.casefold if for_windows else str
+        self._folders = {"": ""}  # key -> as the first member spelled it
         self._claimed: dict[str, str] = {}
+        self._made = {""}
 
     def claim(self, name: str) -> str:
-        """Return the path that a member will have, before anything is written.
+        """Reserve the path of a file or link, before anything is written.
 
         Raises:
-            ArchiveError: Its name is unsafe, is another member's, or goes through one that is no folder.
+            ArchiveError: The name is unsafe, belongs to another member, or goes through a file.
         """
-        parts = windows_path(name).split("/")
-        place = ""
-        for part in parts[:-1]:
-            key = f"{place}/{part}".lstrip("/").casefold()
-            if key in self._claimed:
-                raise ArchiveError(f"`{shown(name)}` goes through a file as if it were a folder")
-            place = self._folders.setdefault(key, f"{place}/{part}".lstrip("/"))
-        path = f"{place}/{parts[-1]}".lstrip("/")
-        key = path.casefold()
+        parent, _, base = self._clean_name(name).rpartition("/")
+        place = self._claim_folder(parent, name)
+        path = f"{place}/{base}" if place else base
+        key = self._key(path)
         if not path or key in self._claimed or key in self._folders:
-            raise ArchiveError(f"`{shown(name)}` stands in the archive twice")
+            raise ArchiveError(f"`{shown(name)}` is in the archive twice")
         self._claimed[key] = path
         return path
 
-    def write(self, name: str, size_bytes: int, chunks: Iterable[bytes]) -> None:
-        """Write a claimed file; raise ArchiveError unless it has exactly the size that was declared."""
-        out = self.begin(name, size_bytes)
+    def _claim_folder(self, path: str, name: str) -> str:
+        place = ""
+        for part in path.split("/") if path else ():
+            path = f"{place}/{part}" if place else part
+            key = self._key(path)
+            if key in self._claimed:
+                raise ArchiveError(f"`{shown(name)}` goes through a file as if it were a folder")
+            place = self._folders.setdefault(key, path)
+        return place
+
+    def make_folder(self, name: str) -> None:
+        """Claim and make a folder that may be there already; raises as `claim` does."""
+        path = self._claim_folder(self._clean_name(name), name)
+        with _name_errors(self.folder / path):
+            self._make_folder(path)
+
+    def _make_folder(self, path: str) -> None:
+        if path in self._made:
+            return
+        above = ""
+        for part in path.split("/"):
+            above = f"{above}/{part}" if above else part
+            if above not in self._made:
+                (self.folder / above).mkdir()
+                self._made.add(above)
+
+    def write(
+        self, path: str, size_bytes: int, chunks: Iterable[bytes | memoryview], *, executable: bool = False
+    ) -> None:
+        """Write a claimed file; raise ArchiveError unless it has exactly the declared size."""
+        out = self.begin(path, size_bytes, executable=executable)
         try:
             for data in chunks:
                 out.write(data)
@@ -98,63 +111,91 @@ class Tree:
             out.close()
         out.finish()
 
-    def begin(self, name: str, size_bytes: int) -> Growing:
-        """Open a claimed file that is written piece by piece."""
-        path = self.folder / name
-        with _name_errors(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
+    def begin(self, path: str, size_bytes: int, *, executable: bool = False) -> OpenFile:
+        """Open a claimed file to write it piece by piece."""
+        with self._made_here(path) as place:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-            return Growing(self, name, os.open(path, flags, 0o444), size_bytes)
+            descriptor = os.open(place, flags, 0o555 if executable else 0o444)
+            return OpenFile(self, path, descriptor, FileEntry(size_bytes=size_bytes, executable=executable))
 
-    def take(self, name: str, source: Path, size_bytes: int | None = None, crc: int | None = None) -> None:
+    def link(self, path: str, target: str) -> None:
+        """Make a claimed symbolic link; raise ArchiveError where it leads out of the tree.
+
+        An absolute target means the package's own root, so it is made relative.
+        """
+        inside = link_target(path, target)
+        with self._made_here(path) as place:
+            os.symlink(inside, place)
+        self.files[path] = FileEntry(link=inside)
+
+    def hard_link(self, path: str, original: str) -> None:
+        """Give an earlier file another, claimed name."""
+        source = self._clean_name(original)
+        entry = self.files.get(source)
+        if entry is None or entry.link:
+            raise ArchiveError(
+                f"`{shown(path)}` is a hard link to `{shown(original)}`, which is no earlier file"
+            )
+        with self._made_here(path) as place:
+            os.link(self.folder / source, place)
+        self.files[path] = entry
+
+    def take(self, path: str, source: Path, size_bytes: int | None = None, crc: int | None = None) -> None:
         """Move an unpacked file to its claimed place; raise ArchiveError unless it is what was announced."""
         info = source.lstat()
         if not stat.S_ISREG(info.st_mode) or is_link(info) or info.st_nlink > 1:
-            raise ArchiveError(f"`{shown(name)}` is a link or another special file")
+            raise ArchiveError(f"`{shown(path)}` is a link or another special file")
         digest, found_crc = hashlib.sha256(), 0
         for data in file_chunks(source):
             digest.update(data)
             found_crc = zlib.crc32(data, found_crc)
             self.advance(len(data))
         if (size_bytes is not None and size_bytes != info.st_size) or (crc is not None and crc != found_crc):
-            raise ArchiveError(f"`{shown(name)}` came out other than the archive says")
-        path = self.folder / name
-        with _name_errors(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            source.rename(path)
-        path.chmod(0o444)
-        self.files[name] = FileEntry(sha256=digest.hexdigest(), size_bytes=info.st_size)
+            raise ArchiveError(f"`{shown(path)}` came out other than the archive says")
+        with self._made_here(path) as place:
+            source.rename(place)
+        place.chmod(0o444)
+        self.files[path] = FileEntry(sha256=digest.hexdigest(), size_bytes=info.st_size)
 
     def take_once(self, name: str, source: Path) -> None:
         """Claim and move a file, unless the same one is there: parts of a whole may share some."""
-        there = self._claimed.get(windows_path(name).casefold())
+        there = self._claimed.get(self._key(self._clean_name(name)))
         if there is None:
             self.take(self.claim(name), source)
         elif is_link(source.lstat()) or self.files[there].sha256 != sha256_of(source):
             raise ArchiveError(f"`{shown(name)}` is in two parts, and not the same in both")
 
     def restart(self) -> None:
-        """Remove what was written; what was claimed stays claimed."""
+        """Remove what was written; claims stay."""
         remove_tree(self.folder)
         self.folder.mkdir()
         self.files.clear()
+        self._made = {""}
+
+    @contextlib.contextmanager
+    def _made_here(self, path: str) -> Iterator[Path]:
+        """Make the folder of a claimed path, and blame the archive for a name that the disk refuses."""
+        place = self.folder / path
+        with _name_errors(place):
+            self._make_folder(posixpath.dirname(path))
+            yield place
 
 
-class Growing:
+class OpenFile:
     """A file of a tree that is being written."""
 
-    def __init__(self, tree: Tree, name: str, descriptor: int, size_bytes: int) -> None:
+    def __init__(self, tree: Tree, path: str, descriptor: int, expected: FileEntry) -> None:
         self._tree = tree
-        self._name = name
+        self._path = path
         self._descriptor = descriptor
-        self._size_bytes = size_bytes
+        self._expected = expected
         self._written = 0
         self._digest = hashlib.sha256()
 
-    def write(self, data: bytes | bytearray) -> None:
-        """Append; raise ArchiveError where the file grows beyond the size that was declared."""
-        if self._written + len(data) > self._size_bytes:
-            raise ArchiveError(f"`{shown(self._name)}` is larger than the archive says")
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Append; raise ArchiveError where the file grows beyond its declared size."""
+        if self._written + len(data) > self._expected.size_bytes:
+            raise ArchiveError(f"`{shown(self._path)}` is larger than the archive says")
         self._digest.update(data)
         write_uncached(self._descriptor, memoryview(data), self._written)
         self._written += len(data)
@@ -167,16 +208,76 @@ class Growing:
             self._descriptor = -1
 
     def finish(self) -> None:
-        """Close the file and enter it; raise ArchiveError where it is smaller than declared."""
+        """Close the file and list it; raise ArchiveError where it is smaller than declared."""
         self.close()
-        if self._written != self._size_bytes:
-            raise ArchiveError(f"`{shown(self._name)}` is cut short")
-        entry = FileEntry(sha256=self._digest.hexdigest(), size_bytes=self._written)
-        self._tree.files[self._name] = entry
+        if self._written != self._expected.size_bytes:
+            raise ArchiveError(f"`{shown(self._path)}` is cut short")
+        self._tree.files[self._path] = replace(self._expected, sha256=self._digest.hexdigest())
+
+
+# ---------------------------------------------------------------- names
+
+
+def member_path(name: str) -> str:
+    """Clean a member's name to a relative path, `""` for the root; raise ArchiveError if it is unsafe."""
+    _require_plain(name, name)
+    parts = [part for part in name.split("/") if part not in ("", ".")]
+    if name.startswith("/") or any(part[1:2] == ":" for part in parts[:1]):
+        raise ArchiveError(f"`{shown(name)}` is an absolute path")
+    if ".." in parts:
+        raise ArchiveError(f"`{shown(name)}` climbs out of the package")
+    return "/".join(parts)
+
+
+def windows_path(name: str) -> str:
+    """Clean a member's name as `member_path` does; also refuse what Windows reads as something else.
+
+    That is a device, a stream of another file, or the name without its last dots and blanks.
+    """
+    clean = member_path(name.replace("\\", "/"))
+    for part in clean.split("/"):
+        if any(char in '<>:"|?*' for char in part):
+            raise ArchiveError(f"`{shown(name)}` holds a character that Windows gives a meaning of its own")
+        if part.endswith((" ", ".")):
+            raise ArchiveError(f"`{shown(name)}` ends with a dot or blank, which Windows takes away")
+        if is_device(part):
+            raise ArchiveError(f"`{shown(name)}` is the name of a device on Windows")
+    return clean
+
+
+def link_target(name: str, target: str) -> str:
+    """Make the target of the link at `name` relative; raise ArchiveError where it leads out of the tree."""
+    _require_plain(target, name)
+    if not target:
+        raise ArchiveError(f"`{shown(name)}` is a link to nothing")
+    here = posixpath.dirname(name)
+    if target.startswith("/"):
+        # A package means its own root; an absolute link in a prefix would lead to the machine's files.
+        target = posixpath.relpath("/" + target.lstrip("/"), "/" + here)
+    reached = posixpath.normpath(posixpath.join(here, target))
+    # A `..` behind another name could climb from where an earlier link leads, which the names do not show.
+    steps = [step for step in target.split("/") if step not in ("", ".")]
+    climbs_late = ".." in steps[next((i for i, step in enumerate(steps) if step != ".."), len(steps)) :]
+    if reached == ".." or reached.startswith("../") or climbs_late:
+        raise ArchiveError(f"`{shown(name)}` is a link to `{shown(target)}`, outside the package")
+    return target
+
+
+def _require_plain(path: str, name: str) -> None:
+    """Refuse what no ROCm package holds, and what not every system and screen can show."""
+    if "\\" in path or any(ord(char) < 32 or ord(char) == 127 for char in path):
+        raise ArchiveError(f"`{shown(name)}` holds a backslash or a control character")
+    if any("\ud800" <= char <= "\udfff" for char in path):
+        raise ArchiveError(f"`{shown(name)}` is not valid UTF-8")
+
+
+def shown(name: str) -> str:
+    """Escape a name for a message, so that it cannot act on a terminal."""
+    return repr(name)[1:-1]
 
 
 def require_plausible(unpacked_bytes: int, archive_bytes: int) -> None:
-    """Raise ArchiveError for a bomb: an archive that says it holds far more than such files shrink to."""
+    """Raise ArchiveError for a bomb: an archive that claims to hold far more than such files shrink to."""
     if unpacked_bytes > _RATIO_FREE_BYTES + _RATIO * archive_bytes:
         raise ArchiveError(
             f"it claims to hold {unpacked_bytes} bytes in {archive_bytes}, and no libraries shrink like that"
@@ -186,6 +287,23 @@ def require_plausible(unpacked_bytes: int, archive_bytes: int) -> None:
 def is_link(info: os.stat_result) -> bool:
     """Tell whether the answer of `lstat` is a symbolic link's or a junction's."""
     return stat.S_ISLNK(info.st_mode) or getattr(info, "st_reparse_tag", 0) == _JUNCTION
+
+
+def file_entry(path: Path) -> FileEntry:
+    """Describe what is at `path` now, a link not followed.
+
+    Raises:
+        FileNotFoundError: Nothing does.
+        OSError: It cannot be read, or is neither a file nor a link.
+    """
+    info = path.lstat()
+    if stat.S_ISLNK(info.st_mode):
+        return FileEntry(link=os.readlink(path))
+    if not stat.S_ISREG(info.st_mode):
+        raise OSError(errno.EINVAL, "not a file", str(path))
+    # Windows has no such bit: Python makes one up from a file's name.
+    executable = bool(info.st_mode & stat.S_IXUSR) and not WINDOWS
+    return FileEntry(sha256=sha256_of(path), size_bytes=info.st_size, executable=executable)
 
 
 @contextlib.contextmanager
@@ -204,6 +322,6 @@ def _name_errors(path: Path) -> Iterator[None]:
                 ),
                 code="path-too-long",
             ) from error
-        if error.errno not in NAME_ERRORS:
+        if error.errno not in _NAME_ERRORS:
             raise
         raise ArchiveError(f"`{shown(path.name)}` cannot be made here: {error.strerror}") from error

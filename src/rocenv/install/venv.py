@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING
 from packaging.utils import canonicalize_name
 
 from rocenv.core.errors import FetchError, RocenvError
-from rocenv.core.model import FileEntry
 from rocenv.install.path_length import require_short_paths
+from rocenv.install.tree import file_entry
 from rocenv.sources.uv import wheel_file_name
 from rocenv.system import WINDOWS
 from rocenv.system.files import break_link, clone_file, hash_of, remove_tree, sha256_of, storage_errors
@@ -32,7 +32,8 @@ from rocenv.system.files import break_link, clone_file, hash_of, remove_tree, sh
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping, Sequence
 
-    from rocenv.core.model import Artifact
+    from rocenv.context import Context
+    from rocenv.core.model import Artifact, Component, FileEntry
     from rocenv.sources.interpreter import Interpreter
     from rocenv.sources.uv import Uv
 
@@ -40,11 +41,38 @@ if TYPE_CHECKING:
 _OWN_DATA_BELOW = 1 << 20
 
 
+def install_venv(
+    prefix: Path, component: Component, wheels: Mapping[str, Path], context: Context
+) -> dict[str, FileEntry]:
+    """Install a component's wheels, into a venv that is made unless it is there; list its files.
+
+    Args:
+        prefix: Of the env. The venv keeps working when it is renamed.
+        component: Its wheels are the locked set.
+        wheels: sha256 -> the fetched wheel, under any file name.
+        context: For uv.
+
+    Raises:
+        PrefixError: It cannot be made; or as `install_wheels` raises.
+    """
+    from rocenv.sources.interpreter import find_python
+    from rocenv.sources.uv import Uv
+
+    uv = Uv.for_context(context)
+    python = find_python(component.python.rpartition(".")[0], uv)
+    venv = prefix / component.into
+    if not (venv / "pyvenv.cfg").exists():
+        remove_tree(venv)
+        create_venv(venv, python, uv)
+    entries = install_wheels(venv, component.artifacts, files=wheels, python=python, uv=uv)
+    return {f"{component.into}/{name}": entry for name, entry in entries.items()}
+
+
 def create_venv(venv: Path, python: Interpreter, uv: Uv) -> None:
     """Make an empty venv, which keeps working when the folder above it is renamed.
 
     Raises:
-        PrefixError: It cannot be made, say because something lies there.
+        PrefixError: It cannot be made, for example because something is there.
     """
     with storage_errors(venv):
         uv.make_venv(venv, python)
@@ -92,12 +120,12 @@ def install_wheels(
 
 
 def site_packages(venv: Path) -> Path:
-    """Return the folder that contains a venv's packages."""
+    """The folder of a venv's packages."""
     return venv / "Lib" / "site-packages" if WINDOWS else next(venv.glob("lib/python3*/site-packages"))
 
 
 def venv_files(venv: Path) -> dict[str, FileEntry]:
-    """Return what lies in a venv: path below it, with `/` -> entry, sorted; byte code is left out.
+    """List a venv's files: path below it, with `/` -> entry, sorted; byte code is left out.
 
     The target of a link is given as it is: that of the interpreter is absolute and outside of the venv.
     """
@@ -110,25 +138,14 @@ def venv_files(venv: Path) -> dict[str, FileEntry]:
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         return {
             path.relative_to(venv).as_posix(): entry
-            for path, entry in zip(found, pool.map(_entry, found), strict=True)
+            for path, entry in zip(found, pool.map(file_entry, found), strict=True)
         }
-
-
-def _entry(path: Path) -> FileEntry:
-    info = path.lstat()
-    if stat.S_ISLNK(info.st_mode):
-        return FileEntry(link=os.readlink(path))
-    return FileEntry(
-        sha256=sha256_of(path),
-        size_bytes=info.st_size,
-        executable=bool(info.st_mode & stat.S_IXUSR) and not WINDOWS,
-    )
 
 
 def _pins(
     artifacts: Sequence[Artifact], files: Mapping[str, Path], links: Path
 ) -> tuple[dict[str, str], list[Path]]:
-    """Return a requirement for each project, and the folders that hold its wheel under its right name."""
+    """Make a requirement for each project, and folders that hold the wheels under their right names."""
     pins: dict[str, str] = {}
     places = []
     for artifact in artifacts:
@@ -163,7 +180,7 @@ def _link(link: Path, target: Path) -> None:
 
 
 def _looks_like(copy: Path, original: Path) -> bool:
-    """Tell whether a file was copied from another before; its hash is looked at by what installs it."""
+    """Tell whether a file was copied from another before; uv checks the hash."""
     first, second = copy.stat(), original.stat()
     return (first.st_size, first.st_mtime_ns) == (second.st_size, second.st_mtime_ns)
 
@@ -186,7 +203,7 @@ def _project_of(dist_info: str) -> str:
 
 
 def _verified(venv: Path, pins: Mapping[str, str], places: Sequence[Path], uv: Uv) -> dict[str, FileEntry]:
-    """Return the files of the venv, once those of its wheels are as these say; unpack anew what is not."""
+    """Compare the venv with its wheels' own lists, reinstall what differs, and list the files."""
     entries = venv_files(venv)
     damaged = _damaged(venv, entries, pins)
     if not damaged:
@@ -206,7 +223,7 @@ def _verified(venv: Path, pins: Mapping[str, str], places: Sequence[Path], uv: U
 
 
 def _damaged(venv: Path, entries: Mapping[str, FileEntry], projects: Container[str]) -> dict[str, list[str]]:
-    """Return, for each of the projects, the files that are missing or are not what its RECORD says."""
+    """Map each damaged project to its files that are missing or are not what its RECORD says."""
     damaged = defaultdict(list)
     for record in [path for path in entries if path.endswith(".dist-info/RECORD")]:
         site, _, folder = posixpath.dirname(record).rpartition("/")

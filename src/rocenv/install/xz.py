@@ -16,13 +16,13 @@ from collections import deque
 from typing import TYPE_CHECKING, Protocol
 
 from rocenv.core.errors import ArchiveError
+from rocenv.system.files import CHUNK_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from concurrent.futures import Executor, Future
 
 MAGIC = b"\xfd7zXZ\x00"
-CHUNK_BYTES = 1 << 20
 _CHECK_BYTES = {0: 0, 1: 4, 4: 8, 10: 32}
 _HAS_SIZES = 0xC0
 _MEMORY_LIMIT = 512 << 20
@@ -33,7 +33,7 @@ class Readable(Protocol):
     """Something whose `read(size)` returns fewer than `size` bytes only at its end."""
 
     def read(self, size: int, /) -> bytes:
-        """Return the next bytes."""
+        """Read the next bytes."""
         ...
 
 
@@ -45,7 +45,7 @@ class Bounded:
         self._left = size
 
     def read(self, size: int) -> bytes:
-        """Return up to `size` bytes; fewer only at the end of the part.
+        """Read up to `size` bytes; fewer only at the end of the part.
 
         Raises:
             ArchiveError: The stream ends before the part does.
@@ -121,7 +121,7 @@ def _stream_header(stream: Readable) -> bytes:
 
 
 def _block_header(stream: Readable) -> bytes:
-    """Return the next block's header; empty at the index, which follows the last block."""
+    """Read the next block's header; empty at the index, which follows the last block."""
     first = stream.read(1)
     if not first:
         raise EOFError("it ends before its index")
@@ -134,7 +134,7 @@ def _block_header(stream: Readable) -> bytes:
 
 
 def _block_sizes(header: bytes) -> tuple[int, int] | None:
-    """Return the compressed and the plain size of a block, or None if it does not state both."""
+    """Parse the compressed and the plain size of a block; None if it does not state both."""
     if header[1] & _HAS_SIZES != _HAS_SIZES:
         return None
     compressed, position = _number(header, 2)
@@ -143,7 +143,7 @@ def _block_sizes(header: bytes) -> tuple[int, int] | None:
 
 
 def _number(data: bytes, position: int) -> tuple[int, int]:
-    """Return the number that begins at `position`, and the position behind it."""
+    """Parse the number that begins at `position`; also give the position behind it."""
     value = shift = 0
     for byte in data[position : position + 9]:
         position += 1
@@ -164,7 +164,7 @@ def _as_number(value: int) -> bytes:
 
 
 def _end(header: bytes, blocks: list[tuple[int, int]]) -> bytes:
-    """Return what must follow these blocks, behind the byte that begins the index: index and footer."""
+    """Build what must follow these blocks, behind the byte that begins the index: index and footer."""
     index = b"\0" + _as_number(len(blocks)) + b"".join(_as_number(size) for both in blocks for size in both)
     index += bytes(-len(index) % 4)
     index += _crc32(index)

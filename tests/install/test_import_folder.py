@@ -13,7 +13,7 @@ import pytest
 
 from rocenv.core.errors import PrefixError
 from rocenv.install import store
-from rocenv.install.adopt import adopt
+from rocenv.install.import_folder import import_folder
 from tests.users import unprivileged
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def sdk(tmp_path: Path) -> Path:
 
 def take(cellar: Cellar, folder: Path, copied: list[int] | None = None) -> Artifact:
     advance = (lambda _size: None) if copied is None else copied.append
-    return adopt(cellar.home, folder, name="HIP-SDK", version="5.7.1", advance=advance)
+    return import_folder(cellar.home, folder, name="HIP-SDK", version="5.7.1", advance=advance)
 
 
 def state(folder: Path) -> dict[str, tuple[int, int, int, bytes]]:
@@ -99,9 +99,10 @@ def test_what_may_not_be_read_is_named(sdk: Path, tmp_path: Path, name: str) -> 
 from pathlib import Path
 from rocenv.core.errors import PrefixError
 from rocenv.home import Home
-from rocenv.install.adopt import adopt
+from rocenv.install.import_folder import import_folder
 try:
-    adopt(Home(Path({str(tmp_path / "home")!r})), Path({str(sdk)!r}), name="x", version="1", advance=id)
+    home = Home(Path({str(tmp_path / "home")!r}))
+    import_folder(home, Path({str(sdk)!r}), name="x", version="1", advance=id)
 except PrefixError as error:
     print(error.message)
 """
@@ -122,8 +123,8 @@ def test_links(cellar: Cellar, sdk: Path, tmp_path: Path) -> None:
     for target, why in [
         (tmp_path / "secret", "leads out"),
         (Path("../../../../../../secret"), "leads out"),
-        (sdk / "bin" / "rocblas", "lies elsewhere"),
-        (sdk, "lies elsewhere"),
+        (sdk / "bin" / "rocblas", "link to a folder"),
+        (sdk, "link to a folder"),
         (Path("nowhere"), "cannot be read"),
     ]:
         link.unlink()
@@ -140,7 +141,7 @@ def test_the_folder_itself_may_be_a_link(cellar: Cellar, sdk: Path, tmp_path: Pa
 
 def test_what_is_no_file_is_named(cellar: Cellar, sdk: Path) -> None:
     os.mkfifo(sdk / "bin" / "pipe")
-    with pytest.raises(PrefixError, match="pipe` is no file"):
+    with pytest.raises(PrefixError, match="pipe` is not a file"):
         take(cellar, sdk)
 
 
@@ -165,7 +166,7 @@ def test_a_file_that_changes_meanwhile(cellar: Cellar, sdk: Path) -> None:
             (sdk / "include" / "empty.h").write_bytes(b"filled now")
 
     with pytest.raises(PrefixError, match=r"empty\.h"):
-        adopt(cellar.home, sdk, name="x", version="1", advance=advance)
+        import_folder(cellar.home, sdk, name="x", version="1", advance=advance)
     assert list((cellar.home.store / store.STAGING).iterdir()) == []
 
 

@@ -1,4 +1,4 @@
-"""Take over a folder of the machine, such as an installed HIP SDK: copied into the store, never linked to."""
+"""Import a folder of the machine, such as an installed HIP SDK: copied into the store, never linked to."""
 
 from __future__ import annotations
 
@@ -11,25 +11,28 @@ from typing import TYPE_CHECKING
 from rocenv.core.errors import ArchiveError, PrefixError
 from rocenv.core.model import Artifact, FileEntry
 from rocenv.install import store
-from rocenv.install.tree import Tree, is_link
+from rocenv.install.tree import is_link
 from rocenv.system.files import file_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from rocenv.home import Home
+    from rocenv.install.tree import Tree
 
 
-def adopt(home: Home, folder: Path, *, name: str, version: str, advance: Callable[[int], None]) -> Artifact:
-    """Have a folder's files in the store, and return what they are known as there.
+def import_folder(
+    home: Home, folder: Path, *, name: str, version: str, advance: Callable[[int], None]
+) -> Artifact:
+    """Copy a folder's files into the store; return the artifact they are there.
 
-    The folder is never changed, and nothing is linked to it. One with the same contents that is in the store
-    already costs reading it, and no second copy.
+    The folder is never changed, and nothing is linked to it. If the store already has the same contents, this
+    costs reading the folder, and no second copy.
 
     Args:
         home: Whose store.
         folder: What to copy; every file in it.
-        name: What it is called in messages.
+        name: What messages call it.
         version: The same.
         advance: Called with the number of bytes copied; with 0 while reading.
 
@@ -38,9 +41,9 @@ def adopt(home: Home, folder: Path, *, name: str, version: str, advance: Callabl
             in it is to a folder or leads out; or there is no room.
     """
     folder = Path(os.path.abspath(folder))
-    files = {relative: _entry(path, advance) for relative, path in _files(folder)}
+    files = _listed(folder, advance)
     if not files:
-        raise PrefixError(f"`{folder}` holds no files to take over", code="adopt-failed")
+        raise PrefixError(f"`{folder}` holds no files to import", code="adopt-failed")
     size_bytes = sum(entry.size_bytes for entry in files.values())
     artifact = Artifact(
         kind="folder",
@@ -53,36 +56,49 @@ def adopt(home: Home, folder: Path, *, name: str, version: str, advance: Callabl
         path=str(folder),
     )
 
-    def copy(destination: Path, _work: Path) -> dict[str, FileEntry]:
+    def copy(tree: Tree, _work: Path) -> None:
         try:
-            return _copy(folder, files, destination, advance)
+            _copy(folder, files, tree)
         except ArchiveError as error:
             raise PrefixError(
-                f"`{folder}` cannot be taken over: {error.message}", code="adopt-failed"
+                f"`{folder}` cannot be imported: {error.message}", code="adopt-failed"
             ) from error
 
-    store.fill(home, artifact, copy)
+    store.fill(home, artifact, copy, advance)
     return artifact
 
 
 def list_hash(folder: Path) -> str:
-    """Return what a folder would be known as in the store; raises as `adopt` does."""
-    return _sha256_of_list({relative: _entry(path, lambda _size: None) for relative, path in _files(folder)})
+    """The hash that the store would know a folder by; raises as `import_folder` does."""
+    return _sha256_of_list(_listed(folder, lambda _size: None))
 
 
-def adopt_again(home: Home, artifact: Artifact) -> bool:
-    """Have a folder that was taken over in the store once more; False where it is not what it was."""
+def import_again(home: Home, artifact: Artifact) -> bool:
+    """Put an imported folder back into the store; False where it is gone or has changed since."""
     folder = Path(artifact.path)
     try:
         if not folder.is_dir() or list_hash(folder) != artifact.sha256:
             return False
         store.discard(home, artifact)
-        adopt(home, folder, name=artifact.name, version=artifact.version, advance=lambda _size: None)
+        import_folder(home, folder, name=artifact.name, version=artifact.version, advance=lambda _size: None)
     except PrefixError as error:
         if error.code != "adopt-failed":
             raise
         return False
     return True
+
+
+def _listed(folder: Path, advance: Callable[[int], None]) -> dict[str, FileEntry]:
+    """Hash every file below a folder: relative path with `/` -> entry."""
+    files = {}
+    for relative, path in _files(folder):
+        digest, size_bytes = hashlib.sha256(), 0
+        for data in _chunks(path):
+            digest.update(data)
+            size_bytes += len(data)
+            advance(0)
+        files[relative] = FileEntry(sha256=digest.hexdigest(), size_bytes=size_bytes)
+    return files
 
 
 def _files(folder: Path) -> Iterator[tuple[str, Path]]:
@@ -97,7 +113,7 @@ def _files(folder: Path) -> Iterator[tuple[str, Path]]:
         for name in subfolders:
             path = Path(here, name)
             if is_link(path.lstat()):
-                raise PrefixError(f"`{path}` is a folder that lies elsewhere (a link)", code="adopt-failed")
+                raise PrefixError(f"`{path}` is a link to a folder", code="adopt-failed")
         for name in sorted(names):
             path = Path(here, name)
             _require_file_inside(path, root)
@@ -114,28 +130,15 @@ def _require_file_inside(path: Path, root: Path) -> None:
         except OSError as error:
             raise _failed(path, error) from error
     if not stat.S_ISREG(info.st_mode):
-        raise PrefixError(f"`{path}` is no file", code="adopt-failed")
+        raise PrefixError(f"`{path}` is not a file", code="adopt-failed")
 
 
-def _entry(path: Path, advance: Callable[[int], None]) -> FileEntry:
-    digest, size_bytes = hashlib.sha256(), 0
-    for data in _chunks(path):
-        digest.update(data)
-        size_bytes += len(data)
-        advance(0)
-    return FileEntry(sha256=digest.hexdigest(), size_bytes=size_bytes)
-
-
-def _copy(
-    folder: Path, files: dict[str, FileEntry], destination: Path, advance: Callable[[int], None]
-) -> dict[str, FileEntry]:
-    tree = Tree(destination, advance)
+def _copy(folder: Path, files: dict[str, FileEntry], tree: Tree) -> None:
     for relative, entry in files.items():
         claimed = tree.claim(relative)
         tree.write(claimed, entry.size_bytes, _chunks(folder / relative))
         if tree.files[claimed] != entry:
             raise ArchiveError(f"`{relative}` has changed while it was copied")
-    return tree.files
 
 
 def _chunks(path: Path) -> Iterator[bytes]:
