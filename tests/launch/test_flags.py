@@ -146,9 +146,7 @@ class TestChoice:
         options = helped(name) if name else Options(problem="it crashed")
         row = structs.replace(ROWS["llama.cpp"], flags=tuple(flags))
         users = Given(words=tuple(words), environ={}, options=options)
-        choice = choose_flags(
-            row, Situation(given=users, conditions=conditions, places={"{device}": "ROCm0"})
-        )
+        choice = choose_flags(row, Situation(given=users, conditions=conditions, places={"device": "ROCm0"}))
         for each in choice.added:
             assert each.flag.always_known or each.words[0] in options
             assert not any(users.has(given) for given in (each.words[0], *each.flag.unless))

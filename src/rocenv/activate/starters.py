@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from rocenv.activate.env import fill
 from rocenv.activate.shells.posix import quote
+from rocenv.core import template
 from rocenv.core.errors import DataError
 from rocenv.core.lock import WRAPPERS, why_no_name
 from rocenv.system.files import write_atomic
@@ -85,7 +86,7 @@ def _starter(
     library_dirs: Sequence[Path],
 ) -> str:
     def filled(text: str) -> str:
-        return quote(text.replace("{tree}", str(tree)).replace("{bin}", str(folder)))
+        return quote(template.fill(text, {"tree": tree, "bin": folder}))
 
     libraries = quote(":".join(map(str, library_dirs)))
     more = "${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"

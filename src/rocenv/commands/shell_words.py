@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rocenv.activate.shells import SHELLS
+from rocenv.core.template import fill
 
 # {name} and {value}, which comes quoted; what is not here is as in sh.
 _SET = {
@@ -29,9 +30,9 @@ def setting(shell: str, name: str, value: str) -> str:
     """Return what sets a variable for this shell and what it starts."""
     quoted = value if shell == "cmd" else SHELLS[shell].quote(value)
     words = _SET.get(shell, "export {name}={value}")
-    return words.replace("{name}", name).replace("{value}", quoted)
+    return fill(words, {"name": name, "value": quoted})
 
 
 def unsetting(shell: str, name: str) -> str:
     """Return what takes a variable away."""
-    return _UNSET.get(shell, "unset {name}").replace("{name}", name)
+    return fill(_UNSET.get(shell, "unset {name}"), {"name": name})

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from rocenv.core.model import EnvChange, Layout, Program
+from rocenv.core.template import places
 from rocenv.data.known import Known, Part, literal_faults, pattern_faults, range_faults
 
 if TYPE_CHECKING:
@@ -29,9 +30,8 @@ class Failure(Part, frozen=True, kw_only=True):
 # `blas-fails`: the env's BLAS has no kernels for the target, or its rung failed while the GPU itself works.
 # `fits-itself`: this version chooses how much of a model goes to the GPU, and is allowed to.
 CONDITIONS = ("blas-fails", "fits-itself", "model-given")
-PLACES = ("{device}", "{layers}", "{margin_mib}", "{target}")  # in the words of a flag
+PLACES = ("device", "layers", "margin_mib", "target")  # in the words of a flag
 SIZES = ("context", "parallel", "batch", "cache_k", "cache_v")
-_PLACE = re.compile(r"\{[a-z_]+\}")
 # The groups that the patterns of a device list need; `device` is the name of a GPU.
 _GROUPS = {"pattern": ("device",), "other": (), "target": ("number", "target")}
 # What most apps have in common: how a pipe is made up for, how compilation looks, and what starts them.
@@ -69,8 +69,8 @@ class Flag(Part, frozen=True, kw_only=True):
             yield "`flags`: `words` is empty"
         for name in {name.removeprefix("not-") for name in self.when} - set(CONDITIONS):
             yield f"`flags`: there is no condition `{name}`, only {', '.join(CONDITIONS)}"
-        for place in {place for word in self.words for place in _PLACE.findall(word)} - set(PLACES):
-            yield f"`flags`: nothing fills `{place}`, only {', '.join(PLACES)}"
+        for place in {place for word in self.words for place in places(word)} - set(PLACES):
+            yield f"`flags`: nothing fills `{{{place}}}`, only {', '.join(PLACES)}"
 
 
 class Renamed(Part, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rocenv.core.model import KEPT_ORIGINAL, Shims, Switch
+from rocenv.core.template import fill
 from rocenv.core.versions import series
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def changes_for(
             continue
         value = _placed(row.change.value, layout, platform)
         if value is not None:
-            name = row.change.name.replace("{series}", _series(components))
+            name = fill(row.change.name, {"series": _series(components)})
             changes.append(replace(row.change, name=name, value=value))
     return tuple(changes)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from rocenv.core.template import fill
 from rocenv.data.rules import Sign
 from rocenv.diagnose.telling import Step, plain_word
 
@@ -20,11 +21,11 @@ if TYPE_CHECKING:
 # line and of what stands around it counts for more.
 _WEIGHT = 0.45
 _UNKNOWN = {
-    "{name}": "NAME",
-    "{another}": "NAME2",
-    "{target}": "TARGET",
-    "{code_target}": "TARGET",
-    "{program}": "PROGRAM",
+    "name": "NAME",
+    "another": "NAME2",
+    "target": "TARGET",
+    "code_target": "TARGET",
+    "program": "PROGRAM",
 }
 
 
@@ -53,12 +54,12 @@ def steps_of_apps(
     env, target = values.get("env", ""), values.get("gfx", "")
     # Which names are free is known where it is typed.
     another = f"{env}2" if env else ""
-    known = {"{name}": env, "{another}": another, "{target}": target, "{code_target}": target}
+    known = {"name": env, "another": another, "target": target, "code_target": target}
     places = {place: plain_word(known.get(place, "")) or word for place, word in _UNKNOWN.items()}
     return tuple(
         Step(
-            text=_filled(row.zh if language == "zh" else row.text, places),
-            commands=(_filled(row.command, places),) if row.command else (),
+            text=fill(row.zh if language == "zh" else row.text, places),
+            commands=(fill(row.command, places),) if row.command else (),
         )
         for row in rows
     )
@@ -69,9 +70,3 @@ def _fallbacks(matrix: Matrix, facts: Facts, code: str) -> Iterator[Sequence[Fal
         for launcher in matrix.launcher:
             if launcher.key == app:
                 yield [row for row in launcher.fallbacks if row.code == code]
-
-
-def _filled(text: str, places: Mapping[str, str]) -> str:
-    for place, value in places.items():
-        text = text.replace(place, value)
-    return text

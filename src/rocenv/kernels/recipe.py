@@ -10,6 +10,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from rocenv.core.errors import RocenvError
+from rocenv.core.template import fill
 from rocenv.kernels.source import content_hash, name_hash
 
 if TYPE_CHECKING:
@@ -97,19 +98,17 @@ def job_for(
             hints=("install it again", "or `--app-version VERSION`, if the version was read wrong"),
             code="kernels-no-source",
         )
-    words = {"{source}": str(installation.source), "{target}": target}
+    words = {"source": str(installation.source), "target": target}
     headers = _headers(recipe, installation.source, include) if recipe.headers else None
-    words["{include}"] = str(headers or "")
+    words["include"] = str(headers or "")
     built = [each for each in recipe.built_with if program.holds(each.text)]
-    flags = [
-        _filled(flag, words) for flag in (*recipe.flags, *(flag for each in built for flag in each.flags))
-    ]
+    flags = [fill(flag, words) for flag in (*recipe.flags, *(flag for each in built for flag in each.flags))]
     cached = ""
     if recipe.cached and (text := program.text(recipe.flags_text)):
         named = text.replace("%d", _BITS).replace("%s", str(installation.source)) + recipe.flags_more
         named += "".join(each.named for each in built)
-        words["{md5}"] = name_hash(installation.source, named)
-        cached = _filled(recipe.cached, words)
+        words["md5"] = name_hash(installation.source, named)
+        cached = fill(recipe.cached, words)
     compressed = not program.known or program.holds(f"{recipe.precompiled_text}.zst")
     return Job(
         installation=installation,
@@ -122,7 +121,7 @@ def job_for(
         include=headers,
         # What else lies beside them is not included.
         headers_hash=content_hash(headers / Path(recipe.headers).parts[0]) if headers is not None else "",
-        precompiled=_filled(recipe.precompiled, words) + (".zst" if compressed else ""),
+        precompiled=fill(recipe.precompiled, words) + (".zst" if compressed else ""),
         compressed=compressed,
         cached=cached,
     )
@@ -171,9 +170,3 @@ def _headers(recipe: KernelRecipe, source: Path, include: Path | None) -> Path:
         hints=(f"get {recipe.headers_from}", f"then name it: `--{recipe.kind} --{recipe.kind}-include DIR`"),
         code="kernels-no-headers",
     )
-
-
-def _filled(text: str, words: dict[str, str]) -> str:
-    for name, value in words.items():
-        text = text.replace(name, value)
-    return text

@@ -112,7 +112,7 @@ def _with_devices(view: View, given: Given) -> tuple[View, tuple[Device, ...] | 
 
 def _named(launcher: Launcher, given: Given) -> tuple[str, ...]:
     """Return the devices that a user has named."""
-    flag = next((flag for flag in launcher.flags if "{device}" in flag.words), None)
+    flag = next((flag for flag in launcher.flags if "device" in flag.words), None)
     name = next((name for name in (flag.words[0], *flag.spellings) if given.has(name)), "") if flag else ""
     return tuple(filter(None, map(str.strip, _BETWEEN.split(given.value(name) or "")))) if name else ()
 
@@ -171,14 +171,14 @@ def _conditions(asked: _Asked, room: Room, blas: str) -> dict[str, bool]:
 def _places(asked: _Asked, room: Room) -> dict[str, str]:
     usual_mib = asked.view.start.launcher.fit_margin_mib
     places = {
-        "{target}": asked.view.start.record.lock.target,
-        "{layers}": _ALL if room.layers is None else str(room.layers),
-        "{room}": room.why if room.layers is not None else f"all of them, since {room.why}",
+        "target": asked.view.start.record.lock.target,
+        "layers": _ALL if room.layers is None else str(room.layers),
+        "room": room.why if room.layers is not None else f"all of them, since {room.why}",
     }
     if asked.devices:
-        places["{device}"] = SEVERAL.join(each.name for each in asked.devices)
+        places["device"] = SEVERAL.join(each.name for each in asked.devices)
     if usual_mib and room.unseen_mib is not None:
         more = f", and {room.unseen_mib} MiB more that HIP calls free while others have it"
-        places["{margin_mib}"] = str(usual_mib + room.unseen_mib)
-        places["{margin}"] = f"{usual_mib} MiB" + (more if room.unseen_mib else "")
+        places["margin_mib"] = str(usual_mib + room.unseen_mib)
+        places["margin"] = f"{usual_mib} MiB" + (more if room.unseen_mib else "")
     return places

@@ -6,10 +6,10 @@ user has given is left as it is. An addition that was meant and cannot be made i
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from rocenv.core.template import fill, places
 from rocenv.data.apps import CONDITIONS
 from rocenv.launch.ask import ask, program_words
 from rocenv.launch.options import Given, Options, read_help
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 HELP_S = 60.0  # a program of gigabytes may have to unpack itself first
 SEVERAL = "\0"  # between the items of a list, in what stands for a place
 _NOT = "not-"
-_PLACE = re.compile(r"\{[a-z_]+\}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +59,7 @@ class Situation:
 
     given: Given
     conditions: Mapping[str, bool]  # those of CONDITIONS that are known
-    places: Mapping[str, str] = field(default_factory=dict)  # "{device}" -> what stands for it
+    places: Mapping[str, str] = field(default_factory=dict)  # "device" -> what stands for it
 
 
 def options_of(start: Start, timeout_s: float = HELP_S) -> Options:
@@ -95,7 +94,7 @@ def choose_flags(launcher: Launcher, situation: Situation) -> Choice:
         if words is None:
             unfilled.append(flag)
         else:
-            why = _in_text(flag.why, situation.places)
+            why = fill(flag.why, situation.places)
             added.append(Added(flag=flag, words=words, why=why))
     return Choice(
         added=tuple(added),
@@ -147,20 +146,14 @@ def _spelling(flag: Flag, options: Options) -> str:
     return next((name for name in (flag.words[0], *flag.spellings) if name in options), "")
 
 
-def _filled(words: tuple[str, ...], places: Mapping[str, str], options: Options) -> tuple[str, ...] | None:
+def _filled(words: tuple[str, ...], values: Mapping[str, str], options: Options) -> tuple[str, ...] | None:
     """Return words with what they name; None where that is not known."""
     option = options.by_name.get(words[0])
     # Lists are separated by commas, but where a comma already separates runs.
     separator = "/" if option and "/" in option.value and "," not in option.value else ","
-    if any(name not in places for word in words for name in _PLACE.findall(word)):
+    if any(name not in values for word in words for name in places(word)):
         return None
-    return tuple(_in_text(word, places).replace(SEVERAL, separator) for word in words)
-
-
-def _in_text(text: str, places: Mapping[str, str]) -> str:
-    for name, value in places.items():
-        text = text.replace(name, value)
-    return text
+    return tuple(fill(word, values).replace(SEVERAL, separator) for word in words)
 
 
 def _unknown(launcher: Launcher, given: Given, options: Options) -> Iterator[tuple[str, str]]:

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from rocenv.core.model import Request
+from rocenv.core.template import fill
 from rocenv.launch.ask import is_program
 from rocenv.resolve.apps import packages_of
 from rocenv.resolve.request import create_command
@@ -60,7 +61,7 @@ def build_text(row: AppBuild, view: View) -> str:
     """Return a build in words."""
     target = view.start.record.lock.target
     family = row.families.get(target, target)
-    asset = row.asset.replace("{family}", family)
+    asset = fill(row.asset, {"family": family})
     return f"the build {asset} from {row.url}, which brings what it needs for {target}: {row.note}".rstrip(
         ": "
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 from rocenv.activate.changes import apply, expand
 from rocenv.activate.loader import find_program, loader_argv
 from rocenv.core.errors import RocenvError
+from rocenv.core.template import fill
 from rocenv.install.prefix import library_folders
 from rocenv.launch.log import without_secrets
 from rocenv.launch.options import Given, Options
@@ -184,17 +185,16 @@ def plan_start(
     wrapper, before, words = _without_wrapper(launcher, folder, words)
     if wrapper or not words or words[0].startswith("-"):
         command = launcher.command or _ask_for_one(launcher, prefix.name, words, is_named)
-        usual = (word.replace("{python}", python) for word in command)
+        usual = (fill(word, {"python": python}) for word in command)
         words = (*before, *usual, *words)
     places = {
-        "{python}": python,
-        "{batch_python}": f'"{python}"' if WINDOWS else python,  # batch files put no quotes around it
-        "{prefix}": str(prefix.path),
-        "{columns}": str(columns),
+        "python": python,
+        "batch_python": f'"{python}"' if WINDOWS else python,  # batch files put no quotes around it
+        "prefix": str(prefix.path),
+        "columns": str(columns),
     }
     own = (
-        replace(change, value=_filled(change.value, places))
-        for change in _changes(launcher, is_piped, columns)
+        replace(change, value=fill(change.value, places)) for change in _changes(launcher, is_piped, columns)
     )
     start = Start(
         prefix=prefix,
@@ -258,12 +258,6 @@ def _changes(launcher: Launcher, is_piped: bool, columns: int) -> Iterable[EnvCh
         yield from launcher.piped
         if columns:
             yield from launcher.coloured
-
-
-def _filled(value: str, places: Mapping[str, str]) -> str:
-    for name, text in places.items():
-        value = value.replace(name, text)
-    return value
 
 
 def _missing_arguments(start: Start) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from rocenv.core.model import Machine
+from rocenv.core.template import fill, places
 from rocenv.launch.recognition import GENERIC
 from rocenv.resolve.suggest import suggest_env
 from rocenv.system.quoting import shell_join
@@ -46,19 +47,17 @@ class View:
         """Return a text of a profile with the env, its targets and the app's program in it."""
         from rocenv.launch.app_version import program_path
 
-        if "{program}" in text:
-            program = self.start.made_for or program_path(self.start)
-            text = text.replace("{program}", shell_join(str(program)) if program else "PATH")
         prefix, lock = self.start.prefix, self.start.record.lock
-        places = {
-            "{name}": self.env,
-            "{another}": shell_join(prefix.free_name()),
-            "{target}": shell_join(lock.target),
-            "{code_target}": shell_join(lock.code_target),
+        values = {
+            "name": self.env,
+            "another": shell_join(prefix.free_name()),
+            "target": shell_join(lock.target),
+            "code_target": shell_join(lock.code_target),
         }
-        for place, value in places.items():
-            text = text.replace(place, value)
-        return text
+        if "program" in places(text):
+            program = self.start.made_for or program_path(self.start)
+            values["program"] = shell_join(str(program)) if program else "PATH"
+        return fill(text, values)
 
     @property
     def app(self) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+from rocenv.core.template import fill
 from rocenv.system.machine import is_there
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class Reclaimable:
     def command(self, shell: str) -> str:
         """Return what to type in a shell, by its name in the list of those that envs are activated in."""
         said = self.row.powershell if shell in ("powershell", "cmd") else self.row.command
-        said = said.replace("{port}", str(self.port))
+        said = fill(said, {"port": self.port})
         if shell != "cmd":
             return said
         quoted = said.replace('"', '\\"')

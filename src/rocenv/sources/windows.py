@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rocenv.core.model import Artifact, Component, Layout
+from rocenv.core.template import fill
 from rocenv.core.versions import series
 from rocenv.data.environment import shims_for
 from rocenv.data.releases import HipSdk, Pack, TorchSet, ZludaBuild
@@ -63,7 +64,7 @@ def _zluda(choice: Choice, build: ZludaBuild, candidate: Candidate, matrix: Matr
         kind="archive",
         name=asset.name,
         version=build.version,
-        url=build.url.format(tag=build.tag, asset=asset.name),
+        url=fill(build.url, {"tag": build.tag, "asset": asset.name}),
         sha256=asset.sha256,
         size_bytes=asset.size_bytes,
     )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from rocenv.core.codec import from_plain, load_json, to_plain
 from rocenv.core.errors import DataError, FetchError
+from rocenv.core.template import fill
 from rocenv.net.errors import shown
 from rocenv.sources.apt.control import UNPACKERS, parse_fields
 from rocenv.sources.apt.mirrors import (
@@ -102,7 +103,7 @@ def open_index(
     """Return the checked index of a repository, as the set of `row` uses it; see `refresh`."""
     mirrors = mirrors_of(repo)
     network = with_mirrors(repo, mirrors, network)
-    base = repo.base.format(apt_dir=row.apt_dir)
+    base = fill(repo.base, {"apt_dir": row.apt_dir})
     suite = repo.suite or (own_release() if base == HOST else row.suite)
     if not suite:
         raise FetchError(

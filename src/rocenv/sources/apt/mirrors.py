@@ -15,6 +15,7 @@ import tempfile
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from rocenv.core.template import fill
 from rocenv.sources.apt.control import parse_fields
 from rocenv.sources.apt.signature import fingerprints_in
 from rocenv.system import process
@@ -60,7 +61,7 @@ class Settings:
 
 def addresses(repo: Repo, apt_dir: str, network: Network) -> tuple[str, ...]:
     """Return the bases that a repository has on this machine, those that the user set first."""
-    return with_mirrors(repo, mirrors_of(repo), network).candidates(repo.base.format(apt_dir=apt_dir))
+    return with_mirrors(repo, mirrors_of(repo), network).candidates(fill(repo.base, {"apt_dir": apt_dir}))
 
 
 def with_mirrors(repo: Repo, entries: Sequence[Entry], network: Network) -> Network:
