@@ -26,7 +26,8 @@ def changes_for(
     must never meet that.
     """
     kinds = {component.kind for component in components}
-    layout = next((component.layout for component in components if component.layout), None)
+    layouts = (component.layout for component in components if component.layout)
+    layout = next((each for each in layouts if each.root), None)
     own_glibc = any(component.loader for component in components)
     changes = []
     for row in matrix.environment:
