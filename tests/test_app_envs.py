@@ -417,7 +417,7 @@ def test_an_app_that_nobody_knows(world: Mini) -> None:
 def test_an_app_for_another_system(world: Mini) -> None:
     done = world.run("resolve", "--app", "sill", "--target", "gfx1100:xnack-")
     assert done.returncode == 2
-    assert "Sill is known for Windows only" in told(done)
+    assert "Sill is known to work on Windows only" in told(done)
     assert "`rocenv resolve --platform windows --target gfx1100:xnack- --app sill`" in told(done)
     done = world.run("resolve", "--app", "sill", "--json")
     assert json.loads(done.stdout)["error"] == "app-platform"
@@ -541,4 +541,4 @@ def test_a_link_takes_the_place_of_no_file(world: Mini) -> None:
     world.repo.publish()
     done = world.run("create", "art", "--rocm", "5.7", "--app", "painter", "--no-verify")
     assert done.returncode == 1
-    assert "a package has a file of its own at `usr/lib/clash/colours`" in told(done)
+    assert "a package has a file of its own at `rocm/usr/lib/clash/colours`" in told(done)
