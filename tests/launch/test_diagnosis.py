@@ -83,7 +83,7 @@ class TestEnds:
             (signal.SIGABRT, "it called abort()"),
             (signal.SIGKILL, "memory runs out"),
             (signal.SIGILL, "instruction"),
-            (signal.SIGBUS, "gone or too short"),
+            (signal.SIGBUS, "removed or cut short"),
         ],
     )
     def test_signals(self, lab: Lab, number: signal.Signals, told: str) -> None:
