@@ -180,7 +180,7 @@ class TestRuntime:
         done = bench.render(environ={"ROCENV_STANDIN_RUNTIME": "60140252"})
         assert done.code == 1
         assert "works with the runtime of ROCm >=6.3, and the env has ROCm 6.1.3" in done.told
-        assert "rocenv create art2 --app blender --rocm '>=6.3'" in done.told
+        assert "rocenv create art2 --rocm '>=6.3'" in done.told
 
     def test_answers_an_older_version_than_the_set_says(self, bench: Bench) -> None:
         bench.put_hipcc()

@@ -445,7 +445,10 @@ class TestVerify:
     def test_app_of_torch_needs_that_rung(self, bench: Bench) -> None:
         code, rung, _ = self.verify(bench, app="comfyui")
         assert (code, rung["status"]) == (1, "failed")
-        assert "the env has none; one with it: `rocenv create llm2 --app comfyui" in rung["detail"]
+        assert (
+            "the env has none; one with it: `rocenv create llm2 --target gfx1100 --app comfyui"
+            in rung["detail"]
+        )
         done = bench.run("verify", "llm", "--upto", "files", "--app", "comfyui")
         assert "--save-artifacts" not in done.stderr.decode(), "there is no log to keep"
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rocenv.core.model import Request
 from rocenv.launch.programs import build_text, builds_for, env_with, has_gpu, has_program
 from rocenv.launch.view import Concern
-from rocenv.system.quoting import shell_join
+from rocenv.resolve.request import create_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -98,8 +99,8 @@ def none_of_env(view: View) -> Concern:
     start, found = view.start, view.devices.found if view.devices else ()
     lock, there = start.record.lock, ", ".join(described(each) for each in found)
     other = next((each.target for each in found if each.target), "GFX")
-    app = ("--app", view.app) if view.app else ()
-    create = shell_join("rocenv", "create", start.prefix.free_name(), "--target", other, *app)
+    request = Request(platform=lock.platform, target=other, app=view.app)
+    create = create_command(start.prefix.free_name(), request, lock.platform)
     return Concern(
         code="gpu-not-listed",
         severity="error" if needs_gpu(view) else "warning",

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from rocenv.core.model import VISIBLE
 from rocenv.launch.view import Concern
 from rocenv.preload import preload, shims_of, zluda_of
+from rocenv.resolve.request import rebuild_command
 from rocenv.resolve.verdicts import known_broken
 from rocenv.system import WINDOWS
 from rocenv.system.files import sha256_of
-from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +41,7 @@ def _with_python(view: View) -> str:
         return "an env has a Python of its own with `--torch` or `--zluda`"
     if not (prefix.path / torch.into / "pyvenv.cfg").exists():
         return f"rocenv repair {view.env}"
-    return shell_join("rocenv", "create", prefix.free_name(), "--from", str(prefix.lock_file))
+    return rebuild_command(prefix.free_name(), str(prefix.lock_file))
 
 
 def shims_in_place(view: View) -> Iterator[Concern]:
@@ -133,7 +133,7 @@ def _putting_first(view: View, wanted: str) -> str:
     if not any(change.name == VISIBLE for change in lock.environment):
         return f"set {VISIBLE}={wanted}" if WINDOWS else f"export {VISIBLE}={wanted}"
     # What the env sets counts, not what is set outside; made again, it is set for this machine's GPUs.
-    return shell_join("rocenv", "create", prefix.free_name(), "--from", str(prefix.lock_file))
+    return rebuild_command(prefix.free_name(), str(prefix.lock_file))
 
 
 def last_proof(view: View) -> Iterator[Concern]:

@@ -11,11 +11,13 @@ import os
 import re
 from typing import TYPE_CHECKING
 
+from rocenv.core.model import Request
 from rocenv.install.prefix import library_folders
 from rocenv.launch.app_version import program_behind
 from rocenv.launch.ask import program_words
 from rocenv.launch.elf import USUAL, is_elf, loaded
 from rocenv.launch.view import Concern
+from rocenv.resolve.request import create_command
 from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
@@ -101,12 +103,10 @@ def _remedies(view: View, compilers: Sequence[str]) -> Iterator[str]:
         preload = f"LD_PRELOAD={compilers[0]}"
         command = (*words[:-1], "env", preload, *start.words[len(words) - 1 :])
         yield shell_join("rocenv", "launch", start.prefix.name, "--app", start.launcher.key, "--", *command)
-    name = start.prefix.free_name()
-    target = start.record.lock.target
+    name, lock = start.prefix.free_name(), start.record.lock
     for channel in view.matrix.channels.values():
-        if channel.by == "maker" and all(
-            part.channel != channel.name for part in start.record.lock.components
-        ):
-            create = shell_join("rocenv", "create", name, "--channel", channel.name, "--target", target)
+        if channel.by == "maker" and all(part.channel != channel.name for part in lock.components):
+            request = Request(platform=lock.platform, target=lock.target, channel=channel.name)
+            create = create_command(name, request, lock.platform)
             yield f"take a build of AMD's, which has its LLVM inside: {create}"
             return

@@ -40,6 +40,11 @@ def create_command(name: str, request: Request, here: str = "linux") -> str:
     return f"rocenv create {shell_join(name)} {options(request, here)}"
 
 
+def rebuild_command(name: str, lock_file: str) -> str:
+    """Return the command that makes an env from a lock."""
+    return shell_join("rocenv", "create", name, "--from", lock_file)
+
+
 def resolve_command(request: Request, here: str = "linux") -> str:
     """Return the command that plans a set for a request, to be given on a machine of the platform `here`."""
     return f"rocenv resolve {options(request, here)}"

@@ -20,10 +20,10 @@ from rocenv.install import store
 from rocenv.install.change import differences
 from rocenv.install.prefix import all_prefixes
 from rocenv.preload import shims_of
+from rocenv.resolve.request import rebuild_command
 from rocenv.resolve.suggest import suggest_env
 from rocenv.resolve.verdicts import known_broken
 from rocenv.system.machine import list_folder, machine_path
-from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -136,7 +136,7 @@ def env_python_missing(scene: Scene) -> Seen | None:
     found = {"env": env.name}
     # `repair` makes a venv where there is none at all, and leaves one that is there to its Python.
     if (env.prefix.path / torch.into / "pyvenv.cfg").exists():
-        found["create"] = shell_join("rocenv", "create", env.prefix.free_name(), "--from", lock)
+        found["create"] = rebuild_command(env.prefix.free_name(), lock)
     return Seen("env_python_missing", found, (f"{python} -> {base}" if base else str(python),))
 
 
@@ -175,7 +175,7 @@ def env_gpu_hidden(scene: Scene) -> Seen | None:
     lock = str(env.prefix.lock_file)
     found = {"env": env.name, "target": target, "visible": wanted, "set": is_set}
     if own:
-        found["create"] = shell_join("rocenv", "create", env.prefix.free_name(), "--from", lock)
+        found["create"] = rebuild_command(env.prefix.free_name(), lock)
     return Seen("env_gpu_hidden", found, (f"{VISIBLE}={is_set}",) if is_set else ())
 
 
