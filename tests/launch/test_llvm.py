@@ -107,7 +107,7 @@ class TestClash:
         comgr = bench.libraries / "libamd_comgr.so.3"
         again = f"rocenv launch art --app blender -- env 'LD_PRELOAD={comgr}' ./blender"
         assert f"hint: {again}" in told
-        create = "rocenv create art2 --target gfx1100 --channel amd"
+        create = "rocenv create art2 --target gfx1201 --channel amd"
         assert f"take a build of AMD's, which has its LLVM inside: {create}" in told
 
     def test_the_same_llvm_twice_is_none(self, bench: Bench) -> None:
