@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from rocenv.activate.changes import apply, conflicts, expand, require_valid
 from rocenv.core.errors import DataError
-from tests.activate.conftest import prepend, set_, unset
-from tests.shells.driver import WATCHED
+from tests.shells.driver import WATCHED, prepend, set_, unset
 
 if TYPE_CHECKING:
     from rocenv.core.model import EnvChange

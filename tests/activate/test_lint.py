@@ -15,9 +15,8 @@ from rocenv.activate.env import RESOURCES, Place, fill
 from rocenv.activate.scripts import activation_files
 from rocenv.activate.shells import HOOKS
 from rocenv.activate.shells.powershell import library
-from tests.activate.conftest import HOSTILE, set_
 from tests.activate.test_windows import nodes
-from tests.shells.driver import CHANGES, WATCHED, program
+from tests.shells.driver import CHANGES, HOSTILE, WATCHED, program, set_
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -20,8 +20,7 @@ from rocenv.activate.scripts import activation_script, require_listable
 from rocenv.activate.shells import SHELLS, powershell
 from rocenv.activate.write import write_activation
 from rocenv.core.errors import DataError, PrefixError
-from tests.activate.conftest import prepend, set_, unset
-from tests.shells.driver import WATCHED
+from tests.shells.driver import WATCHED, prepend, set_, unset
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -23,16 +23,31 @@ from tests.shells.terminal import Terminal
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+HOSTILE = """it's a "$HOME" $(touch canary)`touch canary`;touch canary&|<>*?[a]{b}\\n!!%~ 漢字 {prefix}"""
+
+
+def set_(name: str, value: str) -> EnvChange:
+    return EnvChange(action="set", name=name, value=value)
+
+
+def prepend(name: str, value: str) -> EnvChange:
+    return EnvChange(action="prepend", name=name, value=value)
+
+
+def unset(name: str) -> EnvChange:
+    return EnvChange(action="unset", name=name)
+
+
 ROOT = Path(__file__).resolve().parents[2]
 WATCHED = tuple(row.name for row in load().watched)
 CHANGES = (
-    EnvChange(action="prepend", name="PATH", value="{prefix}/bin"),
-    EnvChange(action="prepend", name="LD_LIBRARY_PATH", value="{prefix}/lib"),
-    EnvChange(action="prepend", name="LD_LIBRARY_PATH", value="{prefix}/lib64"),
-    EnvChange(action="set", name="ROCM_PATH", value="{prefix}/rocm"),
-    EnvChange(action="set", name="HIP_PATH", value="{prefix}/rocm"),
-    EnvChange(action="set", name="EMPTY", value=""),
-    EnvChange(action="unset", name="HIP_PATH_57"),
+    prepend("PATH", "{prefix}/bin"),
+    prepend("LD_LIBRARY_PATH", "{prefix}/lib"),
+    prepend("LD_LIBRARY_PATH", "{prefix}/lib64"),
+    set_("ROCM_PATH", "{prefix}/rocm"),
+    set_("HIP_PATH", "{prefix}/rocm"),
+    set_("EMPTY", ""),
+    unset("HIP_PATH_57"),
 )
 # What every shell keeps for itself in the environment.
 _SHELLS_OWN = re.compile(r"_|SHLVL|OLDPWD|PWD|XONSH.*|NU_VERSION|_AST_FEATURES|ROCENV_HOME")

@@ -17,8 +17,7 @@ import pytest
 from rocenv.activate.changes import apply, expand
 from rocenv.activate.env import label
 from rocenv.activate.shells import SHELLS
-from rocenv.core.model import EnvChange
-from tests.shells.driver import CHANGES, program
+from tests.shells.driver import CHANGES, prepend, program, set_
 
 if TYPE_CHECKING:
     from tests.shells.driver import Outcome, Work
@@ -42,14 +41,6 @@ HOSTILE = {
 }
 ROCENV = Path(sys.executable).with_name("rocenv")
 EVERYTHING = "".join(HOSTILE.values())
-
-
-def set_(name: str, value: str) -> EnvChange:
-    return EnvChange(action="set", name=name, value=value)
-
-
-def prepend(name: str, value: str) -> EnvChange:
-    return EnvChange(action="prepend", name=name, value=value)
 
 
 def assert_applied(outcome: Outcome, prefix: Path) -> None:
@@ -82,22 +73,29 @@ def test_leaving_where_nothing_is_active_says_so(work: Work) -> None:
 # ---------------------------------------------------------------- hostile names and values
 
 
-def _for_each_hostile(test: object) -> object:
-    cases = [pytest.param(n, text, id=str(n), marks=line(n)) for n, text in HOSTILE.items()]
-    return pytest.mark.parametrize(("number", "text"), cases)(test)
-
-
-@_for_each_hostile
-def test_a_path_is_never_code(work: Work, number: int, text: str) -> None:
-    name = text.replace("/", "")
-    prefix = work.env(folder=name)
-    for locale in ("C", "C.UTF-8") if number == 14 else ("C.UTF-8",):
-        outcome = work.round_trip(prefix, environ={**work.environ, "LC_ALL": locale, "LANG": locale})
-        assert_applied(outcome, prefix)
-        assert outcome.stderr == ""
-    # As a name on its own, and at the start of a path.
-    beginning = work.env(folder=Path(name.lstrip()) / "~x" / "-n")
-    assert_applied(work.round_trip(beginning), beginning)
+@line(*HOSTILE)
+def test_a_path_is_never_code(work: Work) -> None:
+    prefixes = {}
+    for number, text in HOSTILE.items():
+        name = text.replace("/", "")
+        prefixes[f"{number}"] = work.env(folder=name)
+        # As a name on its own, and at the start of a path.
+        prefixes[f"{number}-start"] = work.env(folder=Path(name.lstrip()) / "~x" / "-n")
+    steps = [
+        step
+        for key, prefix in prefixes.items()
+        for step in (work.enter(prefix), work.dump(key), work.driver.leave())
+    ]
+    for locale in ("C", "C.UTF-8"):
+        outcome = work.run(
+            *(work.dump("before"), *steps, work.dump("after"), work.driver.say("reached")),
+            environ={**work.environ, "LC_ALL": locale, "LANG": locale},
+        )
+        assert (outcome.status, outcome.stdout.split(), outcome.stderr) == (0, ["reached"], ""), outcome
+        for key, prefix in prefixes.items():
+            expected = apply(expand(CHANGES, str(prefix)), outcome.dumps["before"])
+            assert outcome.dumps[key] == expected, (key, locale)
+        assert outcome.dumps["after"] == outcome.dumps["before"]
     assert_no_canary(work)
 
 

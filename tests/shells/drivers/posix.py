@@ -75,6 +75,7 @@ class Bash(Posix):
         "pipefail": "set -euo pipefail; shopt -s inherit_errexit nullglob extglob nocasematch",
         "traps": "set -ETe; trap 'echo trapped; exit 9' ERR",
         "allexport": "set -a",
+        "prompt": "PS1='$ '",
     }
     oddities: ClassVar[dict[str, str]] = {
         "aliases": "shopt -s expand_aliases\n" + aliases(_NAMES),
@@ -103,7 +104,7 @@ class Zsh(Posix):
         "errexit": "set -e",
         "both": "set -eu",
         "pipefail": "setopt ERR_EXIT NO_UNSET PIPE_FAIL RC_QUOTES",
-        "warnings": "setopt WARN_CREATE_GLOBAL WARN_NESTED_VAR NO_GLOBAL_EXPORT",
+        "warnings": "setopt WARN_CREATE_GLOBAL WARN_NESTED_VAR POSIX_BUILTINS NO_GLOBAL_EXPORT",
         "allexport": "setopt ALL_EXPORT",
     }
     oddities: ClassVar[dict[str, str]] = {
@@ -141,6 +142,7 @@ class Dash(Posix):
         "aliases": aliases(_NAMES),
         "functions": functions([*_ORDINARY, "typeset"]),
         "IFS": "IFS=/_Ri",
+        "no IFS": "unset IFS",
         "noglob": "set -fC",
         "CDPATH": "CDPATH=/usr:/",
     }
