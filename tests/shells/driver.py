@@ -92,6 +92,10 @@ class Driver:
         """Return what runs a script file without start-up files."""
         raise NotImplementedError
 
+    def script(self, code: Sequence[str]) -> str:
+        """Put statements together to a script."""
+        return "\n".join([*code, ""])
+
     def quote(self, text: str) -> str:
         """Return one literal word (by the tests' own reckoning, not by the code under test)."""
         raise NotImplementedError
@@ -242,7 +246,7 @@ class Work:
         for old in self.folder.glob("dump.*"):
             old.unlink()
         file = self.folder / f"script{self.driver.suffix}"
-        file.write_bytes(os.fsencode("\n".join([*code, ""])))
+        file.write_bytes(os.fsencode(self.driver.script(code)))
         done = subprocess.run(
             [*prefix, *self.driver.argv(file)],
             env=dict(self.environ if environ is None else environ),

@@ -1,9 +1,8 @@
-"""Changes to the environment as data: what they make of an environment, without touching one.
+"""Changes to the environment as data, and their effect on an environment.
 
-`apply` says what the environment is afterwards. `rocenv run` uses it as it is; what a shell has after
-sourcing a script must equal it. What a list and a name are depends on the platform of the set, which every
-function is told: `:` or `;` between entries; on Windows names and entries are the same in upper and lower
-case, and a variable cannot be empty.
+`apply` computes the environment afterwards. `rocenv run` uses it as it is; what a shell has after sourcing a
+script must equal it. Lists and names depend on the platform of the set: `:` or `;` between entries; on
+Windows names and entries are compared without regard to case, and a variable cannot be empty.
 """
 
 from __future__ import annotations
@@ -37,12 +36,12 @@ _SHELL_OWN = {
 
 
 def same(text: str, platform: str) -> str:
-    """Return a name or an entry of a list in the form in which it is compared on the platform."""
+    """The form in which a name or an entry of a list is compared on the platform."""
     return text.upper() if platform == "windows" else text
 
 
 def expand(changes: Sequence[EnvChange], prefix: str) -> tuple[EnvChange, ...]:
-    """Return the changes with `{prefix}` in their values replaced; nothing else in a value is special.
+    """Replace `{prefix}` in the values of the changes; nothing else in a value is special.
 
     The prefix is put in as it is given, in the platform's own spelling; values for Windows have backslashes.
     """
@@ -52,9 +51,9 @@ def expand(changes: Sequence[EnvChange], prefix: str) -> tuple[EnvChange, ...]:
 def apply(
     changes: Sequence[EnvChange], environ: Mapping[str, str], platform: str = "linux"
 ) -> dict[str, str]:
-    """Return what `environ` is after the changes, made one after another.
+    """Make the changes to a copy of `environ`, one after another.
 
-    A prepended entry stands first and once: one that was there already is moved. No empty entry, which
+    A prepended entry comes first and once: one that was there already is moved. No empty entry, which
     would mean the current folder on Linux, comes in. A name keeps the spelling that it has in `environ`.
     """
     after = dict(environ)
@@ -79,7 +78,7 @@ def _without(value: str, entry: str, platform: str) -> list[str]:
 
 
 def names(changes: Sequence[EnvChange], platform: str = "linux") -> tuple[str, ...]:
-    """Return the names that the changes touch, each once, in order."""
+    """List the names that the changes touch, each once, in order."""
     found: dict[str, str] = {}
     for change in changes:
         found.setdefault(same(change.name, platform), change.name)
@@ -87,7 +86,7 @@ def names(changes: Sequence[EnvChange], platform: str = "linux") -> tuple[str, .
 
 
 def entries(changes: Sequence[EnvChange], name: str, platform: str = "linux") -> tuple[str, ...]:
-    """Return what is prepended to `name`, in order; empty if anything else is done to it as well.
+    """List what is prepended to `name`, in order; nothing if anything else is done to it as well.
 
     Such a list can be undone entry by entry, so that what the user added meanwhile stays.
     """
@@ -98,7 +97,7 @@ def entries(changes: Sequence[EnvChange], name: str, platform: str = "linux") ->
 def conflicts(
     changes: Sequence[EnvChange], watched: Sequence[str], environ: Mapping[str, str], platform: str = "linux"
 ) -> tuple[str, ...]:
-    """Return the names that `environ` already holds and that an env changes or that would act on it.
+    """List the names that `environ` already holds and that an env changes or that would act on it.
 
     `watched` are variables that act on every set, whoever has set them.
 
@@ -118,7 +117,7 @@ def conflicts(
 def leftovers(
     changes: Sequence[EnvChange], watched: Sequence[str], platform: str = "linux"
 ) -> tuple[str, ...]:
-    """Return the watched names that the changes do not touch."""
+    """List the watched names that the changes do not touch."""
     touched = {same(name, platform) for name in names(changes, platform)}
     return tuple(name for name in watched if same(name, platform) not in touched)
 
@@ -128,7 +127,7 @@ def require_valid(changes: Sequence[EnvChange], platform: str = "linux") -> None
     for change in changes:
         name = same(change.name, platform)
         if not _NAME.fullmatch(name) or name in _SHELL_OWN[platform] or name.startswith("_ROCENV"):
-            raise DataError(f"`{change.name}` is no name for a variable of an env")
+            raise DataError(f"`{change.name}` cannot be a variable of an env")
         if "\0" in change.value:
             raise DataError(f"the value of `{change.name}` holds a NUL character")
         if platform == "windows" and (found := against_cmd(change.value)):
@@ -138,7 +137,7 @@ def require_valid(changes: Sequence[EnvChange], platform: str = "linux") -> None
 
 
 def against_cmd(text: str) -> str:
-    """Return what in a text no batch file can carry through every way that cmd reads it; "" = nothing.
+    """Find what in a text no batch file can carry through every way that cmd reads it; "" = nothing.
 
     Within quotes cmd takes `&`, `|`, `<`, `>` and parentheses as they are. A quote ends that; each `call`
     expands a `%` again and doubles a `^`; a `!` goes wherever delayed expansion is on, as in many people's

@@ -56,18 +56,18 @@ class _Elf:
 def loader_argv(
     argv: Sequence[str], environ: Mapping[str, str], *, loader: Path, library_dirs: Sequence[Path]
 ) -> list[str]:
-    """Return the command line that runs `argv` with the prefix's libraries; its first word is a path.
+    """Build the command line that runs `argv` with the prefix's libraries; its first word is a path.
 
     A program that asks for a loader of the same name, for the same machine, is started by `loader`, under
     the path it was found at: Python finds its venv by that. A script's interpreter is treated likewise,
     through `#!/usr/bin/env` too, and a shim named like Python is asked which Python it stands for.
-    Anything else (static, of another C library, setuid) is left as it is.
+    Anything else (static, of another C library, setuid) stays as it is.
 
     Args:
         argv: A command as typed, at least one word.
         environ: Its `PATH` is searched; its `LD_LIBRARY_PATH` is searched for libraries after ours.
         loader: The prefix's program loader.
-        library_dirs: Where the prefix's libraries lie.
+        library_dirs: Where the prefix's libraries are.
 
     Raises:
         CommandNotFound: There is no such command, or its interpreter is missing.
@@ -95,7 +95,7 @@ def loader_argv(
 
 
 def find_program(name: str, environ: Mapping[str, str]) -> str:
-    """Return the path of a command as a shell finds it; it holds a slash, on Windows of either kind.
+    """Find a command as a shell does; the path has a slash, on Windows of either kind.
 
     Raises:
         CommandNotFound: It is nowhere.
@@ -153,7 +153,7 @@ def _read_head(path: str) -> bytes:
 
 
 def _read_elf(path: str) -> _Elf | None:
-    """Return what an ELF file is made for, or None if it is none. Source: elf(5)."""
+    """Read what an ELF file is made for; None if it is none. Source: elf(5)."""
     head = _read_head(path)
     if len(head) < 64 or head[:4] != b"\x7fELF" or head[4] != 2:
         return None  # ROCm exists for 64-bit machines only
@@ -173,7 +173,7 @@ def _read_elf(path: str) -> _Elf | None:
 
 
 def _python_behind(path: str, environ: Mapping[str, str]) -> str:
-    """Return the Python that a shim of a version manager would start past the loader; "" if it is none."""
+    """Ask a shim of a version manager which Python it would start past the loader; "" if it is none."""
     if not _PYTHON.fullmatch(os.path.basename(path)):
         return ""
     import subprocess
@@ -190,7 +190,7 @@ def _python_behind(path: str, environ: Mapping[str, str]) -> str:
 
 
 def _through_interpreter(argv: list[str], head: bytes, environ: Mapping[str, str]) -> list[str]:
-    """Return the command line that the system makes of a script, `env` carried out where that is simple."""
+    """Build the command line that the system makes of a script, with `env` resolved where that is simple."""
     line = os.fsdecode(head[2:].split(b"\n", 1)[0]).strip(" \t\r")
     interpreter, _, argument = line.partition(" ") if " " in line else line.partition("\t")
     argument = argument.strip(" \t")
@@ -202,7 +202,7 @@ def _through_interpreter(argv: list[str], head: bytes, environ: Mapping[str, str
 
 
 def _env_words(argument: str) -> list[str]:
-    """Return the command that `env` would run; empty where it does more than finding a command."""
+    """Split the command that `env` would run; empty where it does more than finding a command."""
     if argument.startswith("-S"):
         words = shlex.split(argument[2:])
     elif argument.startswith("--split-string="):

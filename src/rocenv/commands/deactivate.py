@@ -26,7 +26,7 @@ def command() -> int:
         note("no env is active in this shell")
         return 0
     note(f"the variables of env `{name}` are set here, and a command cannot change the shell that calls it")
-    note("- in the shell where it was activated, type `deactivate`")
+    note("- in the shell where it was activated, type `deactivate`, or `rocenv_deactivate` in a venv")
     note("- a shell that only inherited them from another one knows no `deactivate`: `exit` leads back there")
     note(hook_advice("deactivate"))
     return 1

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 # A script is compiled before it runs, so it has to declare what the code that it evaluates is to define.
 _DECLARED = "fn {} {{|@_| }}; "
+_DECLARED_ONCE = "fn {} {{|@_| }}\n"
 # All that it knows but for what the tests type themselves.
 _BUILTINS = re.findall(
     r"\S+",
@@ -41,6 +42,12 @@ class Elvish(Driver):
 
     def argv(self, script: Path) -> list[str]:
         return [program("elvish"), "-norc", str(script)]
+
+    def script(self, code: Sequence[str]) -> str:
+        # A name that is declared twice is another one the second time, for all of the script.
+        text = super().script(code)
+        names = dict.fromkeys(re.findall(r"fn (\w+) \{\|@_\| \}; ", text))
+        return "".join(_DECLARED_ONCE.format(name) for name in names) + _undeclared(text)
 
     def quote(self, text: str) -> str:
         return "'" + text.replace("'", "''") + "'"
