@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from rocenv.activate.env import EXECUTED_STATUS, fill, resource_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from rocenv.activate.env import Env, Place
     from rocenv.core.model import EnvChange
@@ -143,19 +143,20 @@ def _spelled(path: str) -> str:
 
 def bash_hook(place: Place) -> str:
     """Render the hook of bash."""
-    return _hook(place, "bash-hook.sh")
+    return _hook(place, "bash-hook.sh", {"DO": r"\builtin", "LOCAL": r"\local", "OPTIONS": ""})
 
 
 def zsh_hook(place: Place) -> str:
     """Render the hook of zsh."""
-    return _hook(place, "zsh-hook.zsh")
+    options = r"\builtin emulate -L zsh; \builtin setopt no_warn_create_global no_warn_nested_var"
+    return _hook(place, "zsh-hook.zsh", {"DO": r"\builtin", "LOCAL": r"\local", "OPTIONS": options})
 
 
 def plain_hook(place: Place) -> str:
     """Render the hook of a POSIX shell that is neither: nothing runs at its prompt, so `cd` looks."""
-    return _hook(place, "plain-hook.sh")
+    return _hook(place, "plain-hook.sh", {"DO": r"\command", "LOCAL": ":", "OPTIONS": ""})
 
 
-def _hook(place: Place, own: str) -> str:
-    words = {"PROGRAM": quote(place.program), "ENVS": quote(place.envs)}
+def _hook(place: Place, own: str, words: Mapping[str, str]) -> str:
+    words = {"PROGRAM": quote(place.program), "ENVS": quote(place.envs), **words}
     return fill("posix-hook.sh", words) + fill(own, words)

@@ -1,11 +1,6 @@
 function rocenv { _rocenv_call "$@"; }
-_rocenv_is_file() { \builtin test -f "$1"; }
 ## No line of gigabytes.
 _rocenv_read() { IFS= \builtin read -r -n 256 _rocenv_l; }
-_rocenv_look() {
-  \local IFS _rocenv_d _rocenv_f _rocenv_l
-  _rocenv_examine
-}
 ## The first element of PROMPT_COMMAND is what it is as a plain string, too. bash itself keeps the exit code.
 case " ${PROMPT_COMMAND[*]-}" in
 *_rocenv_look*) ;;

@@ -1,8 +1,6 @@
 \unalias rocenv 2>/dev/null
 rocenv() { _rocenv_call "$@"; }
-_rocenv_is_file() { \command test -f "$1"; }
 _rocenv_read() { IFS= \command read -r _rocenv_l; }
-_rocenv_look() { _rocenv_examine; }
 ## Nothing runs at a prompt here without starting a process, so `cd` looks, unless it is an alias already.
 if \alias cd >/dev/null 2>&1; then :; else
   \eval 'cd() {

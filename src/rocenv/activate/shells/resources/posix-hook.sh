@@ -1,6 +1,6 @@
 ## The hook of bash, zsh, ksh, dash and other POSIX shells; `bash-hook.sh` and the like add what differs.
 ##
-## `_rocenv_examine` goes up from the current folder. What was seen last is kept as path and first line, so a
+## `_rocenv_look` goes up from the current folder. What was seen last is kept as path and first line, so a
 ## file whose content changed counts as another one. `_ROCENV_AUTO` is the ident of what the hook activated.
 _rocenv_call() {
   case ${1-}:$# in
@@ -10,7 +10,7 @@ _rocenv_call() {
     case ${ROCENV_HOME-} in ?*) \set -- "$1" "$2" "$ROCENV_HOME/envs/$2/activate" ;; esac
     case $2 in
     -* | */* | . | ..) ;;
-    *) if _rocenv_is_file "$3"; then \. "$3"; \return; fi ;;
+    *) if __DO__ test -f "$3"; then \. "$3"; \return; fi ;;
     esac
     \set -- "$1" "$2"
     ;;
@@ -32,11 +32,13 @@ _rocenv_call() {
   esac
   __PROGRAM__ "$@"
 }
-_rocenv_examine() {
+_rocenv_look() {
+  __OPTIONS__
+  __LOCAL__ IFS _rocenv_d _rocenv_f _rocenv_l
   case $PWD in /*) ;; *) \return 0 ;; esac
   _rocenv_d=${PWD%/} _rocenv_f='' _rocenv_l=''
   while case $_rocenv_d in *) ;; esac; do
-    if _rocenv_is_file "$_rocenv_d/.rocenv"; then
+    if __DO__ test -f "$_rocenv_d/.rocenv"; then
       _rocenv_f=$_rocenv_d/.rocenv
       if { _rocenv_read <"$_rocenv_f"; } 2>/dev/null; then \break; fi
       \break

@@ -24,7 +24,7 @@ def stack():
 
 
 def deactivate():
-    sys.modules["_rocenv"].leave()
+    sys.modules["_rocenv"].deactivate()
 
 
 def activate(name):

@@ -5,8 +5,8 @@
 ##
 ##   aliases["deactivate"], aliases["rocenv_deactivate"]
 ##   sys.modules["_rocenv"]  .stack, pairs of ident and the function that leaves the env, the newest last
-##                           .leave, the function that leaves the newest
-##                           .deactivate, what the alias was set to; another tool's keeps that name
+##                           .deactivate, the function that leaves the newest
+##                           .offered, what the alias is if it is ours; another tool's keeps that name
 ##
 ## A script calls nothing of other envs' scripts but those functions: another version may have written them.
 ##
@@ -161,7 +161,7 @@ def deactivate():
     if not shared.stack:
         sys.modules.pop("_rocenv", None)
         del aliases["rocenv_deactivate"]
-        if "deactivate" in aliases and aliases["deactivate"] is shared.deactivate:
+        if "deactivate" in aliases and aliases["deactivate"] is shared.offered:
             del aliases["deactivate"]
 
 
@@ -178,7 +178,7 @@ while shared and any(ident == IDENT for ident, leave in shared.stack):
 leave, replaced, acting = enter()
 if not shared:
     shared = sys.modules["_rocenv"] = types.ModuleType("_rocenv")
-    shared.stack, shared.leave, shared.deactivate = [], deactivate, None
+    shared.stack, shared.deactivate, shared.offered = [], deactivate, None
     if replaced:
         say("set on this machine, replaced until deactivation: " + " ".join(replaced))
     if acting:
@@ -187,7 +187,7 @@ deactivate.__xonsh_threadable__ = False
 aliases["rocenv_deactivate"] = deactivate
 if "deactivate" not in aliases:
     aliases["deactivate"] = deactivate
-    shared.deactivate = aliases["deactivate"]  # newer versions wrap it
-elif aliases["deactivate"] is not shared.deactivate:
+    shared.offered = aliases["deactivate"]  # newer versions wrap it
+elif aliases["deactivate"] is not shared.offered:
     say("`deactivate` belongs to another tool here; leave this env with `rocenv_deactivate`")
 shared.stack.append((IDENT, leave))

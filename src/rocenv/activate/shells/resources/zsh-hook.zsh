@@ -1,17 +1,9 @@
 function rocenv {
-  \builtin emulate -L zsh
-  \builtin setopt no_warn_create_global no_warn_nested_var
+  __OPTIONS__
   _rocenv_call "$@"
 }
-_rocenv_is_file() { \builtin test -f "$1"; }
 ## No line of gigabytes.
 _rocenv_read() { IFS= \builtin read -r -k 256 -u 0 _rocenv_l; _rocenv_l=${_rocenv_l%%$'\n'*}; }
-_rocenv_look() {
-  \builtin emulate -L zsh
-  \builtin setopt no_warn_create_global no_warn_nested_var
-  \local IFS _rocenv_d _rocenv_f _rocenv_l
-  _rocenv_examine
-}
 _rocenv_complete() {
   \builtin emulate -L zsh
   \local line
