@@ -17,7 +17,8 @@
 @if defined _ROCENV_V set "_ROCENV_V=%_ROCENV_E%;%_ROCENV_V%"
 @if not defined _ROCENV_V set "_ROCENV_V=%_ROCENV_E%"
 @exit /b 0
-@rem ## `without` takes E out of V; a dot before each entry keeps the empty ones, which `for /f` would drop.
+@rem ## `without` takes E out of V; a dot before each entry keeps the empty ones, which `for /f` would drop. (Wine 10
+@rem ## answers `%NAME:~1%` with the whole value where that is one character.)
 :without
 @set "_ROCENV_L=%_ROCENV_V%"
 @call :find
@@ -26,7 +27,7 @@
 @set "_ROCENV_V="
 :without_next
 @for /f "tokens=1 delims=;" %%E in ("%_ROCENV_L%") do @set "_ROCENV_F=%%E"
-@if /i not "%_ROCENV_F%"==".%_ROCENV_E%" set "_ROCENV_V=%_ROCENV_V%;%_ROCENV_F:~1%"
+@if /i not "%_ROCENV_F%"==".%_ROCENV_E%" set "_ROCENV_V=%_ROCENV_V%;%_ROCENV_F:*.=%"
 @set "_ROCENV_L=%_ROCENV_L:*;=%"
 @if defined _ROCENV_L goto without_next
 @if defined _ROCENV_V set "_ROCENV_V=%_ROCENV_V:~1%"
