@@ -403,7 +403,7 @@ def test_torch_is_asked_for_where_the_app_needs_it(world: Mini) -> None:
     assert any("Wise needs torch" in text for text in said["hints"])
     without = plan(world, "--app", "wise", "--no-torch")
     assert [part["kind"] for part in without["components"]] == ["rocm"]
-    assert any("`--no-torch` leaves it out" in text for text in without["notes"])
+    assert any("which `--no-torch` leaves out" in text for text in without["notes"])
 
 
 def test_an_app_that_nobody_knows(world: Mini) -> None:

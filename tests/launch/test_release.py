@@ -259,7 +259,7 @@ class TestRuntime:
         bench.prepare().blender("4.3.2")
         done = bench.render()
         assert done.returncode == 1 and "rocenv create" not in done.stderr
-        assert "no set with ROCm <6 is known for gfx1201: take a Blender from" in done.stderr
+        assert "no set with ROCm <6 is known for gfx1201: take a Blender 5.2 or newer" in done.stderr
         assert "which works with the env's ROCm 6.4.3" in done.stderr
 
 
