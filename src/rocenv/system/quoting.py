@@ -96,9 +96,6 @@ def shell_join(*words: str) -> str:
     return " ".join(map(_quoted, words)) if WINDOWS else shlex.join(words)
 
 
-shell_join = shell_join  # its name until everything uses the new one
-
-
 def _quoted(word: str) -> str:
     line = subprocess.list2cmdline([word])
     if line != word or (word and not set(word) - _PLAIN):
