@@ -23,7 +23,7 @@ _TARGETS = ("target", "targets", "compiles", "blas", "official", "compiled", "me
 _SHORTEST = 3  # bytes of a literal: shorter ones occur in every log
 
 
-class Part(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+class Part(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
     """A value inside a row."""
 
 
