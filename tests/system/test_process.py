@@ -71,6 +71,12 @@ def alive(pid: int) -> bool:
         return False
 
 
+@needs_groups
+def test_it_runs_programs_where_no_temporary_file_can_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.TemporaryFile", lambda: pytest.fail("only standard input needs one"))
+    assert process.run(["/bin/sh", "-c", "echo here"]).lines == ["here"]
+
+
 def test_endless_output_ends_the_child() -> None:
     done = process.run([*PYTHON, "while True: print('x' * 1000)"], limit_bytes=5000, timeout_s=30)
     assert (done.code, done.problem, len(done.stdout)) == (None, "it prints without end", 5000)

@@ -176,17 +176,13 @@ def _python_behind(path: str, environ: Mapping[str, str]) -> str:
     """Ask a shim of a version manager which Python it would start past the loader; "" if it is none."""
     if not _PYTHON.fullmatch(os.path.basename(path)):
         return ""
-    import subprocess
+    from rocenv.system import process  # late: most programs are no shims
 
     asked = [path, "-c", "import sys; print(sys.executable)"]
-    try:
-        answer = subprocess.run(
-            asked, env=dict(environ), stdin=subprocess.DEVNULL, capture_output=True, check=True, timeout=30
-        ).stdout
-    except (OSError, subprocess.SubprocessError):
-        return ""  # started as it is, it says itself what is wrong
-    python = os.fsdecode(answer).strip()
-    return python if os.access(python, os.X_OK) else ""
+    answer = process.run(asked, environ=environ, timeout_s=30)
+    python = os.fsdecode(answer.stdout).strip()
+    # A shim that fails is started as it is, and says itself what is wrong.
+    return python if answer.ok and os.access(python, os.X_OK) else ""
 
 
 def _through_interpreter(argv: list[str], head: bytes, environ: Mapping[str, str]) -> list[str]:

@@ -106,14 +106,15 @@ def run(
         on_line: Called with each line of standard error as it comes, in this thread.
         on_wait: Called several times a second while the child runs.
     """
-    import tempfile
-
-    with tempfile.TemporaryFile() as text, _terminations() as received:
+    with contextlib.ExitStack() as stack:
+        received = stack.enter_context(_terminations())
         source: IO[bytes] | int = DROP
         if stdin:
-            text.write(stdin)
-            text.seek(0)
-            source = text
+            import tempfile
+
+            source = stack.enter_context(tempfile.TemporaryFile())
+            source.write(stdin)
+            source.seek(0)
         try:
             options = {"stdin": source, "stdout": stdout, "stderr": stderr, "cwd": cwd}
             child = start_group(argv, environ, plain_scripts=plain_scripts, **options)
@@ -162,8 +163,9 @@ class _Running:
             on_wait()
             if timeout_s is not None and time.monotonic() - started >= timeout_s:
                 problem, timed_out = f"it did not end within {timeout_s:g} s", True
+            if timed_out or self._over_limit:
                 break
-        if timed_out or not WINDOWS:
+        if not self._ended.is_set() or not WINDOWS:
             kill_group(self._child)  # also after its end: a grandchild could keep the pipes open
         for reader in self._readers:
             reader.join(_DRAIN_S)
@@ -184,7 +186,6 @@ class _Running:
                 kept += data
                 if len(kept) > self._limit_bytes:
                     self._over_limit = True
-                    self._child.kill()
                     return
 
     def _report_lines(self, whole: bool = False) -> None:
