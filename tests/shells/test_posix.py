@@ -107,6 +107,13 @@ def test_an_alias_of_that_name_does_not_break_the_hook(posix: Work, alias: str) 
     assert outcome.dumps["active"]["HIP_PATH"].endswith("/demo/rocm"), outcome
 
 
+def test_a_cd_of_the_users_own_is_never_replaced(posix: Work) -> None:
+    own = "cd() { echo mine; }"
+    assert posix.run(own, posix.hook(), "cd /").stdout == "mine\n"
+    if posix.driver.name not in ("bash", "zsh"):
+        assert "_rocenv_look" in posix.run(posix.hook(), posix.hook(), "set -x; cd /").stderr
+
+
 @line(31)
 @pytest.mark.parametrize("second", ["first", "second"])
 def test_a_venv_between_two_envs_can_be_left(posix: Work, second: str) -> None:
