@@ -29,21 +29,21 @@ class Shim:
 
 
 def zluda_of(lock: Lock) -> Component | None:
-    """Return the ZLUDA part of a set, None where it has none or nobody knows how to put it before torch."""
+    """The ZLUDA part of a set; None where it has none or nobody knows how to put it before torch."""
     build = lock.part("zluda")
     return build if build is not None and build.shims is not None else None
 
 
 def torch_libraries(lock: Lock) -> str:
-    """Return the folder of torch's own libraries; "" where the set has no torch."""
+    """The folder of torch's own libraries; "" where the set has no torch."""
     torch = lock.part("torch")
     return f"{torch.layout.site_packages}/torch/lib" if torch is not None and torch.layout else ""
 
 
 def shims_of(lock: Lock, *, in_torch: bool) -> tuple[Shim, ...]:
-    """Return the shims of a set, in the order in which they are made; empty without ZLUDA.
+    """List the shims of a set, in the order in which they are made; empty without ZLUDA.
 
-    The file of torch that the build still calls comes first: it is to be had before one takes its place.
+    The file of torch that the build still calls comes first: it is copied before a shim takes its place.
     """
     build = zluda_of(lock)
     if build is None or build.shims is None:
@@ -67,7 +67,7 @@ def shims_of(lock: Lock, *, in_torch: bool) -> tuple[Shim, ...]:
 
 
 def folders_of(lock: Lock) -> tuple[str, ...]:
-    """Return the folders in which the libraries of a set with ZLUDA find each other."""
+    """List the folders in which the libraries of a set with ZLUDA find each other."""
     build = zluda_of(lock)
     rocm = lock.part("rocm")
     if build is None or rocm is None or rocm.layout is None:
@@ -76,7 +76,7 @@ def folders_of(lock: Lock) -> tuple[str, ...]:
 
 
 def preload(lock: Lock, files: Collection[str], *, in_torch: bool) -> tuple[str, ...]:
-    """Return what is loaded before torch, in order.
+    """List what is loaded before torch, in order.
 
     The HIP runtime and its compiler come first, so that those of the display driver do not, where the SDK
     holds them: System32 is searched before any folder of ours. Then the driver API, then

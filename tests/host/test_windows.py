@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rocenv.host.windows import parse_controllers, parse_hip
+from rocenv.system.process import own_child
 from tests.host.conftest import MATRIX
 from tests.host.roots import GIB, Root
 from tests.users import missing
@@ -180,7 +181,7 @@ def test_hip_itself_is_asked_in_a_child(tmp_path: Path) -> None:
     subprocess.run([compiler, "-shared", "-fPIC", "-o", str(library), str(source)], check=True, timeout=60)
 
     def asked(**env: str) -> subprocess.CompletedProcess[str]:
-        argv = [sys.executable, "-m", "rocenv.host.hip_child", str(library)]
+        argv = [sys.executable, *own_child("rocenv.host.hip_child", str(library))]
         return subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60, check=False)
 
     done = asked()

@@ -81,7 +81,7 @@ def require_listable(prefix: str, platform: str = "linux") -> None:
         reason = f"{found} in a path is more than batch files can carry"
     if reason:
         raise PrefixError(
-            f"an env cannot lie at `{prefix!r}`: {reason}",
+            f"an env cannot be at `{prefix!r}`: {reason}",
             hints=("choose another name for the env, or set ROCENV_HOME to another folder",),
             code="prefix-unusable",
         )

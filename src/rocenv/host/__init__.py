@@ -57,7 +57,7 @@ class Host:
         return (*own, *others) if own else ()
 
     def visible_devices(self, target: str = "") -> str:
-        """Return HIP_VISIBLE_DEVICES for a target, by default that of the GPU in use; "" = none is needed."""
+        """The HIP_VISIBLE_DEVICES for a target, by default that of the GPU in use; "" = none is needed."""
         shown = self.devices_for(target or (self.gpu.target if self.gpu else ""))
         numbers = [str(gpu.hip_index) for gpu in shown]
         listed = [str(gpu.hip_index) for gpu in self.gpus if gpu.hip_index is not None]
@@ -67,7 +67,7 @@ class Host:
 def detect(matrix: Matrix) -> Host:
     """What is known about this machine, or the one below `ROCENV_SYSROOT`.
 
-    Nothing that lies there raises: what cannot be read or makes no sense is a fact less, not a GPU less.
+    No file of the machine makes this fail: what cannot be read or makes no sense is unknown.
 
     Raises:
         RocenvError: `ROCENV_TARGET` names what is no target.

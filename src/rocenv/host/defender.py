@@ -71,9 +71,9 @@ def excluded(folder: str) -> bool | None:
 
 
 def watches() -> bool:
-    """Whether it looks at files as they are opened, which it does unless it is told not to."""
-    told = values(rf"{_REGISTRY}\Real-Time Protection") or {}
-    return not told.get("DisableRealtimeMonitoring")
+    """Whether it looks at files as they are opened, which is its default."""
+    settings = values(rf"{_REGISTRY}\Real-Time Protection") or {}
+    return not settings.get("DisableRealtimeMonitoring")
 
 
 def _covers(row: str, above: list[str]) -> bool:

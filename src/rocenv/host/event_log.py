@@ -126,8 +126,8 @@ def fault_of(
 
 def faults() -> tuple[Fault, ...]:
     """The newest crashes that Windows has noted, the newest first; empty where it says none."""
-    told = events("Application", (1000,), "application_errors.xml", most=_NEWEST) or ()
-    return tuple(fault for event in told if (fault := _fault(event)) is not None)
+    crashes = events("Application", (1000,), "application_errors.xml", most=_NEWEST) or ()
+    return tuple(fault for event in crashes if (fault := _fault(event)) is not None)
 
 
 def _fault(event: Mapping[str, str]) -> Fault | None:

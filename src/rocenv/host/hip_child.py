@@ -1,4 +1,4 @@
-"""`python -m rocenv.host.hip_child LIBRARY`: ask HIP for its devices, and print them as `hipInfo` does.
+"""The child process that asks HIP for its devices, and prints them as `hipInfo` does.
 
 Targets are not asked for, since the structure that holds them differs between releases; the display drivers'
 PCI ids tell them.
@@ -13,7 +13,7 @@ import sys
 
 
 def main(library: str) -> int:
-    """Print the devices; return what the first failed call answered, 0 where none failed."""
+    """Print the devices; the exit code is the error of the first call that failed."""
     hip = ctypes.CDLL(library)
     count = ctypes.c_int()
     error: int = hip.hipGetDeviceCount(ctypes.byref(count))
@@ -32,7 +32,3 @@ def main(library: str) -> int:
         said = name.value.decode(errors="replace")
         sys.stdout.write(f"device# {device}\nName: {said}\ntotalGlobalMem: {total}\n")
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))

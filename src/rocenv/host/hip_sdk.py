@@ -32,10 +32,10 @@ class InstalledSdk:
 
     folder: Path
     found_by: str  # "HIP_PATH_57", "Program Files"
-    row: HipSdk | None  # what it is; None = that cannot be told
+    row: HipSdk | None  # what it is; None = unknown
     why_not: str = ""  # it cannot be taken over; "" = it can
     missing: tuple[str, ...] = ()  # files that belong into it
-    mixed: tuple[str, ...] = ()  # files of several releases that lie in it
+    mixed: tuple[str, ...] = ()  # files of several releases in it
 
 
 def installed_sdks(matrix: Matrix) -> tuple[InstalledSdk, ...]:
@@ -50,7 +50,7 @@ def installed_sdks(matrix: Matrix) -> tuple[InstalledSdk, ...]:
 
 
 def examine(folder: Path, found_by: str, matrix: Matrix) -> InstalledSdk:
-    """What lies in a folder by the names of its run-time compiler, which end in the release."""
+    """What is in a folder, by the names of its run-time compiler, which end in the release."""
     names = {entry.name.lower() for entry in (folder / "bin").iterdir()}
     rows = [row for row in matrix.hip_sdk if row.hiprtc and row.hiprtc[0].lower() in names]
     if not rows:
@@ -72,7 +72,7 @@ def examine(folder: Path, found_by: str, matrix: Matrix) -> InstalledSdk:
 
 
 def _is_of_an_env(folder: Path) -> bool:
-    """Whether a folder lies in an env of rocenv, whose HIP_PATH it is while that is active."""
+    """Whether a folder is in an env of rocenv, whose HIP_PATH it is while that is active."""
     return any((parent / ".rocenv").is_dir() for parent in folder.parents)
 
 
@@ -93,7 +93,7 @@ def _folders(matrix: Matrix) -> Iterator[tuple[Path, str]]:
 
 
 def _here(install_dir: str) -> Path:
-    r"""Return an installer's usual folder on this machine, where `C:\Program Files` may be another one."""
+    r"""An installer's usual folder on this machine, where `C:\Program Files` may be another one."""
     usual, own = r"C:\Program Files", os.environ.get("PROGRAMFILES", "")
     if own and install_dir.startswith(usual):
         install_dir = own + install_dir.removeprefix(usual)

@@ -43,8 +43,8 @@ def linux_gpus(matrix: Matrix) -> Found:
             gpu = replace(gpu, state="barred", why_not=barrier.why)
             remedies[barrier.remedy] = None
         gpus.append(gpu)
-    told = {card.address for card in cards.values()}
-    gpus += [_left_out(each, ids) for each in devices if each.vendor == pci.AMD and each.address not in told]
+    known = {card.address for card in cards.values()}
+    gpus += [_left_out(each, ids) for each in devices if each.vendor == pci.AMD and each.address not in known]
     others = dict.fromkeys(pci.MAKERS[each.vendor] for each in devices if each.vendor in pci.MAKERS)
     return Found(
         gpus=tuple(gpus),

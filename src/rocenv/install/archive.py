@@ -28,7 +28,7 @@ _OTHERS = (
     (b"\xfd7zXZ", "compressed with xz"),
     (b"!<arch>", "a Debian package"),
     (b"\xd0\xcf\x11\xe0", "a Windows Installer package"),
-    (b"version https://git-lfs", "a pointer to a file that lies elsewhere (Git LFS)"),
+    (b"version https://git-lfs", "a pointer to a file that is stored elsewhere (Git LFS)"),
 )
 _HTML = (b"<!doctype html", b"<html", b"<head", b"<?xml")
 # What `zipfile` and its decoders raise on damage; OSError is a seek to where nothing can be.
@@ -119,4 +119,4 @@ def _zip_chunks(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[byt
     except OSError as error:
         if error.errno != errno.EINVAL:
             raise
-        raise ArchiveError(f"`{name}` is damaged: it lies outside the archive") from error
+        raise ArchiveError(f"`{name}` is damaged: its place is outside the archive") from error

@@ -42,7 +42,7 @@ def build(
 
     Raises:
         PrefixError: The env exists already or is not ours, or there is not enough room.
-        FetchError: A file cannot be had, or is not the one that was promised.
+        FetchError: A file cannot be downloaded, or is not the one that was promised.
         ArchiveError: A package is damaged or unsafe.
     """
     home = context.home

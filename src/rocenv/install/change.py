@@ -197,7 +197,7 @@ def _restore(prefix: Prefix, record: Record, paths: frozenset[str], context: Con
     files = base_files(record.lock, prefix.files(record))
     for component in record.lock.components:
         if component.is_wheels and _concerns(component, paths):
-            # Where shims lie in the place of torch's own files, those are not what the wheel says they are.
+            # Shims that replace torch's own files are not what the wheel says of those.
             undo_shims(prefix, record.lock)
             files = _with_venv(
                 files, f"{component.into}/", install_venv(prefix.path, component, wheels, context)

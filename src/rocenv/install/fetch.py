@@ -70,7 +70,7 @@ def ensure_available(lock: Lock, context: Context) -> dict[str, Path]:
         except store.DamagedPackage as error:
             if attempt + 1 == _TRIES:
                 raise
-            context.progress.note(f"{error.message}; fetching it anew")
+            context.progress.note(f"{error.message}; downloading it again")
     return {}
 
 

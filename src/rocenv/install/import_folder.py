@@ -142,7 +142,7 @@ def _copy(folder: Path, files: dict[str, FileEntry], tree: Tree) -> None:
 
 
 def _chunks(path: Path) -> Iterator[bytes]:
-    """Yield a file's bytes; an error of reading names the file, and is told from one of the store's disk."""
+    """Yield a file's bytes; an error of reading names the file, unlike one of the store's disk."""
     chunks = file_chunks(path)
     while True:
         try:

@@ -32,7 +32,7 @@ _PACKAGE = re.compile(r"rocm_.*\.msi", re.I)
 _VERSION = re.compile(r"\d+(\.\d+)+")
 
 _SIGNATURE = b"7z\xbc\xaf\x27\x1c"
-_SIGNED_BYTES = 64 << 10  # of a digital signature, which lies behind a program too, as a high guess
+_SIGNED_BYTES = 64 << 10  # of a digital signature, which is behind a program too; a high guess
 
 _PATIENCE_S = 1800.0  # a package may ask something in a window that nobody sees
 # Source: learn.microsoft.com, "MsiExec.exe and InstMsi.exe error messages"
@@ -118,7 +118,7 @@ def archive_start(path: Path) -> int:
                 at = data.find(_SIGNATURE, at + 1)
             behind = overlay(path)
             if len(data) - behind > _SIGNED_BYTES and data.find(_SIGNATURE, behind) < 0:
-                raise InstallerClosed("what lies behind the program in it is no 7z archive")
+                raise InstallerClosed("the data behind its program part is no 7z archive")
     raise ArchiveError("it is a program that holds no 7z archive, or is cut short")
 
 

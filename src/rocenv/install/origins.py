@@ -103,7 +103,7 @@ def _root(anchor: str, names: Collection[str]) -> str | None:
 
 
 def _picked(component: Component, artifact: Artifact, names: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield the members of a pack that belong somewhere, wherever in it they lie; raise where none does."""
+    """Yield the members of a pack that belong somewhere, wherever in it they are; raise where none does."""
     some = False
     for name in sorted(names):
         for member, place in component.places.items():

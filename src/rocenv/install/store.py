@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rocenv.home import Home
 
 STAGING = ".staging"
-_SHORT = 12  # of a hash, in names of folders below which other programs write: they know long paths badly
+_SHORT = 12  # of a hash, in names of folders below which other programs write: they handle long paths badly
 BLOCKS_AHEAD = 3  # of usually 24 MiB each: enough for two cores, and far below the memory limit
 
 
@@ -86,7 +86,7 @@ def add(
         if not package.exists():
             raise FetchError(
                 f"the fetched file of {artifact.name} {artifact.version} is gone: `{package}`",
-                hints=("run the same command again to fetch it anew",),
+                hints=("run the same command again to download it",),
             )
         try:
             if artifact.kind == "deb":
@@ -247,6 +247,6 @@ def _require_hash(artifact: Artifact, package: Path, sha256: str) -> None:
     raise DamagedPackage(
         f"the fetched file of {artifact.name} {artifact.version} was damaged in the cache: its sha256 is "
         f"{sha256}, not {artifact.sha256}",
-        hints=("it was removed; run the same command again to fetch it anew",),
+        hints=("it was removed; run the same command again to download it again",),
         code="hash-mismatch",
     )

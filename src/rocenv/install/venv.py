@@ -89,7 +89,7 @@ def install_wheels(
     """Install exactly these wheels, and the pip that came with `python`, without opening a connection.
 
     Args:
-        venv: A venv. Of what lies in it, changed or missing files of these wheels and other versions of
+        venv: A venv. Of what is in it, changed or missing files of these wheels and other versions of
             them are replaced; further packages are left alone.
         artifacts: The locked set; their hashes are enforced.
         files: sha256 -> the fetched wheel, under any file name.
@@ -97,7 +97,7 @@ def install_wheels(
         uv: Installs; `uv.report` receives a line for files that were changed, here or in its cache.
 
     Returns:
-        What lies in the venv afterwards, as `venv_files` does.
+        What is in the venv afterwards, as `venv_files` does.
 
     Raises:
         FetchError: A wheel is missing or is not the one that was promised.
@@ -209,7 +209,7 @@ def _verified(venv: Path, pins: Mapping[str, str], places: Sequence[Path], uv: U
     if not damaged:
         return entries
     for project, paths in damaged.items():
-        uv.report(f"`{paths[0]}` is not what its wheel holds; unpacking {project} anew")
+        uv.report(f"`{paths[0]}` is not what its wheel holds; reinstalling {project}")
     uv.install(venv, pins, places, anew=tuple(damaged))
     entries = venv_files(venv)
     if contradicting := _damaged(venv, entries, pins):

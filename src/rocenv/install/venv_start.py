@@ -27,7 +27,7 @@ def start() -> None:
         with open(os.path.join(_HERE, "rocenv_zluda.json"), encoding="utf-8") as file:
             settings = json.load(file)
     except (OSError, ValueError) as error:
-        sys.stderr.write(f"rocenv: ZLUDA is not set up in this Python: {error}; `rocenv repair` mends it\n")
+        sys.stderr.write(f"rocenv: ZLUDA is not set up in this Python: {error}; run `rocenv repair`\n")
         return
     if not _is_active(settings["environment"]):
         _activate(settings["environment"])
@@ -80,7 +80,7 @@ class _BeforeTorch:
         self._settings = settings
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        """Return torch's own spec, as the others have it, with `_Switching` around its loader."""
+        """Find torch's own spec, as the others do, with `_Switching` around its loader."""
         if name != "torch":
             return None
         for finder in sys.meta_path:

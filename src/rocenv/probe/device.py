@@ -27,7 +27,7 @@ class NoDevice(Exception):
 
 
 class NotAllocated(CallError):
-    """Memory could not be had."""
+    """The runtime did not grant memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +95,7 @@ class Runtime:
         self._calls = calls
 
     def allocate(self, size_bytes: int) -> ctypes.c_void_p:
-        """The address of memory on the device; raises NotAllocated where there is none to be had."""
+        """The address of memory on the device; raises NotAllocated where there is none left."""
         address = ctypes.c_void_p()
         call = self._calls.allocate
         try:

@@ -64,7 +64,7 @@ class Expected:
 
 
 def random_values(seed: int, count: int, precision: Precision) -> list[float]:
-    """Return `count` numbers in [-1, 1), exact in `precision` and using all its bits, none of them zero."""
+    """Make `count` numbers in [-1, 1), exact in `precision` and using all its bits, none of them zero."""
     bits = _SIGNIFICAND[precision]
     words = struct.unpack(f"<{count}i", Random(seed).randbytes(4 * count))
     return [((word >> (32 - bits)) or 1) / 2 ** (bits - 1) for word in words]

@@ -194,7 +194,7 @@ def _unmet(needs: Sequence[str], rung: str, results: Mapping[str, RungResult]) -
     missing = [need for need in needs if need in results and results[need].status != "passed"]
     if not missing:
         return None
-    # A fault outranks the want of a GPU: it is there to be mended on this machine.
+    # A fault outranks a missing GPU: it can be repaired on this machine.
     no_device = all(results[need].no_device for need in missing)
     needed = ", ".join(f"`{need}`" for need in missing if not results[need].no_device)
     detail = NO_GPU if no_device else f"needs {needed}"

@@ -128,7 +128,7 @@ def fill(
     most_pieces: int,
     tell: Callable[[int], None],
 ) -> Filled:
-    """Take as much as can be had in pieces, check that all of them hold at once, and give them back.
+    """Take as much as the runtime grants in pieces, check that all of them hold at once, and give them back.
 
     Args:
         runtime: Of the GPU.
@@ -274,7 +274,7 @@ def _at(block: Block, offset: int) -> str:
 
 
 def _drop(runtime: Runtime, block: Block) -> None:
-    """Give memory back where a failure of that is not what is told; the end of this process does so too."""
+    """Give memory back and report no failure of that; the end of this process does so too."""
     with contextlib.suppress(CallError):
         runtime.free(block.at(0))
 

@@ -22,7 +22,7 @@ FAULT = "rocenv: fault "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """All that the child of a rung is told."""
+    """All that the child of a rung gets to know."""
 
     target: str  # what the set was resolved for, "gfx1100"
     prefix: str  # absolute; every library has to come from below it

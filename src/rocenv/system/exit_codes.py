@@ -91,7 +91,7 @@ def meaning_of_exit(code: int) -> str:
 
 
 def through_shell(code: int) -> int:
-    """The exit code of a program that may be a shell's script, with a signal told as one.
+    """The exit code of a program that may be a shell's script, with signals as negative numbers.
 
     A shell whose program a signal ended passes that on as 128 and the number: 139 becomes -11, which is what
     the program itself would have given. Not for programs that number their own ends so high. On Windows codes

@@ -273,8 +273,8 @@ def _popen(
 def handled(handlers: Mapping[str, Callable[[int, Any], None]]) -> Iterator[None]:
     """Handle these signals while inside, those of them that this system has.
 
-    A signal that this process was told to ignore, as by `nohup` or a shell's `&`, stays ignored, here and in
-    children.
+    A signal that this process inherited as ignored, as from `nohup` or a shell's `&`, stays ignored, also
+    in children.
     """
     here = {getattr(signal, name): handler for name, handler in handlers.items() if hasattr(signal, name)}
     before = {

@@ -25,7 +25,7 @@ def find_windows_program(name: str, environ: Mapping[str, str]) -> str | None:
     """The path of a command as cmd finds it in `environ`, None where it is nowhere.
 
     A name may lack its extension: those of `PATHEXT` are tried in order, in each folder of `PATH`. The
-    current folder is not searched: what lies in a folder by chance must not be run for a program's name.
+    current folder is not searched: a file that is there by chance must not run in a program's place.
     """
     values = {key.upper(): value for key, value in environ.items()}
     extensions = [each for each in (values.get("PATHEXT") or _PATHEXT).split(";") if each]

@@ -27,7 +27,7 @@ _PREFIX = "%_ROCENV_P%"  # holds the prefix while the script runs
 # What the scripts of a venv remember as `_OLD_VIRTUAL_...` and put back as it is, and what they take for it
 # where there was nothing. Source: CPython, Lib/venv/scripts/nt
 _VENV = {"PATH": "", "PROMPT": "$P$G"}
-# Folders that cmd has in its variables, for what lies in them.
+# Folders that cmd has in its variables, for paths below them.
 _KNOWN = ("LOCALAPPDATA", "APPDATA", "USERPROFILE")
 
 

@@ -40,7 +40,7 @@ def quote(value: str, apart: re.Pattern[str] = _CONTROL) -> str:
 
     Args:
         value: The text.
-        apart: Finds the characters, as a group, that shall not stand in the code.
+        apart: Finds the characters, as a group, that must not be in the code.
     """
     text, *others = apart.split(value)
     words = [_literal(text)]
