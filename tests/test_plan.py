@@ -353,12 +353,12 @@ def test_every_field_of_a_lock_survives(tmp_path: Path) -> None:
         ("", "is not valid JSON"),
         ("not json", "is not valid JSON"),
         pytest.param("[" * 100_000, "is not valid JSON", id="deep"),
-        ("[]", "is no lock"),
-        ('"lock"', "is no lock"),
-        ("{}", "is no lock"),
-        ('{"schema": "1"}', "is no lock"),
+        ("[]", "is not a lock"),
+        ('"lock"', "is not a lock"),
+        ("{}", "is not a lock"),
+        ('{"schema": "1"}', "is not a lock"),
         ('{"schema": 1}', "key `request` is missing"),
-        ('{"schema": 3, "future": true}', "is of a newer rocenv"),
+        ('{"schema": 3, "future": true}', "a newer rocenv wrote the lock"),
     ],
 )
 def test_what_is_no_lock(tmp_path: Path, content: str, said: str) -> None:
@@ -420,7 +420,7 @@ def test_a_lock_that_cannot_be_read(tmp_path: Path, name: str) -> None:
         ),
         (("components", 0, "layout", "libraries"), {"hip": "/usr/lib/x.so"}, "leads out of the env"),
         (("components", 0, "loader"), "../../evil", "leads out of the env"),
-        (("components", 0, "into"), ".rocenv", "no place for a part of a set"),
+        (("components", 0, "into"), ".rocenv", "is not a folder that a part of a set may be in"),
         (("components", 0, "layout", "bin"), "bin", "`bin` in .* is not in the part's own folder `rocm`"),
         (
             ("components", 0, "layout", "links"),
@@ -429,8 +429,13 @@ def test_a_lock_that_cannot_be_read(tmp_path: Path, name: str) -> None:
         ),
         (("environment", 0, "name"), "X; touch evil; Y", "cannot be the name of a variable"),
         (("watched",), ["X$(touch evil)"], "cannot be the name of a variable"),
-        (("components", 0, "artifacts", 0, "name"), "x\n--index-url=http://evil/", "no name or version"),
-        (("components", 0, "artifacts", 0, "version"), "1 --index-url=http://evil/", "no name or version"),
+        (("components", 0, "artifacts", 0, "name"), "x\n--index-url=http://evil/", "not the name or version"),
+        (
+            ("components", 0, "artifacts", 0, "version"),
+            "1 --index-url=http://evil/",
+            "not the name or version",
+        ),
+        (("components", 0, "artifacts", 0, "name"), "-r", "not the name or version"),
     ],
 )
 def test_a_lock_that_must_not_be_built(
@@ -447,10 +452,29 @@ def test_a_lock_that_must_not_be_built(
         read_lock(path)
 
 
+def test_a_lock_cannot_hide_an_artifact_behind_another_with_its_hash(
+    planner: Planner, tmp_path: Path
+) -> None:
+    plain = json.loads(lock_text(planner.plan()))
+    artifacts = plain["components"][0]["artifacts"]
+    artifacts.insert(0, {**artifacts[0], "name": "x\n--index-url=http://evil/"})
+    path = tmp_path / "x.lock"
+    path.write_text(json.dumps(plain))
+    with pytest.raises(DataError, match="not the name or version"):
+        read_lock(path)
+
+
 def test_a_lock_made_elsewhere_uses_this_machines_mirror(planner: Planner) -> None:
     here = planner.plan()
     elsewhere = _with_urls(here, "http://mirror.example.org/debian")
     assert relocated(elsewhere, planner.work()) == here
+
+
+def test_a_lock_file_names_no_password_of_a_mirror(planner: Planner, tmp_path: Path) -> None:
+    lock = _with_urls(planner.plan(), "http://me:p@ss@mirror.example.org/debian")
+    path = tmp_path / "x.lock"
+    path.write_text(lock_text(lock))
+    assert read_lock(path) == _with_urls(lock, "http://mirror.example.org/debian")
 
 
 def test_an_address_that_is_one_of_this_machines_stays(planner: Planner) -> None:

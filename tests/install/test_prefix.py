@@ -262,6 +262,7 @@ class TestRecord:
         with pytest.raises(DataError, match=text) as caught:
             prefix.record()
         assert str(path) in caught.value.message
+        assert caught.value.hints == prefix.made_anew
 
     @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff\xfe", b'"text"', b"null"])
     def test_that_is_damaged(self, prefix: Prefix, content: bytes) -> None:

@@ -115,6 +115,15 @@ class TestSuggestEnv:
         assert "--app" not in suggest_env(lock, MATRIX)
         assert "--rocm 5.7" in suggest_env(lock, MATRIX, app="of-a-profile-that-is-gone")
 
+    @pytest.mark.parametrize("number", [0, 1, 2], ids=["sdk", "build", "torch"])
+    def test_versions_of_a_lock_may_be_none(self, number: int) -> None:
+        parts = tuple(
+            replace(each, version="odd") if at == number else each for at, each in enumerate(INCIDENT)
+        )
+        lock = lock_of(parts)
+        assert "sdnext-3414" not in {row.code for row in known_broken(lock, MATRIX)} or number == 2
+        assert suggest_env(lock, MATRIX).startswith("rocenv create NAME ")
+
     def test_nothing_where_there_is_nothing(self) -> None:
         assert suggest_env(lock_of(INCIDENT, "gfx9999"), MATRIX) == ""
 

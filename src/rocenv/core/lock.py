@@ -27,6 +27,9 @@ WRAPPERS = ("rocm-exec", "python3", "python")  # in the folder of programs of an
 _MAKE_ONE = ("make one: `rocenv lock NAME -o FILE`",)
 _FOLDERS = ("rocm", "zluda", VENV)  # of a prefix, that components may lie in
 _NAMED_BY_PEOPLE = ("archive", "installer", "folder")
+_NAME_BY_PEOPLE = re.compile("[A-Za-z0-9.+:~!_/ -]+")
+_NAME = re.compile("[A-Za-z0-9][A-Za-z0-9.+:~!_-]*")  # never an option of a program
+_PASSWORD = re.compile("(?<=://)[^/]*@")  # with the name before it, in an address
 _PATTERN = re.compile(r"[*?\[]")
 _VARIABLE = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 _PYTHON = re.compile(r"([0-9]+(\.[0-9]+){1,2})?")
@@ -46,11 +49,11 @@ def read_lock(path: Path) -> Lock:
     schema = plain.pop("schema", None) if isinstance(plain, dict) else None
     if isinstance(schema, int) and schema > LOCK_SCHEMA:
         raise DataError(
-            f"the lock `{path}` is of a newer rocenv: it has schema {schema}, this one reads {LOCK_SCHEMA}",
-            hints=("upgrade rocenv: `python -m pip install --upgrade rocenv`",),
+            f"a newer rocenv wrote the lock `{path}`: schema {schema}, and this one reads {LOCK_SCHEMA}",
+            hints=("upgrade rocenv", "or repeat the `rocenv create` command that the env was made with"),
         )
     if schema not in (1, LOCK_SCHEMA):
-        raise DataError(f"`{path}` is no lock that rocenv has written", hints=_MAKE_ONE)
+        raise DataError(f"`{path}` is not a lock that rocenv wrote", hints=_MAKE_ONE)
     lock = from_plain(Lock, plain, str(path))
     if schema == 1:
         lock = from_schema_1(lock)
@@ -60,8 +63,12 @@ def read_lock(path: Path) -> Lock:
 
 
 def lock_text(lock: Lock) -> str:
-    """Return the text of a lock file; the same lock gives the same text."""
-    return json.dumps({"schema": LOCK_SCHEMA, **to_plain(lock)}, indent=1) + "\n"
+    """Write a lock as text, without passwords in addresses; the same lock gives the same text."""
+    plain = to_plain(lock)
+    for part in plain["components"]:
+        for artifact in part.get("artifacts", ()):
+            artifact["url"] = _PASSWORD.sub("", artifact["url"])
+    return json.dumps({"schema": LOCK_SCHEMA, **plain}, indent=1) + "\n"
 
 
 def from_schema_1(lock: Lock) -> Lock:
@@ -101,7 +108,7 @@ def _faults(lock: Lock) -> Iterator[Fault]:
     yield from _faults_of_variables(lock, programs)
     yield from _faults_of_artifacts(lock)
     if _APP.fullmatch(lock.request.app) is None:
-        yield f"`{lock.request.app}`", "is no name of an app"
+        yield f"`{lock.request.app}`", "is not the name of an app"
     for program in programs:
         yield from _faults_of_program(program)
     for part in lock.components:
@@ -116,30 +123,31 @@ def _faults_of_variables(lock: Lock, programs: Sequence[Program]) -> Iterator[Fa
 
 
 def _faults_of_artifacts(lock: Lock) -> Iterator[Fault]:
-    for artifact in lock.artifacts:
+    # All of them: `lock.artifacts` has only one of several with the same hash.
+    for artifact in (each for part in lock.components for each in part.artifacts):
         if re.fullmatch("[0-9a-f]{64}", artifact.sha256) is None:
             yield f"the sha256 of `{artifact.name}`", f"is `{artifact.sha256}`"
-        allowed = "[A-Za-z0-9.+:~!_/ -]+" if artifact.kind in _NAMED_BY_PEOPLE else "[A-Za-z0-9.+:~!_-]+"
+        allowed = _NAME_BY_PEOPLE if artifact.kind in _NAMED_BY_PEOPLE else _NAME
         for text in (artifact.name, artifact.version):
-            if re.fullmatch(allowed, text) is None:
-                yield f"`{text}`", "is no name or version of a package"
+            if allowed.fullmatch(text) is None:
+                yield f"`{text}`", "is not the name or version of a package"
 
 
 def _faults_of_program(program: Program) -> Iterator[Fault]:
     for name in program.names:
         if fault := why_no_name(name):
-            yield "a name", f"is not possible: {fault}"
+            yield "a name", f"cannot be used: {fault}"
     if program.names and _PATTERN.search(program.path):
-        yield f"`{program.path}`", "may be several programs, and has a name for one"
+        yield f"`{program.path}`", "is a pattern for several programs, but has a name for one"
     for text in (*program.environment.values(), *program.arguments, program.not_before):
         yield from _unprintable(text)
 
 
 def _faults_of_component(part: Component) -> Iterator[Fault]:
     if _PYTHON.fullmatch(part.python) is None:
-        yield f"`{part.python}`", "is no version of Python"
+        yield f"`{part.python}`", "is not a version of Python"
     if part.into and part.into.split("/")[0] not in _FOLDERS:
-        yield f"`{part.into}`", "is no place for a part of a set"
+        yield f"`{part.into}`", "is not a folder that a part of a set may be in"
     inside = _layout_places(part.layout)
     for place in (*_other_places(part), *inside):
         yield from _faults_of_place(place)
@@ -159,7 +167,7 @@ def _faults_of_place(place: str) -> Iterator[Fault]:
 
 def _unprintable(text: str) -> Iterator[Fault]:
     if not text.isprintable():
-        yield repr(text), "holds a control character, or one that cannot be shown"
+        yield repr(text), "contains a control character, or one that cannot be printed"
 
 
 def _layout_places(layout: Layout | None) -> tuple[str, ...]:

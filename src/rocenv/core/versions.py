@@ -65,8 +65,14 @@ def _range(text: str) -> SpecifierSet:
 
 @cache
 def allows(text: str, version: str) -> bool:
-    """Tell whether a range of the data allows a version; an empty range allows any."""
-    return not text or _range(text).contains(version_of(version))
+    """Tell whether a range of the data allows a version; an empty range allows any.
+
+    A version from somebody's lock may be no version at all; then no range but the empty one allows it.
+    """
+    try:
+        return not text or _range(text).contains(version_of(version))
+    except InvalidVersion:
+        return False
 
 
 @cache

@@ -131,7 +131,10 @@ class Prefix:
         schema = plain.pop("schema", None) if isinstance(plain, dict) else None
         if schema not in (1, RECORD_SCHEMA):
             raise DataError(f"`{path}` was written by another version of rocenv", hints=self.made_anew)
-        record = from_plain(Record, plain, str(path))
+        try:
+            record = from_plain(Record, plain, str(path))
+        except DataError as error:
+            raise DataError(error.message, hints=self.made_anew) from error
         return replace(record, lock=from_schema_1(record.lock)) if schema == 1 else record
 
     def files(self, record: Record) -> dict[str, FileEntry]:
@@ -160,12 +163,13 @@ class Prefix:
     @property
     def made_anew(self) -> tuple[str, ...]:
         """The commands that make the env again from its lock."""
-        name = shell_join(self.name)
-        lock = shell_join(os.path.join(".", f"{self.name}.lock"))
+        from rocenv.resolve.request import rebuild_command  # late: of no use to envs that are in order
+
+        lock = os.path.join(".", f"{self.name}.lock")
         return (
-            f"{_COPY} {shell_join(str(self.lock_file))} {lock}",
-            f"rocenv remove {name}",
-            f"rocenv create {name} --from {lock}",
+            f"{_COPY} {shell_join(str(self.lock_file), lock)}",
+            f"rocenv remove {shell_join(self.name)}",
+            rebuild_command(self.name, lock),
         )
 
     def wipe(self) -> None:

@@ -116,9 +116,9 @@ def best_for(request: Request, matrix: Matrix, machine: Machine) -> Candidate | 
     """Return the best set for a request and what its app needs; None if none fits, or no such app exists."""
     try:
         request = narrowed(request, matrix)[0]
-    except RocenvError:
+        return _best(request, Case(request=request, matrix=matrix, machine=machine))
+    except RocenvError:  # also for a version in somebody's lock that is none
         return None
-    return _best(request, Case(request=request, matrix=matrix, machine=machine))
 
 
 def suggest_env(
