@@ -164,8 +164,8 @@ def test_an_app_comes_along_with_what_it_needs(world: Mini) -> None:
         "libpaint",
         "painter-python3",  # asked for by name, so no pattern keeps it out
     }
-    said = next(text for text in found["notes"] if text.startswith("painter 3.1-2 of mini comes along"))
-    assert "3 packages with what it needs" in said
+    said = next(text for text in found["notes"] if text.startswith("adds painter 3.1-2 from mini"))
+    assert "3 packages with its dependencies" in said
     assert "once unpacked" in said
     assert found["request"]["app"] == "painter"
 
@@ -334,7 +334,7 @@ def test_how_it_comes_along_is_a_command_that_does_it(world: Mini) -> None:
     assert argv[:3] == ["rocenv", "create", "my art"]
     again = world.run(*argv[1:], "--dry-run")
     assert again.returncode == 0
-    assert "painter 3.1-2 of other comes along" in again.stdout
+    assert "adds painter 3.1-2 from other" in again.stdout
     assert "bring your own" not in again.stdout
 
 
@@ -528,7 +528,7 @@ def test_a_set_from_a_channel_that_has_to_be_named_is_rebuilt_from_there(world: 
     argv = shlex.split(said["hints"][0].split("`")[1])
     assert argv[1:3] == ["create", "new"]
     assert world.run(*argv[1:], "--no-verify").returncode == 0
-    assert "painter 3.1-2 of other comes along" in told(world.run("resolve", *argv[3:]))
+    assert "adds painter 3.1-2 from other" in told(world.run("resolve", *argv[3:]))
 
 
 def test_a_link_takes_the_place_of_no_file(world: Mini) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rocenv.compilers import Toolchain, newest_for, provide, toolchain_of
+from rocenv.compilers import Toolchain, ensure_available, newest_for, toolchain_of
 from rocenv.context import Context
 from rocenv.core.errors import RocenvError
 from rocenv.install.build import build
@@ -77,7 +77,7 @@ def made(context: Context, target: str = "gfx1100") -> tuple[Toolchain, list[str
     said: list[str] = []
     found = newest_for(target, context.matrix)
     assert found is not None
-    return provide(found, context, said.append), said
+    return ensure_available(found, context, said.append), said
 
 
 def test_the_newest_that_knows_the_target(context: Context) -> None:

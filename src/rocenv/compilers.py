@@ -1,4 +1,4 @@
-"""Compilers for GPU code: the one of an env, or the newest that can be had for a target.
+"""Compilers for GPU code: the one of an env, or the newest one for a target.
 
 A compiler that is fetched becomes an env of its own, named by its row. So it is listed, checked, repaired and
 removed like any other, and shares its files with the envs that hold the same packages.
@@ -45,7 +45,7 @@ class Toolchain:
     loader: Path | None  # the env's own; starters use it by themselves
     device_libs: Path | None
     include: Path | None  # of HIP's headers
-    env: str  # the env that it lies in
+    env: str  # the env that it is in
 
     def run_argv(self, program: Path, *args: str) -> list[str]:
         """Return the command line that runs one of its programs, with the loader where it needs that."""
@@ -57,7 +57,7 @@ class Toolchain:
 
 
 def newest_for(target: str, matrix: Matrix) -> Compiler | None:
-    """Return the newest compiler that can be had for a target; None where there is none."""
+    """Return the newest compiler that has a target; None if there is none."""
     rows = [row for row in matrix.compiler if target in row.targets]
     return min(rows, key=lambda row: (newest_first(row.version), row.name), default=None)
 
@@ -79,17 +79,17 @@ def toolchain_of(prefix: Prefix, target: str) -> Toolchain | None:
     return None
 
 
-def provide(row: Compiler, context: Context, tell: Callable[[str], None]) -> Toolchain:
-    """Return a compiler, fetched as an env of its own where it is not there yet.
+def ensure_available(row: Compiler, context: Context, report: Callable[[str], None]) -> Toolchain:
+    """Return a compiler; create the env for it if there is none yet.
 
     Args:
         row: The compiler.
         context: The home, the network and the matrix.
-        tell: Takes a line for the user.
+        report: Takes a line for the user.
 
     Raises:
         PrefixError: An env of that name is something else, or the disk is full.
-        FetchError: It cannot be had now.
+        FetchError: It cannot be downloaded now.
     """
     prefix = prefix_of(context.home, row.name)
     if prefix.state != "complete":
@@ -97,7 +97,7 @@ def provide(row: Compiler, context: Context, tell: Callable[[str], None]) -> Too
         part = lock.components[0]
         fetched = sum(artifact.size_bytes for artifact in part.artifacts)
         unpacked = sum(artifact.installed_bytes for artifact in part.artifacts)
-        tell(
+        report(
             f"compiler {row.name} {part.version} from {row.channel}, as the env `{row.name}`: "
             f"{len(part.artifacts)} packages, {size_text(fetched)}, {size_text(unpacked)} once unpacked"
         )
@@ -120,7 +120,7 @@ def compiler_lock(row: Compiler, context: Context) -> Lock:
     """Return a compiler with every file, as its channel has it now.
 
     Raises:
-        FetchError: The channel cannot be had.
+        FetchError: The channel is unreachable, or cannot be trusted.
         RocenvError: It lacks something.
     """
     wanted = RocmSet(

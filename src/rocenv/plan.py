@@ -30,7 +30,7 @@ _DOWN = ("unreachable", "no-mirror", "signature")
 
 @dataclass(frozen=True, slots=True)
 class Miss:
-    """A set that cannot be had: the part that is missing, and why."""
+    """A set that cannot be downloaded: the part that is missing, and why."""
 
     candidate: Candidate
     choice: Choice
@@ -101,7 +101,7 @@ def _planned(
 def _parts(
     candidate: Candidate, request: Request, context: Context, missed: Sequence[Miss]
 ) -> tuple[tuple[Component, ...], tuple[str, ...]] | Miss:
-    """Return the parts of a set with every file, and notes for the plan; or the first that cannot be had."""
+    """Return the parts of a set with every file, and notes for the plan; or the first that is unavailable."""
     down = {_place(miss.choice): miss.error for miss in missed if miss.error.code in _DOWN}
     for choice in candidate.parts:
         if _place(choice) in down:
@@ -149,12 +149,12 @@ def _lock(
 
 
 def _place(choice: Choice) -> str:
-    """Return what answers or does not: the host of an index, or a channel by its name."""
+    """Name what is reachable or not: the host of an index, or a channel."""
     return urlsplit(choice.channel).netloc or choice.channel
 
 
 def _reasons(missed: Sequence[Miss]) -> list[tuple[str, str]]:
-    """Return which sets cannot be had and why, once for all that lack a part of one place for one reason."""
+    """Say which sets are unavailable and why, once for all that lack a part of one place for one reason."""
     sets: dict[tuple[str, str], list[str]] = {}
     for miss in missed:
         versions = sets.setdefault((_place(miss.choice), miss.error.message), [])

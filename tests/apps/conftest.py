@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
-from rocenv.compilers import newest_for, provide
+from rocenv.compilers import ensure_available, newest_for
 from rocenv.context import Context
 from rocenv.home import Home
 from rocenv.system.locks import locked
@@ -102,7 +102,7 @@ def clang_toolchain(apps_home: Path) -> Toolchain:
         assert context.home == Home(apps_home)
         row = newest_for("gfx1201", context.matrix)
         assert row is not None
-        return provide(row, context, lambda text: print(text, file=sys.stderr))
+        return ensure_available(row, context, lambda text: print(text, file=sys.stderr))
 
 
 def _made(rocenv: Rocenv, name: str, app: str, channel: str, target: str) -> str:

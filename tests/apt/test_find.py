@@ -196,7 +196,7 @@ def test_an_index_that_has_run_out_is_used_with_a_note_where_apt_is_set_so(
     assert refused(inside).code == "index-expired"
     monkeypatch.setattr("rocenv.sources.apt.apt_settings", lambda: Settings(check_valid_until=False))
     (note,) = inside.find().notes
-    assert re.fullmatch(r"the index of mini ran out on \d{4}-\d\d-\d\d; .*apt is set not to check that", note)
+    assert re.fullmatch(r"the index of mini expired on \d{4}-\d\d-\d\d; .*apt is set not to check that", note)
     inside.network = Network(offline=True)
     assert "rocenv is offline" in inside.find().notes[0]
 

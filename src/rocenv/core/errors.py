@@ -70,7 +70,7 @@ class NotAvailable(RocenvError):
 
 
 class FetchError(RocenvError):
-    """Bytes could not be had, or are not the bytes that were promised."""
+    """A download failed, or is not the file that was promised."""
 
     code = "fetch-failed"
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from packaging.utils import canonicalize_name
 
 from rocenv.core.errors import FetchError, RocenvError
+from rocenv.core.versions import series
 from rocenv.install.path_length import require_short_paths
 from rocenv.install.tree import file_entry
 from rocenv.sources.uv import wheel_file_name
@@ -59,7 +60,7 @@ def install_venv(
     from rocenv.sources.uv import Uv
 
     uv = Uv.for_context(context)
-    python = find_python(component.python.rpartition(".")[0], uv)
+    python = find_python(series(component.python), uv)
     venv = prefix / component.into
     if not (venv / "pyvenv.cfg").exists():
         remove_tree(venv)

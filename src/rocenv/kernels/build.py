@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from packaging.specifiers import SpecifierSet
 
 from rocenv.activate.changes import apply, expand
-from rocenv.compilers import Toolchain, newest_for, provide, toolchain_of
+from rocenv.compilers import Toolchain, ensure_available, newest_for, toolchain_of
 from rocenv.core.errors import RocenvError
 from rocenv.install.prefix import all_prefixes, prefix_of
 from rocenv.kernels import places
@@ -214,7 +214,7 @@ def _toolchain(wish: Wish, env: Prefix | None, context: Context, tell: Callable[
             hints=("name an env that has one: `--env NAME`",),
             code="kernels-no-compiler",
         )
-    return provide(row, context, tell)
+    return ensure_available(row, context, tell)
 
 
 def _place(wish: Wish, job: Job, home: Home) -> tuple[PlaceName, str]:

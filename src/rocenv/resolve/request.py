@@ -50,11 +50,6 @@ def resolve_command(request: Request, here: str = "linux") -> str:
     return f"rocenv resolve {options(request, here)}"
 
 
-def describe(request: Request) -> str:
-    """Return a request in words: `ROCm 5.7 and PyTorch on gfx1100 (Python 3.11)`."""
-    return f"{_components(request)} on {_place(request)}"
-
-
 def no_set(request: Request) -> str:
     """Return the message that nothing fits: `No ROCm and PyTorch combination works on gfx1033`."""
     noun = "combination" if request.zluda or request.torch else "release"
@@ -70,12 +65,8 @@ def _components(request: Request) -> str:
 
 def _place(request: Request) -> str:
     """Return the target, and what else the set has to live with."""
-    limits = {
-        "{}": "Windows" if request.platform == "windows" else "",
-        "Python {}": request.python,
-        "driver {}": request.driver,
-        "channel {}": request.channel,
-        "app {}": request.app,
-    }
-    given = [text.format(value) for text, value in limits.items() if value]
+    given = ["Windows"] if request.platform == "windows" else []
+    for name in ("Python", "driver", "channel", "app"):
+        if value := getattr(request, name.lower()):
+            given.append(f"{name} {value}")
     return request.target + (f" ({', '.join(given)})" if given else "")

@@ -19,6 +19,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rocenv.core.model import Rejection
+from rocenv.core.template import fill
 from rocenv.core.versions import allows, any_meets, joined, meets, newest_first, series
 from rocenv.data.known import STATUS_RANK
 from rocenv.resolve import verdicts
@@ -300,7 +301,7 @@ def _why_sdk(parts: Parts, case: Case) -> str:
     support, target = promise_of(parts.sdk, case), case.request.target
     promise = _PROMISES[support.level] if support else "AMD does not list {target}"
     by = sorted({good.by for good in recommended(parts.sdk, case)})
-    return promise.format(target=target) + (f"; recommended for it by {joined(by, 2)}" if by else "")
+    return fill(promise, {"target": target}) + (f"; recommended for it by {joined(by, 2)}" if by else "")
 
 
 def _why_build(parts: Parts) -> str:

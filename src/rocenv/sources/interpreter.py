@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rocenv.core.errors import RocenvError
+from rocenv.core.versions import series
 from rocenv.system import WINDOWS
 from rocenv.system.process import run
 
@@ -59,7 +60,7 @@ class Interpreter:
     @property
     def series(self) -> str:
         """The version as the matrix names it: `3.11`."""
-        return self.version.rpartition(".")[0]
+        return series(self.version)
 
 
 def find_python(spec: str, uv: Uv) -> Interpreter:

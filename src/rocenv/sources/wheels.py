@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from rocenv.core.errors import ResolutionImpossible, RocenvError
 from rocenv.core.model import VENV, Artifact, Component, venv_layout
-from rocenv.core.versions import specifier
+from rocenv.core.versions import series, specifier
 from rocenv.data.releases import TorchSet
 from rocenv.net import unreachable
 from rocenv.net.errors import shown
@@ -179,10 +179,9 @@ def _requirements(row: TorchSet, request: Request) -> Iterator[str]:
             yield f"{name}=={version}.*"
 
 
-def _default_python(series: tuple[str, ...]) -> str:
+def _default_python(supported: tuple[str, ...]) -> str:
     """Return "" (rocenv's own Python) if torch supports it, else the newest series that it supports."""
-    own = ".".join(platform.python_version_tuple()[:2])
-    return "" if own in series else series[-1]
+    return "" if series(platform.python_version()) in supported else supported[-1]
 
 
 def _from_first(urls: Sequence[str], resolve: Callable[[str], T], uv: Uv) -> T:

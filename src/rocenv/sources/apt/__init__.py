@@ -78,7 +78,7 @@ def component(
 
     Raises:
         FetchError: An index does not answer, or cannot be trusted.
-        NotAvailable: The index lacks something, or has moved on to a release that was not asked for.
+        NotAvailable: The index lacks something, or now has a release that was not asked for.
     """
     row = choice.row
     assert isinstance(row, RocmSet)
@@ -131,7 +131,7 @@ def _with_app(layout: Layout, app: AppPackages) -> Layout:
 
 
 def _added_by(app: AppPackages, channel: str, bare: Found, found: Found) -> str:
-    """Say what an app brings into a set, and how big that is."""
+    """Say which packages an app adds to a set, and how big they are."""
     there = {artifact.name for artifact in bare.artifacts}
     added = [artifact for artifact in found.artifacts if artifact.name not in there]
     first = next((each for each in found.artifacts if each.name == app.names[0]), None)
@@ -139,7 +139,7 @@ def _added_by(app: AppPackages, channel: str, bare: Found, found: Found) -> str:
     unpacked = sum(artifact.installed_bytes for artifact in added)
     name = f"{first.name} {first.version}" if first else app.app
     return (
-        f"{name} of {channel} comes along, {len(added)} packages with what it needs: "
+        f"adds {name} from {channel}, {len(added)} packages with its dependencies: "
         f"{size_text(fetched)}, {size_text(unpacked)} once unpacked"
     )
 
@@ -172,10 +172,10 @@ def _notes(indices: Sequence[Index], reason: str) -> Iterator[str]:
     for index in indices:
         if index.state.has_expired:
             day = day_of(index.state.valid_until_s)
-            yield f"the index of {index.repo.name} ran out on {day}; it is used because {reason}"
+            yield f"the index of {index.repo.name} expired on {day}; rocenv uses it because {reason}"
     for index in indices:
         for why in index.state.passed_over:
-            yield f"the index of {index.repo.name} is that of {shown(index.state.base)}: {why}"
+            yield f"{why}; the index of {index.repo.name} is from {shown(index.state.base)} instead"
 
 
 def _question(row: RocmSet, matrix: Matrix, indices: Sequence[Index]) -> str:

@@ -73,7 +73,7 @@ class State:
     etag: str
     checked_s: float  # when the mirror was last asked, seconds since 1970
     files: tuple[ListFile, ...]
-    valid_until_s: float = 0  # seconds since 1970; 0 = it never runs out
+    valid_until_s: float = 0  # seconds since 1970; 0 = it never expires
     passed_over: tuple[str, ...] = ()  # why addresses tried before `base` did not serve
 
     @property
@@ -118,7 +118,7 @@ def open_index(
             hints=(f"name one: `rocenv config set mirrors.{base} https://HOST/PATH`",),
             code="no-mirror",
         )
-    # With the mirrors in it, so that a change of mirrors is heeded at once.
+    # With the mirrors in it, so that a change of mirrors takes effect at once.
     identity = hashlib.sha256(f"{bases} {suite} {repo.fingerprints}".encode()).hexdigest()[:12]
     folder = home.indices / f"{repo.name}-{identity}"
     place = Place(
@@ -160,7 +160,7 @@ def refresh(place: Place, folder: Path, network: Network, settings: Settings, *,
     each set of mirrors.
 
     Raises:
-        FetchError: It cannot be fetched, its signature does not hold, or it has run out.
+        FetchError: It cannot be fetched, its signature is invalid, or it has expired.
     """
     folder.mkdir(parents=True, exist_ok=True)
     state_file = folder / "state.json"
@@ -234,7 +234,7 @@ def _valid_until_s(place: Place, fields: dict[str, str]) -> float:
 
 
 def _require_valid(place: Place, state: State, settings: Settings) -> None:
-    """Raise FetchError where apt would refuse the index because it has run out."""
+    """Raise FetchError where apt would refuse the index because it has expired."""
     if not state.has_expired or not settings.check_valid_until or state.base in place.dateless:
         return
     raise FetchError(

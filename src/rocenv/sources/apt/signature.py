@@ -61,7 +61,7 @@ def verified_text(
         hints = ["a mirror or proxy may have changed the file; try again, or another mirror", remedy]
         if fingerprints and shutil.which("gpgv") is None:
             hints.insert(0, "install `gpgv`: it accepts keys that are refused for their own SHA-1 signature")
-        raise _refused(f"the signature of {what} does not hold: {_first_line(error)}", *hints) from error
+        raise _refused(f"the signature of {what} is invalid: {_first_line(error)}", *hints) from error
     if not result.valid_sigs or result.bytes is None:
         raise _refused(f"{what} is not signed", remedy)
     return bytes(result.bytes).decode("utf-8", "replace")
