@@ -186,7 +186,7 @@ def _of_starters(prefix: Prefix, record: Record, part: Component, layout: Layout
 
 
 def _of_tree(prefix: Prefix, record: Record, part: Component, layout: Layout) -> Toolchain | None:
-    """Return the compiler that lies among the packages of a set; it has to start others without help."""
+    """Find the compiler among the packages of a set; it has to start other programs without a loader."""
     files = prefix.files(record)
     driver = min(
         (path for path in files if path.startswith(f"{part.into}/") and _DRIVER.fullmatch(path)),

@@ -157,9 +157,10 @@ def _reasons(missed: Sequence[Miss]) -> list[tuple[str, str]]:
     """Say which sets are unavailable and why, once for all that lack a part of one place for one reason."""
     sets: dict[tuple[str, str], list[str]] = {}
     for miss in missed:
-        versions = sets.setdefault((_place(miss.choice), miss.error.message), [])
+        part = "" if miss.choice is miss.candidate.rocm else f"with {miss.choice.kind} "
+        versions = sets.setdefault((f"{part}from {_place(miss.choice)}", miss.error.message), [])
         versions.append(miss.candidate.rocm.version)
-    return [(f"ROCm {_in_short(found)} from {place}", message) for (place, message), found in sets.items()]
+    return [(f"ROCm {_in_short(found)} {part}", message) for (part, message), found in sets.items()]
 
 
 def _in_short(versions: list[str]) -> str:

@@ -56,7 +56,7 @@ class Layout:
     device_libs: str = ""  # folder of the device bitcode; "" = built into the compiler
     runtime: dict[str, str] = field(default_factory=dict)  # role -> version prefix the library must report
     programs: tuple[Program, ...] = ()
-    # Folder that programs look in for files -> a pattern of those files, where they lie. A program that its
+    # Folder that programs look in for files -> a pattern of those files, where they are. A program that its
     # own loader starts takes the loader's folder for its own.
     links: dict[str, str] = field(default_factory=dict)
     python: str = ""  # of a venv: its interpreter; "" = this is no venv
@@ -85,7 +85,7 @@ VENV = "venv"  # the folder of wheels in a prefix
 
 
 def venv_layout(python: str, platform: str) -> Layout:
-    """Return where things lie in the venv of a prefix.
+    """Build the layout of the venv in a prefix.
 
     Args:
         python: Version of its Python, "3.11.2".
@@ -159,9 +159,9 @@ class Component:
     loader: str = ""  # name of the program loader it brings with a C library; "" = the machine's is used
     layout: Layout | None = None
     python: str = ""  # for wheels: the interpreter version of the venv, "3.11"
-    into: str = ""  # the folder of a prefix that its files lie in, "rocm/5.7"; "" = it has none
-    anchor: str = ""  # a file that is in every such archive: what lies beside and below it is taken, no more
-    # A file, or a folder as `library/` -> below `into`. It lies over another component, and replaces files.
+    into: str = ""  # the folder of a prefix that its files are in, "rocm/5.7"; "" = it has none
+    anchor: str = ""  # a file that is in every such archive: what is beside and below it is taken, no more
+    # A file, or a folder as `library/` -> below `into`. It is put over another component, and replaces files.
     places: dict[str, str] = field(default_factory=dict)
     shims: Shims | None = None
 
@@ -272,7 +272,7 @@ class Record:
     created: str  # ISO 8601, UTC
     rocenv_version: str
     lock: Lock
-    files_sha256: str  # of the list of files that lies beside it
+    files_sha256: str  # of the list of files beside it
     loader: str = ""  # path of the prefix's own program loader; "" = the machine's is used
     shims_in_torch: bool = False  # they replace torch's own files, instead of being loaded before them
 

@@ -39,7 +39,7 @@ def wrapped(text: str, width: int, first: str = "", then: str = "") -> list[str]
 
 
 def columns_of(text: str) -> int:
-    """Return how many columns of a terminal a text takes: Chinese characters take two."""
+    """Count the columns that a text takes on a terminal: Chinese characters take two."""
     return sum(2 if _is_wide(char) else 1 for char in text)
 
 

@@ -110,7 +110,7 @@ class DeviceList(Part, frozen=True, kw_only=True):
 
 
 class MemoryNote(Part, frozen=True, kw_only=True):
-    """What has to be known where it is told how much memory a model takes."""
+    """A note to show beside the memory that a model takes."""
 
     text: str
     argument: str = ""  # only where this one is proposed; "" = always
@@ -314,7 +314,7 @@ class AppPackages(Known, frozen=True, kw_only=True):
 
 
 class Compiler(Known, frozen=True, kw_only=True):
-    """A compiler for GPU code that can be had by itself, as an env of its own."""
+    """A compiler for GPU code that a channel offers separately; it becomes an env of its own."""
 
     IDENTITY = ("name",)
     VERSIONS = ("version",)

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 def changes_for(
     components: Sequence[Component], matrix: Matrix, platform: str = "linux"
 ) -> tuple[EnvChange, ...]:
-    """Return what activation changes for a set on a platform; `{prefix}` is left to be filled in.
+    """List the changes that activating a set makes on a platform; `{prefix}` stays as it is in values.
 
-    Libraries are not put on a search path where the set has a C library of its own: programs of the machine
-    must never meet that.
+    A set with its own C library gets no search path for libraries: programs of the machine would load that C
+    library and crash.
     """
     kinds = {component.kind for component in components}
     layouts = (component.layout for component in components if component.layout)
@@ -51,7 +51,7 @@ def changes_for(
 
 
 def _original(components: Sequence[Component]) -> str:
-    """Return where torch's own file is kept that a ZLUDA build calls, "" where none is."""
+    """Return the path of the file of torch that a ZLUDA build still calls; "" if it calls none."""
     build = next((part for part in components if part.shims is not None and part.shims.original), None)
     has_torch = any(part.kind == "torch" for part in components)
     return f"{{prefix}}\\{build.into}\\{KEPT_ORIGINAL}" if build is not None and has_torch else ""
@@ -77,9 +77,9 @@ def _placed(value: str, layout: Layout | None, platform: str) -> str | None:
 
 
 def shims_for(sdk: HipSdk, build: ZludaBuild, torch: TorchSet | None, matrix: Matrix) -> Shims | None:
-    """Return what puts a build in front of a torch; None where no row knows that pair.
+    """Return the files and settings that make a torch run on a build; None if no row knows that pair.
 
-    Without a torch, what it would be for torch for the only CUDA that the builds stand in for.
+    Without a torch, they are those for the CUDA that the build implements.
     """
     from packaging.specifiers import SpecifierSet
 

@@ -249,8 +249,8 @@ class _Download:
 class PartialDownload:
     """An open `.part` file. Whoever opens one holds the artifact's lock, and closes it.
 
-    Nothing is buffered, so what was written survives the process. Beside the file lies what identifies it on
-    the server (its strong ETag, else its date): only with that may a file without a known hash be continued.
+    Nothing is buffered, so what was written survives the process. A file beside it keeps what identifies it
+    on the server (its strong ETag, else its date); without that, a file of unknown hash is not continued.
 
     Args:
         path: The file; continued if it exists.

@@ -49,7 +49,7 @@ def narrowed(request: Request, matrix: Matrix) -> tuple[Request, tuple[str, ...]
 
 
 def packages_of(app: str, channel: str, matrix: Matrix) -> AppPackages | None:
-    """Return what a channel has of an app; None if that is nothing, or no app is named."""
+    """Find the packages of an app in a channel; None if it has none, or no app is named."""
     rows = (row for row in matrix.app_packages if row.app == app and channel in row.channels)
     return next(rows, None)
 
@@ -86,7 +86,7 @@ def lacking(found: AppSet, matrix: Matrix) -> Iterator[str]:
 
 
 def _elsewhere(found: AppSet, channels: set[str], matrix: Matrix) -> str:
-    """Return which channel has the app and fits the request; channels that must be named come last."""
+    """Name a channel that has the app and fits the request; channels that must be named come last."""
     if not channels or found.request.platform != "linux":
         return ""
     for name in sorted(channels, key=lambda name: (matrix.channels[name].only_named, name)):
@@ -156,7 +156,7 @@ def spans(releases: Sequence[Span]) -> list[Span]:
 
 
 def _rocm_for(row: Launcher, request: Request, matrix: Matrix) -> tuple[str, str]:
-    """Return which ROCm an app works with, and its name; where releases differ, those of the newest one."""
+    """Return the ROCm that an app works with, and its name; if releases differ, those of the newest."""
     newest = next(iter(known_releases(row.key, request.platform, matrix)), None)
     if newest is None:
         return row.needs.rocm, row.title

@@ -93,7 +93,7 @@ class Kind(Protocol):
         ...
 
     def remarks(self, case: Case) -> tuple[str, ...]:
-        """Return what else to tell users if nothing fits."""
+        """Return further notes for users if nothing fits."""
         ...
 
 
@@ -123,7 +123,7 @@ def best_of_each_root(combinations: Iterable[Combination]) -> list[Combination]:
 
 
 def fitting(case: Case) -> list[Combination]:
-    """Return what fits a request, best first; [] if nothing does, or no kind of set is for such a request."""
+    """Find the combinations that fit a request, best first; none if no kind of set is for such a request."""
     request = case.request
     if (request.platform, bool(request.zluda)) not in KINDS:
         return []

@@ -146,7 +146,7 @@ def _rank(way: Way, untested: frozenset[str], case: Case) -> tuple[Any, ...]:
 
 
 def _doubt(way: Way, case: Case) -> int:
-    """Return how doubtful it is that the release serves the target; 0 = certain."""
+    """Rate the doubt that the release serves the target; 0 = certain."""
     stated = [
         STATUS_RANK[row.status]
         for row in case.matrix.support
@@ -235,7 +235,7 @@ def _notes(parts: Parts, case: Case) -> Iterator[str]:
 
 
 def remarks(case: Case) -> tuple[str, ...]:
-    """Return what the maker offers for the target on Linux that rocenv cannot install there.
+    """Name the wheels for the target that AMD has for Linux and rocenv cannot install there.
 
     Nothing if it supports the target in a release that rocenv installs.
     """

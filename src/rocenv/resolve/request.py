@@ -29,7 +29,7 @@ def options(request: Request, here: str = "linux") -> str:
 
 
 def _torch_option(request: Request) -> str:
-    """Return what to say of PyTorch: with ZLUDA, any release is the default."""
+    """Return the value of `--torch`: with ZLUDA, any release is the default and needs none."""
     if not request.zluda:
         return request.torch
     return {"*": "", "": NO_TORCH}.get(request.torch, request.torch)

@@ -149,7 +149,7 @@ def known_broken(lock: Lock, matrix: Matrix, driver: str = "") -> tuple[Verdict,
 
 
 def facts_of(lock: Lock, matrix: Matrix, driver: str) -> Facts:
-    """Return what verdicts have conditions on, of a set that exists already."""
+    """Collect the facts of a set that exists already."""
     parts = {part.kind: part for part in lock.components}
     rocm, zluda, torch = parts.get("rocm"), parts.get("zluda"), parts.get("torch")
     return Facts(

@@ -146,7 +146,7 @@ def _sdk_rank(sdk: HipSdk, case: Case) -> tuple[Any, ...]:
 
 
 def promise_of(sdk: HipSdk, case: Case) -> Support | None:
-    """Return what AMD says of the target on an SDK, from the best source."""
+    """Find the best source for what AMD promises for the target on an SDK."""
     rows = [
         row
         for row in case.matrix.support
@@ -368,7 +368,7 @@ def _is_avoided(row: Verdict, parts: Parts) -> bool:
 
 
 def _recommending(parts: Parts, case: Case) -> list[GoodSet]:
-    """Return where app makers recommend just this set for the target."""
+    """List the recommendations of app makers for exactly this set on the target."""
     build, torch = parts.archive.build, parts.torch
     return [
         good

@@ -132,7 +132,7 @@ def _find_with_uv(spec: str, uv: Uv) -> Path:
 
 
 def _unsuitable(python: Interpreter) -> str:
-    """Return why torch does not work in a venv of this Python; "" if it does."""
+    """Explain why torch does not work in a venv of this Python; "" if it does."""
     if is_from_store(python.path) or (python.base is not None and is_from_store(python.base)):
         return f"it is {_STORE}"
     if WINDOWS and python.platform not in ("", "win-amd64"):

@@ -106,12 +106,12 @@ def _library_pack(choice: Choice, pack: Pack, candidate: Candidate, matrix: Matr
 
 
 def _folder(sdk: HipSdk) -> str:
-    """Return where an SDK lies below the prefix: in a folder of its series, as AMD has it."""
+    """Return the folder of an SDK below the prefix, named by its series as in AMD's own installation."""
     return f"rocm/{series(sdk.version)}"
 
 
 def sdk_layout(sdk: HipSdk) -> Layout:
-    """Return where things lie in an SDK, below the prefix."""
+    """Build the layout of an SDK, below the prefix."""
     root = _folder(sdk)
     named = {"hip": sdk.runtime, "hiprtc": sdk.hiprtc}
     libraries = {role: names[0] for role, names in named.items() if names}
@@ -128,7 +128,7 @@ def sdk_layout(sdk: HipSdk) -> Layout:
 
 
 def _zluda_layout(build: ZludaBuild, shims: Shims | None) -> Layout | None:
-    """Return how a build is called through the names that torch uses, and what it says of itself."""
+    """Build the layout of a ZLUDA build, whose libraries have the names that torch loads."""
     if shims is None:
         return None
     return Layout(

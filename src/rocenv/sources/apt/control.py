@@ -198,7 +198,7 @@ class Lists:
 
 
 def _unpacked(path: Path, name: str) -> bytes:
-    again = ("run the same command again to fetch it anew",)
+    again = ("repeat the command to download it again",)
     try:
         packed = path.read_bytes()
     except OSError as error:  # another rocenv has just put a newer one in its place

@@ -238,8 +238,8 @@ def _require_valid(place: Place, state: State, settings: Settings) -> None:
     if not state.has_expired or not settings.check_valid_until or state.base in place.dateless:
         return
     raise FetchError(
-        f"{place.title} from `{shown(state.base)}` was only valid until {day_of(state.valid_until_s)}: the "
-        "mirror is no longer updated, or is held back",
+        f"{place.title} from `{shown(state.base)}` expired on {day_of(state.valid_until_s)}: the mirror is "
+        "no longer updated, or somebody serves old files",
         hints=(
             "check this machine's clock: `date`",
             f"or use another mirror: `rocenv config set mirrors.{place.base} https://HOST/PATH/`",

@@ -50,7 +50,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What the owner has told apt about checking and reaching mirrors."""
+    """The machine's apt settings for checking and reaching mirrors."""
 
     check_valid_until: bool = True
     http_proxy: str = ""
@@ -80,7 +80,7 @@ def is_symbolic(repo: Repo) -> bool:
 def mirrors_of(repo: Repo) -> tuple[Entry, ...]:
     """Return the entries of the machine's apt that are mirrors of a distribution.
 
-    Other archives use the same suite names. They are told apart by their key: an entry that names one counts
+    Other archives use the same suite names. Their keys distinguish them: an entry that names one counts
     only if the distribution has it too.
     """
     if not is_symbolic(repo):
@@ -155,7 +155,7 @@ def all_entries() -> tuple[Entry, ...]:
 
 
 def _addresses(uri: str) -> list[str]:
-    """Return what a URI stands for: Debian's cloud images name a file that holds the mirrors."""
+    """List the addresses behind a URI: Debian's cloud images name a file that lists mirrors."""
     kind, _, path = uri.partition(":")
     if kind != "mirror+file":
         return [uri]

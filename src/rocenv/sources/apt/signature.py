@@ -72,7 +72,7 @@ def _refused(text: str, *hints: str) -> FetchError:
 
 
 def _text_by_gpgv(signed: bytes, trusted: Sequence[Any]) -> str | None:
-    """Return what one of the trusted keys has signed; None where gpgv cannot show that, or is not there."""
+    """Return the text that a trusted key signed; None if gpgv cannot prove it, or is not installed."""
     program = shutil.which("gpgv")
     if program is None:
         return None
