@@ -247,7 +247,14 @@ def test_an_env_that_names_another_gpu(case: Case) -> None:
     assert "set HIP_VISIBLE_DEVICES=1" not in text, "what the env sets would count, not that"
 
 
-@pytest.mark.parametrize("text", [None, "", "{}", '{"when": 3, "rungs": []}', "[]"])
+_DAMAGED = (
+    *("", "{}", '{"when": 3, "rungs": []}', "[]", "[" * 100_000, '{"rungs": [3]}'),
+    '{"rungs": [{"rung": "load", "status": "well"}]}',
+    '{"rungs": [{"rung": "load", "status": "passed", "findings": "none"}]}',
+)
+
+
+@pytest.mark.parametrize("text", [None, *_DAMAGED], ids=range(1 + len(_DAMAGED)))
 def test_never_verified(case: Case, text: str | None) -> None:
     path = case.prefix.own / "verified.json"
     path.unlink()

@@ -161,18 +161,12 @@ def verification_file(verification: Verification) -> bytes:
 
 def verification_from_plain(plain: Any) -> Verification:
     """Read the content of `verified.json`; raises KeyError, TypeError or ValueError for anything else."""
-    results = tuple(
-        RungResult(
-            rung=str(row["rung"]),
-            status=row["status"],
-            elapsed_s=float(row.get("elapsed_s", 0.0)),
-            detail=str(row.get("detail", "")),
-            exit_code=row.get("exit_code"),
-            no_device=bool(row.get("no_device")),
-            findings=tuple(row.get("findings", ())),
-        )
-        for row in plain["rungs"]
-    )
+    rows = [{"elapsed_s": 0.0, "detail": "", **row} for row in plain["rungs"]]
+    try:
+        results = msgspec.convert(rows, tuple[RungResult, ...])
+        advice = msgspec.convert(plain.get("advice", ()), tuple[str, ...])
+    except msgspec.ValidationError as error:
+        raise ValueError(str(error)) from None
     if not results:
         raise ValueError("no rung ran")
     when = plain.get("when", "")
@@ -182,6 +176,6 @@ def verification_from_plain(plain: Any) -> Verification:
         env=str(plain.get("env", "")),
         target=str(plain.get("target", "")),
         results=results,
-        advice=tuple(plain.get("advice", ())),
+        advice=advice,
         when=when,
     )

@@ -152,8 +152,8 @@ class Prefix:
     def verification(self) -> Verification | None:
         """The result of the last `verify`; None if there is none that can be read."""
         try:
-            return verification_from_plain(json.loads((self.own / _VERIFIED).read_bytes()))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return verification_from_plain(load_json(self.own / _VERIFIED))
+        except (OSError, DataError, ValueError, KeyError, TypeError, AttributeError):
             return None
 
     def write_verification(self, verification: Verification) -> None:
