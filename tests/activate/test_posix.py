@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from rocenv.activate.changes import apply, conflicts, expand
 from rocenv.activate.env import label
-from rocenv.activate.scripts import activation_script
-from rocenv.activate.write import write_activation
+from rocenv.activate.scripts import activation_script, write_activation
 from rocenv.core.errors import PrefixError
 from tests.shells.driver import CHANGES, WATCHED, Work, prepend, set_, unset
 from tests.shells.drivers import DRIVERS

@@ -16,9 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rocenv.activate.changes import apply, conflicts, entries, require_valid
-from rocenv.activate.scripts import activation_script, require_listable
+from rocenv.activate.scripts import activation_script, require_listable, write_activation
 from rocenv.activate.shells import SHELLS, powershell
-from rocenv.activate.write import write_activation
 from rocenv.core.errors import DataError, PrefixError
 from tests.shells.driver import WATCHED, prepend, set_, unset
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rocenv.activate.write import write_activation
+from rocenv.activate.scripts import write_activation
 from rocenv.core.errors import RocenvError
 from rocenv.core.model import Artifact, EnvChange
 from rocenv.data.load import profiles_folder

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, ClassVar
 import pytest
 
 from rocenv.activate.env import Place
+from rocenv.activate.scripts import write_activation
 from rocenv.activate.shells import HOOKS, SHELLS
-from rocenv.activate.write import write_activation
 from rocenv.core.model import EnvChange
 from rocenv.data.load import load
 from tests.shells.terminal import Terminal

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rocenv.activate.changes import apply, expand
+from rocenv.activate.scripts import write_activation
 from rocenv.activate.shells import SHELLS, posix
-from rocenv.activate.write import write_activation
 from rocenv.core.model import EnvChange
 from tests.shells.driver import program
 

@@ -13,10 +13,9 @@ import pytest
 
 from rocenv.activate.changes import apply, entries
 from rocenv.activate.env import Place
-from rocenv.activate.scripts import activation_script
+from rocenv.activate.scripts import activation_script, write_activation
 from rocenv.activate.shells import HOOKS, powershell
 from rocenv.activate.shells.powershell import library
-from rocenv.activate.write import write_activation
 from tests.activate.test_windows import literals, nodes
 from tests.shells.driver import CHANGES, WATCHED
 

@@ -17,9 +17,8 @@ import pytest
 
 from rocenv.activate.changes import apply, expand
 from rocenv.activate.env import Place
-from rocenv.activate.scripts import activation_script, require_listable
+from rocenv.activate.scripts import activation_script, require_listable, write_activation
 from rocenv.activate.shells import HOOKS
-from rocenv.activate.write import write_activation
 from rocenv.core.errors import DataError, PrefixError
 from rocenv.core.model import EnvChange
 from tests.windows.lab import WINE

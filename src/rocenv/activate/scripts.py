@@ -1,4 +1,4 @@
-"""Render the scripts that activate an env, for the prefix that they are to be used at."""
+"""The scripts that activate an env, rendered for the prefix that they are to be used at, or written there."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from rocenv.activate.changes import SEPARATORS, against_cmd, expand, leftovers, 
 from rocenv.activate.env import Env
 from rocenv.activate.shells import SHELLS
 from rocenv.core.errors import PrefixError
+from rocenv.system.files import write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from rocenv.core.model import EnvChange
 
@@ -61,6 +63,27 @@ def activation_files(
         if platform in shell.platforms and shell.file_name not in found:
             found |= {path: shell.encode(text) for path, text in shell.files(env).items()}
     return found
+
+
+def write_activation(
+    prefix: Path,
+    name: str,
+    changes: Sequence[EnvChange],
+    watched: Sequence[str] = (),
+    platform: str = "linux",
+) -> tuple[Path, ...]:
+    """Write the scripts of the platform's shells, each complete or not at all; return their paths.
+
+    They are not executable, since they are to be sourced.
+    """
+    written = []
+    for file_name, content in activation_files(name, str(prefix), changes, watched, platform).items():
+        path = prefix.joinpath(*file_name.split("/"))
+        path.parent.mkdir(exist_ok=True)
+        write_atomic(path, content)
+        path.chmod(0o644)
+        written.append(path)
+    return tuple(written)
 
 
 def _env(name: str, prefix: str, changes: Sequence[EnvChange], watched: Sequence[str], platform: str) -> Env:

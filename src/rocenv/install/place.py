@@ -7,8 +7,8 @@ import os
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
+from rocenv.activate.scripts import write_activation
 from rocenv.activate.starters import write_starters, write_wrappers
-from rocenv.activate.write import write_activation
 from rocenv.core.errors import PrefixError
 from rocenv.core.lock import lock_text
 from rocenv.install.origins import require_fitting_packs, tree_files
