@@ -421,6 +421,7 @@ def test_a_lock_that_cannot_be_read(tmp_path: Path, name: str) -> None:
         (("components", 0, "layout", "libraries"), {"hip": "/usr/lib/x.so"}, "leads out of the env"),
         (("components", 0, "loader"), "../../evil", "leads out of the env"),
         (("components", 0, "into"), ".rocenv", "is not a folder that a part of a set may be in"),
+        (("components", 0, "into"), "", "is not a folder that a part of a set may be in"),
         (("components", 0, "layout", "bin"), "bin", "`bin` in .* is not in the part's own folder `rocm`"),
         (
             ("components", 0, "layout", "links"),
@@ -450,6 +451,18 @@ def test_a_lock_that_must_not_be_built(
     path.write_text(json.dumps(plain))
     with pytest.raises(DataError, match=said):
         read_lock(path)
+
+
+def test_packages_of_a_lock_cannot_be_unpacked_outside_the_env(planner: Planner, tmp_path: Path) -> None:
+    """A member `home/x` of a part without a folder would have the path `/home/x`."""
+    plain = json.loads(lock_text(planner.plan()))
+    del plain["components"][0]["into"], plain["components"][0]["layout"]
+    path = tmp_path / "x.lock"
+    path.write_text(json.dumps(plain))
+    with pytest.raises(DataError, match="is not a folder that a part of a set may be in"):
+        read_lock(path)
+    path.write_text(json.dumps({**plain, "schema": 1}))
+    assert read_lock(path).components[0].into == "rocm"
 
 
 def test_a_lock_cannot_hide_an_artifact_behind_another_with_its_hash(

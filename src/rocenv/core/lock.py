@@ -77,8 +77,9 @@ def from_schema_1(lock: Lock) -> Lock:
     for part in lock.components:
         if part.kind == "torch":
             part = replace(part, into=VENV, layout=venv_layout(part.python, lock.platform))
-        elif part.layout is not None:
-            part = replace(part, into=part.into or "rocm", layout=part.layout.below("rocm"))
+        else:
+            layout = part.layout.below("rocm") if part.layout is not None else None
+            part = replace(part, into=part.into or "rocm", layout=layout)
         parts.append(part)
     return replace(lock, components=tuple(parts))
 
@@ -146,7 +147,8 @@ def _faults_of_program(program: Program) -> Iterator[Fault]:
 def _faults_of_component(part: Component) -> Iterator[Fault]:
     if _PYTHON.fullmatch(part.python) is None:
         yield f"`{part.python}`", "is not a version of Python"
-    if part.into and part.into.split("/")[0] not in _FOLDERS:
+    # Without a folder, the path of a file below it would begin with `/`: it would lead out of the env.
+    if (part.into or part.artifacts) and part.into.split("/")[0] not in _FOLDERS:
         yield f"`{part.into}`", "is not a folder that a part of a set may be in"
     inside = _layout_places(part.layout)
     for place in (*_other_places(part), *inside):
