@@ -97,14 +97,21 @@ def _env(name: str, prefix: str, changes: Sequence[EnvChange], watched: Sequence
 def require_listable(prefix: str, platform: str = "linux") -> None:
     """Raise PrefixError for a path that cannot be an entry of `PATH`, or that scripts cannot carry."""
     separator = SEPARATORS[platform]
-    reason = ""
-    if separator in prefix or any(ord(character) < 32 or ord(character) == 127 for character in prefix):
-        reason = f"`{separator}` separates the entries of PATH, and control characters break scripts"
-    elif platform == "windows" and (found := against_cmd(prefix)):
-        reason = f"{found} in a path is more than batch files can carry"
-    if reason:
-        raise PrefixError(
-            f"an env cannot be at `{prefix!r}`: {reason}",
-            hints=("choose another name for the env, or set ROCENV_HOME to another folder",),
-            code="prefix-unusable",
-        )
+    if separator in prefix:
+        raise unusable(prefix, f"`{separator}` separates the entries of PATH")
+    if any(ord(character) < 32 or ord(character) == 127 for character in prefix):
+        raise unusable(prefix, "control characters break scripts")
+    if platform == "windows" and (found := against_cmd(prefix)):
+        raise unusable(prefix, f"batch files cannot carry {found} in a path")
+
+
+def unusable(prefix: str, reason: str) -> PrefixError:
+    """The error of a path at which an env could not be used."""
+    return PrefixError(
+        f"an env cannot be at `{repr(prefix)[1:-1]}`: {reason}",
+        hints=(
+            "set ROCENV_HOME to another folder",
+            "or choose another name for the env, if that is the reason",
+        ),
+        code="prefix-unusable",
+    )

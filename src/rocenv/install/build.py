@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from rocenv import __version__
-from rocenv.activate.scripts import require_listable
+from rocenv.activate.scripts import require_listable, unusable
 from rocenv.core.errors import PrefixError
 from rocenv.core.model import Record
 from rocenv.install.fetch import ensure_available, require_room
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rocenv.home import Home
 
 # Separates the folders of `--library-path`, as `:` does, or is replaced in them. Source: ld.so(8)
-_LOADER_SYNTAX = re.compile(r";|\$\{?(?:ORIGIN|LIB|PLATFORM)")
+_LOADER_SYNTAX = re.compile(r";|\$\{?(?:ORIGIN|LIB|PLATFORM)\}?")
 
 
 def build(
@@ -81,12 +81,8 @@ def require_place(prefix: Prefix, home: Home) -> None:
     require_listable(str(prefix.path), "windows" if WINDOWS else "linux")
     found = None if WINDOWS else _LOADER_SYNTAX.search(str(prefix.path))
     if found:
-        raise PrefixError(
-            f"programs of an env at `{prefix.path}` could not find its libraries: the program loader reads "
-            f"`{found[0]}` in a path as something else",
-            hints=("choose another name for the env, or set ROCENV_HOME to another folder",),
-            code="prefix-unusable",
-        )
+        does = "splits paths at" if found[0] == ";" else "replaces"
+        raise unusable(str(prefix.path), f"the program loader {does} `{found[0]}`")
     home.require_usable()
     require_free(prefix)
     require_short_home(home.path)
