@@ -402,6 +402,7 @@ def test_a_lock_that_cannot_be_read(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("keys", "value", "said"),
     [
+        (("target",), "../../gfx1100", "is not a target"),
         (("target",), 1100, "`target` in .*: expected `str`, got `int`"),
         (
             ("components", 0, "artifacts", 0, "size_bytes"),

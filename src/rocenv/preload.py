@@ -37,7 +37,8 @@ def zluda_of(lock: Lock) -> Component | None:
 def torch_libraries(lock: Lock) -> str:
     """The folder of torch's own libraries; "" where the set has no torch."""
     torch = lock.part("torch")
-    return f"{torch.layout.site_packages}/torch/lib" if torch is not None and torch.layout else ""
+    place = torch.layout.site_packages if torch is not None and torch.layout is not None else ""
+    return f"{place}/torch/lib" if place else ""
 
 
 def shims_of(lock: Lock, *, in_torch: bool) -> tuple[Shim, ...]:
@@ -78,9 +79,9 @@ def folders_of(lock: Lock) -> tuple[str, ...]:
 def preload(lock: Lock, files: Collection[str], *, in_torch: bool) -> tuple[str, ...]:
     """List what is loaded before torch, in order.
 
-    The HIP runtime and its compiler come first, so that those of the display driver do not, where the SDK
-    holds them: System32 is searched before any folder of ours. Then the driver API, then
-    what stands behind the shims, then those.
+    The HIP runtime and its compiler come first if the SDK has them, since System32, which Windows searches
+    before the env, may have those of the display driver. Then come the driver API, the libraries that the
+    shims call, and the shims.
     """
     build, folders = zluda_of(lock), folders_of(lock)
     if build is None or build.shims is None or not folders:

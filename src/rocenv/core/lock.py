@@ -34,6 +34,7 @@ _PATTERN = re.compile(r"[*?\[]")
 _VARIABLE = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 _PYTHON = re.compile(r"([0-9]+(\.[0-9]+){1,2})?")
 _APP = re.compile("[A-Za-z0-9._+-]{0,64}")
+_TARGET = re.compile("[A-Za-z0-9:+-]{0,64}")  # names files too
 _PROGRAM = re.compile("[A-Za-z0-9_+][A-Za-z0-9._+-]*")
 _LONGEST_PROGRAM = 128  # a file's name may have 255 bytes, and the one it is written under first is longer
 # Bytes; systems take 255 and 4096, of which the env's own place is a part.
@@ -110,6 +111,9 @@ def _faults(lock: Lock) -> Iterator[Fault]:
     yield from _faults_of_artifacts(lock)
     if _APP.fullmatch(lock.request.app) is None:
         yield f"`{lock.request.app}`", "is not the name of an app"
+    for target in (lock.target, lock.runs_as):
+        if _TARGET.fullmatch(target) is None:
+            yield repr(target), "is not a target"
     for program in programs:
         yield from _faults_of_program(program)
     for part in lock.components:
