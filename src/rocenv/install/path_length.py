@@ -21,7 +21,8 @@ LONGEST = 259  # and the final NUL
 _BELOW_HOME = 170  # a hash and what an archive holds, or a venv and torch's headers in it
 _HINTS = (
     "set ROCENV_HOME to a short folder: `setx ROCENV_HOME C:\\rocenv`, and open a new window",
-    "or let an administrator enable long paths, and sign in again",
+    "or let an administrator enable long paths (LongPathsEnabled=1 below "
+    "`HKLM\\SYSTEM\\CurrentControlSet\\Control\\FileSystem`), and sign in again",
 )
 
 
@@ -40,11 +41,9 @@ def require_short_paths(folder: Path, wheel: Path) -> None:
 def require_short_home(home: Path) -> None:
     """Raise PrefixError where a ROCENV_HOME leaves no room for what is unpacked below it."""
     if _is_limited() and len(str(home)) > LONGEST - _BELOW_HOME:
-        raise PrefixError(
+        raise too_long(
             f"`{home}` has {len(str(home))} characters, and Windows takes {LONGEST} for a whole path: what "
-            f"is unpacked below needs some {_BELOW_HOME}",
-            hints=_HINTS,
-            code="path-too-long",
+            f"is unpacked below needs some {_BELOW_HOME}"
         )
 
 
@@ -59,12 +58,15 @@ def refuse_long(folder: Path, names: Iterable[str]) -> None:
     longest = max(names, key=len, default="")
     length = len(str(folder)) + 1 + len(longest)
     if length > LONGEST:
-        raise PrefixError(
+        raise too_long(
             f"the path of `{longest}` below `{folder}` would have {length} characters, and Windows takes "
-            f"{LONGEST}",
-            hints=_HINTS,
-            code="path-too-long",
+            f"{LONGEST}"
         )
+
+
+def too_long(message: str) -> PrefixError:
+    """The error of a path that is too long for Windows."""
+    return PrefixError(message, hints=_HINTS, code="path-too-long")
 
 
 def _is_limited() -> bool:

@@ -16,8 +16,9 @@ import zlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rocenv.core.errors import ArchiveError, PrefixError
+from rocenv.core.errors import ArchiveError
 from rocenv.core.model import FileEntry
+from rocenv.install.path_length import too_long
 from rocenv.system import WINDOWS
 from rocenv.system.files import file_chunks, is_device, remove_tree, sha256_of, write_uncached
 
@@ -313,15 +314,7 @@ def _name_errors(path: Path) -> Iterator[None]:
     except OSError as error:
         # Windows says of a path that is too long that there is no such folder.
         if WINDOWS and error.errno == errno.ENOENT and len(str(path)) >= _PATH_LIMIT:
-            raise PrefixError(
-                f"`{path}` is longer than Windows allows here",
-                hints=(
-                    "set ROCENV_HOME to a shorter folder, such as `C:\\rocenv`",
-                    "or have long paths enabled: LongPathsEnabled=1 below "
-                    "`HKLM\\SYSTEM\\CurrentControlSet\\Control\\FileSystem`",
-                ),
-                code="path-too-long",
-            ) from error
+            raise too_long(f"`{path}` is longer than Windows allows here") from error
         if error.errno not in _NAME_ERRORS:
             raise
         raise ArchiveError(f"`{shown(path.name)}` cannot be made here: {error.strerror}") from error
