@@ -33,7 +33,7 @@ class InstalledSdk:
     folder: Path
     found_by: str  # "HIP_PATH_57", "Program Files"
     row: HipSdk | None  # what it is; None = unknown
-    why_not: str = ""  # it cannot be taken over; "" = it can
+    why_not: str = ""  # it cannot be imported; "" = it can
     missing: tuple[str, ...] = ()  # files that belong into it
     mixed: tuple[str, ...] = ()  # files of several releases in it
 

@@ -42,7 +42,7 @@ _VALUES = {
     "DriverVersion": "DriverVersion",
     "RadeonSoftwareVersion": "RadeonSoftwareVersion",
 }
-# HIP itself leaves out what these hide, and counts anew.
+# HIP itself leaves out the GPUs that these hide, and numbers the rest from 0.
 _HIDING = ("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
 _MEMORY = ("HardwareInformation.qwMemorySize", "HardwareInformation.MemorySize")
 

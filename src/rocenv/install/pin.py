@@ -191,9 +191,7 @@ def read_pins(home: Home) -> dict[str, Any]:
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise RocenvError(
             f"`{home.pins}`, the hashes of first fetches, is damaged: {error}",
-            hints=(
-                "put it right, or take what is damaged out of it: that is recorded anew by the next fetch",
-            ),
+            hints=("repair it, or remove the damaged entries: the next download records them again",),
             code="data-invalid",
         ) from error
     return pins
@@ -206,7 +204,7 @@ def why_pinned(artifact: Artifact, home: Home) -> str:
         return ""
     return (
         f"it was first fetched on {str(pin.get('when', ''))[:10]}; if its makers have replaced it since, and "
-        f"you trust that, take its address out of `{home.pins}`"
+        f"you trust that, remove its address from `{home.pins}`"
     )
 
 
@@ -218,7 +216,9 @@ def _record(artifact: Artifact, home: Home) -> None:
         if earlier and earlier["sha256"] != artifact.sha256:
             raise FetchError(
                 f"`{artifact.url}` gave another file a moment ago, with sha256 {earlier['sha256']}",
-                hints=("a proxy or mirror may be at fault: fetch it from elsewhere, or look into the file",),
+                hints=(
+                    "a proxy or mirror may have changed it: use another network or mirror, or examine the file",
+                ),
                 code="hash-mismatch",
             )
         when = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")

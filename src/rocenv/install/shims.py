@@ -31,7 +31,7 @@ def apply_shims(
 ) -> dict[str, FileEntry]:
     """Make the shims of a set whose other files are in place, and return them with the originals kept.
 
-    Whatever of them is there already is made anew. A shim shares its data with the file that it is.
+    Existing ones are replaced. A shim shares its data with the file that it is.
 
     Args:
         prefix: The env.

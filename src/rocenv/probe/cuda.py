@@ -243,7 +243,7 @@ def _require_target(session: Session, driver: Library, device: ctypes.c_int) -> 
     number = _number(right[0].ordinal)
     raise Failure(
         f"{text}, which {right[0].name} has: with {VISIBLE}={number} programs see that one; "
-        "what the env sets itself is set anew by `rocenv create NEW --from LOCK` on this machine"
+        "if the env sets it, `rocenv create NEW --from LOCK` on this machine chooses the right one"
     )
 
 

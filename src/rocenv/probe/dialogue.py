@@ -88,7 +88,7 @@ class Dialogue:
 
         Args:
             what: Which one.
-            tell: Called with what the child tells on the way; each time its clock begins anew.
+            tell: Called with each report of progress, which also restarts the time limit.
             words: The request's own.
 
         Raises:
