@@ -216,9 +216,7 @@ def _record(artifact: Artifact, home: Home) -> None:
         if earlier and earlier["sha256"] != artifact.sha256:
             raise FetchError(
                 f"`{artifact.url}` gave another file a moment ago, with sha256 {earlier['sha256']}",
-                hints=(
-                    "a proxy or mirror may have changed it: use another network or mirror, or examine the file",
-                ),
+                hints=("a proxy or mirror may have changed it: use another one, or examine the file",),
                 code="hash-mismatch",
             )
         when = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")

@@ -102,7 +102,7 @@ class Dialogue:
             kind, found = self._next()
             if kind == "done":
                 return found
-            if kind != "told":
+            if kind != "progress":
                 raise NoAnswer("no-device" if kind == "no-device" else "failed", str(found))
             tell(found)
 

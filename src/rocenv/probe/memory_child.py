@@ -324,7 +324,7 @@ class Worker:
         return all_gpus(_session(words))
 
     def _tell(self, size_bytes: int) -> None:
-        self._say("told", size_bytes)
+        self._say("progress", size_bytes)
 
     def _say(self, kind: Kind, what: object) -> None:
         own_process.flush_c_streams()

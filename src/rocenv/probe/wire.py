@@ -85,9 +85,9 @@ class Answer:
 # What became of memory that was asked for. `refused`: the runtime said that there is none. `wrong`: it did
 # not hold what was written. `failed`: another call answered with an error, or this one with another error.
 Outcome = Literal["had", "refused", "wrong", "failed"]
-# `told` comes any number of times before the others, as long as something moves.
-Kind = Literal["told", "done", "failed", "no-device"]
-KINDS = ("told", "done", "failed", "no-device")
+# `progress` comes any number of times before the others, as long as something moves.
+Kind = Literal["progress", "done", "failed", "no-device"]
+KINDS = ("progress", "done", "failed", "no-device")
 SMALLEST_BYTES = 1 << 20  # of what is asked for
 
 
