@@ -35,9 +35,7 @@ class Pe:
 
     machine: str  # "64-bit", "32-bit", "ARM64"
     file_version: str  # "5.7.32000.0"; "" = it does not say
-    imports: tuple[
-        str, ...
-    ]  # needed to load it, as it spells the names; not what is loaded when first called
+    imports: tuple[str, ...]  # as it spells them; without those that it loads when it first calls them
 
 
 def read(path: str | Path) -> Pe:
@@ -92,6 +90,8 @@ def explain_not_loading(path: str, folders: Iterable[str], system: Iterable[str]
         found = missing(path, searched, system) or _not_exported(path, searched)
     except NotPe as error:
         return error.message
+    except OSError as error:
+        return f"`{error.filename}` cannot be read: {error.strerror}"
     if not found:
         return "everything that it imports exists, so something that it loads by itself must be at fault"
     more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
@@ -123,22 +123,22 @@ def missing(path: str | Path, folders: Iterable[str | Path], system: Iterable[st
         file = searched.find(name)
         if file is None:
             if windows.find(name) is None:
-                found.append(f"{_told(chain)}: not found")
+                found.append(f"{_needs(chain)}: not found")
             continue
         try:
             library = read(file)
         except (NotPe, OSError) as error:
             reason = error.message if isinstance(error, NotPe) else f"cannot be read: {error.strerror}"
-            found.append(f"{_told(chain)}: {reason}")
+            found.append(f"{_needs(chain)}: {reason}")
             continue
         if library.machine == root.machine:
             queue.extend((needed, chain) for needed in library.imports)
         else:
-            found.append(f"{_told(chain)}: `{file}` is {library.machine}, and {root.machine} is needed")
+            found.append(f"{_needs(chain)}: `{file}` is {library.machine}, and {root.machine} is needed")
     return found
 
 
-def _told(chain: tuple[str, ...]) -> str:
+def _needs(chain: tuple[str, ...]) -> str:
     """Say who needs a library: the file that was asked about first, the library itself last."""
     first, second, *others = chain
     return f"{first} needs {second}" + "".join(f", which needs {name}" for name in others)
