@@ -61,7 +61,7 @@ class Flag(Part, frozen=True, kw_only=True):
     repeats: bool = False  # one of the user's is beside it, and not in its place
     always_known: bool = False  # every version knows it, whether or not its help lists it
     starts: tuple[str, ...] = ()  # programs of which it needs one, by name or place; `$NAME` is a variable
-    why: str = ""  # told when it is added; may hold figures
+    why: str = ""  # shown when it is added; may hold figures
 
     def faults(self) -> Iterator[str]:
         """Yield words, conditions and places that mean nothing."""
@@ -142,7 +142,7 @@ class Blas(Part, frozen=True, kw_only=True):
     """The library of an env that an app has its products from."""
 
     code: str  # the cause where it has no kernels for the target, of `profiles/rules/`
-    libraries: tuple[str, ...]  # patterns of its names: where one lies beside the program, that is taken
+    libraries: tuple[str, ...]  # patterns of its names: where one is beside the program, that is taken
     kernels: tuple[str, ...]  # patterns of the env's files that are its kernels
 
 
@@ -230,7 +230,7 @@ class Launcher(Known, frozen=True, kw_only=True):
     compiling: str = ""  # what is printed when kernels are being compiled
     first_run: str = ""  # what to know about that
     starters: tuple[Starter, ...] = ()
-    silence_s: int = 60  # of no output, before that is told
+    silence_s: int = 60  # of no output, before a note says so
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
         """Yield causes that no rule has, texts that cannot be searched for, and arguments that cannot be."""

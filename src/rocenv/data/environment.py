@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rocenv.core.model import KEPT_ORIGINAL, Shims, Switch
 from rocenv.core.template import fill
-from rocenv.core.versions import series
+from rocenv.core.versions import allows, series
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,10 +81,8 @@ def shims_for(sdk: HipSdk, build: ZludaBuild, torch: TorchSet | None, matrix: Ma
 
     Without a torch, they are those for the CUDA that the build implements.
     """
-    from packaging.specifiers import SpecifierSet
-
     for row in matrix.shim_map:
-        fits = SpecifierSet(row.zluda).contains(build.version, prereleases=True)
+        fits = allows(row.zluda, build.version)
         if row.project != build.project or not fits or (torch is not None and row.cuda != torch.cuda):
             continue
         held = set(sdk.libraries)

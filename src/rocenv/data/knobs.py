@@ -86,7 +86,7 @@ class NeverTogether(Known, frozen=True, kw_only=True):
 class Reclaim(Known, frozen=True, kw_only=True):
     """How a program that holds GPU memory without using it is asked to give it back.
 
-    It is known by its process name, or as a script that lies beside certain files. In commands `{port}` is
+    It is known by its process name, or as a script beside certain files. In commands `{port}` is
     what its command line says, else the usual one.
     """
 

@@ -87,8 +87,8 @@ class Rule(Known, frozen=True, kw_only=True):
     code: str
     title: Text
     sign: tuple[Sign, ...]
-    why: tuple[Why, ...]  # the first that holds is told
-    remedy: tuple[Remedy, ...]  # all that hold are told, the best first
+    why: tuple[Why, ...]  # the first that holds is shown
+    remedy: tuple[Remedy, ...]  # all that hold are shown, the best first
     explains: tuple[str, ...] = ()  # causes that are only a consequence of this one
     links: tuple[str, ...] = ()
     more: Text | None = None  # for whoever wants to know it all

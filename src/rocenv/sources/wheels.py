@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_RETRY_HINT = "try again in ten minutes, or set a mirror: `rocenv config set mirrors.INDEX MIRROR`"
 # The projects whose local version (`+rocm6.2`) says which GPUs they are built for.
 _GPU_BUILDS = frozenset({"torch", "torchaudio", "torchvision"})
 
@@ -73,7 +72,7 @@ def component(
         context.home,
         context.network.mirrors,
         ask_anyway=not context.max_age_s or context.network.is_offline,
-        hint=_RETRY_HINT,
+        hint=f"try again in ten minutes, or set a mirror: `rocenv config set mirrors.{row.index} MIRROR`",
     ):
         found = resolve_wheels(
             list(_requirements(row, request)),
