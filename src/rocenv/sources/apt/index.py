@@ -78,7 +78,7 @@ class State:
 
     @property
     def has_expired(self) -> bool:
-        """Whether the day has passed until which it said to be valid."""
+        """Whether it is no longer valid, by its own date."""
         return 0 < self.valid_until_s < time.time()
 
 
