@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from rocenv.core.errors import ArchiveError
+from rocenv.core.errors import ArchiveError, PrefixError
 from rocenv.home import Home
 from rocenv.install.origins import tree_files
 from tests.sets import zluda_lock
@@ -78,6 +79,19 @@ def test_windows_knows_one_file_under_two_spellings(tmp_path: Path) -> None:
     assert [path for path in found if path.lower() == "rocm/5.7/bin/rocblas.dll"] == [
         "rocm/5.7/bin/rocblas.dll"
     ]
+
+
+def test_a_file_of_one_part_is_no_folder_of_another(tmp_path: Path) -> None:
+    """It could be a link, and what is written through a link can be anywhere."""
+    home = stored(tmp_path, zluda=("bin/amdhip64.dll/nvcuda.dll",), pack=PACK)
+    lock = zluda_lock()
+    parts = (
+        replace(part, into="rocm/5.7", anchor="") if part.kind == "zluda" else part
+        for part in lock.components
+    )
+    with pytest.raises(PrefixError, match="do not agree whether") as caught:
+        tree_files(replace(lock, components=tuple(parts)), home)
+    assert caught.value.code == "package-conflict"
 
 
 def test_an_archive_of_something_else(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def tree_files(lock: Lock, home: Home) -> dict[str, Origin]:
     for component in lock.components:
         own: dict[str, Origin] = {}
         for artifact in component.artifacts if not component.is_wheels else ():
-            _add_files(own, folders, component, artifact, home)
+            _add_files(own, placed, folders, component, artifact, home)
         if component.places:
             # A pack also replaces what it spells otherwise: to Windows that is one file.
             replaced = {path.lower() for path in own}
@@ -61,7 +61,12 @@ def tree_files(lock: Lock, home: Home) -> dict[str, Origin]:
 
 
 def _add_files(
-    own: dict[str, Origin], folders: set[str], component: Component, artifact: Artifact, home: Home
+    own: dict[str, Origin],
+    placed: Mapping[str, Origin],
+    folders: set[str],
+    component: Component,
+    artifact: Artifact,
+    home: Home,
 ) -> None:
     manifest = store.manifest_of(home, artifact)
     for inner, place in _places(component, artifact, manifest):
@@ -70,7 +75,7 @@ def _add_files(
         if path in own:
             _require_same(path, own[path], origin)
         else:
-            _require_folders(path, own, folders, artifact)
+            _require_folders(path, own, placed, folders, artifact)
             own[path] = origin
 
 
@@ -132,12 +137,17 @@ def _require_same(path: str, first: Origin, second: Origin) -> None:
         )
 
 
-def _require_folders(path: str, own: dict[str, Origin], folders: set[str], artifact: Artifact) -> None:
-    """Raise PrefixError where a folder of one package is no folder in another; `folders` grows."""
+def _require_folders(
+    path: str, own: Mapping[str, Origin], placed: Mapping[str, Origin], folders: set[str], artifact: Artifact
+) -> None:
+    """Raise PrefixError where a folder of one package is a file or link in another; `folders` grows.
+
+    Nothing is ever written through a link that way.
+    """
     if path.rpartition("/")[0] in folders and path not in folders:
         return
     above = [str(folder) for folder in PurePosixPath(path).parents][:-1]
-    wrong = path if path in folders else next((folder for folder in above if folder in own), "")
+    wrong = path if path in folders else next((each for each in above if each in own or each in placed), "")
     if wrong:
         raise PrefixError(
             f"package {artifact.name} and another one do not agree whether `{wrong.partition('/')[2]}` "
