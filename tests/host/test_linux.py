@@ -8,6 +8,7 @@ import os
 import socket
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,7 +20,6 @@ from tests.users import unprivileged
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from rocenv.host import Host
 
@@ -314,7 +314,7 @@ def test_without_permission(root: Root, tmp_path: Path) -> None:
     )
     done = subprocess.run(
         [*unprivileged(), sys.executable, "-c", program],
-        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": os.getcwd()},
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(Path(__file__).parents[2])},
         capture_output=True,
         text=True,
         timeout=60,

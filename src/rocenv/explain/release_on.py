@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from rocenv.core.versions import series, version_of
+from rocenv.core.versions import newest_first, series, version_of
 from rocenv.explain.answer import Line
 from rocenv.explain.archives import builds_for
 from rocenv.explain.sets import linux_sets, zluda_sets
@@ -94,7 +94,8 @@ def _taken(matrix: Matrix, release: str, sets: Callable[[Matrix, str], Found], o
     how = "create --zluda" if option == "zluda" else "create"
     if mine:
         return f"`rocenv {how}` takes it by itself for {listed(targets_first(mine))}"
-    others = listed(f"{other} for {number} targets" for other, number in taken.most_common(3))
+    most = sorted(taken.items(), key=lambda each: (-each[1], newest_first(each[0])))[:3]
+    others = listed(f"{other} for {number} targets" for other, number in most)
     return f"`rocenv {how}` takes it only with `--rocm {release}`: by itself it takes {others}"
 
 

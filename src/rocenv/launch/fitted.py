@@ -112,7 +112,7 @@ def _with_devices(view: View, given: Given) -> tuple[View, tuple[Device, ...] | 
 
 def _named(launcher: Launcher, given: Given) -> tuple[str, ...]:
     """Return the devices that a user has named."""
-    flag = next((flag for flag in launcher.flags if "device" in flag.words), None)
+    flag = next((flag for flag in launcher.flags if "{device}" in flag.words), None)
     name = next((name for name in (flag.words[0], *flag.spellings) if given.has(name)), "") if flag else ""
     return tuple(filter(None, map(str.strip, _BETWEEN.split(given.value(name) or "")))) if name else ()
 
