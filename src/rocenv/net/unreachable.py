@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import time
 from typing import TYPE_CHECKING
@@ -42,7 +43,7 @@ def tracked(place: str, home: Home, mirrors: Mirrors, *, ask_anyway: bool, hint:
         yield
     except FetchError as failure:
         if failure.code == "unreachable":
-            note = {"at_s": time.time(), "message": failure.message, "mirrors": repr(mirrors)}
+            note = {"at_s": time.time(), "message": failure.message, "mirrors": _digest(mirrors)}
             # Without the note the next command waits once more, no worse.
             with contextlib.suppress(OSError):
                 file.parent.mkdir(parents=True, exist_ok=True)
@@ -57,9 +58,14 @@ def _require_no_failure(file: Path, mirrors: Mirrors, hint: str) -> None:
     try:
         note = load_json(file)
         age_s = time.time() - float(note["at_s"])
-        same_mirrors = note["mirrors"] == repr(mirrors)
+        same_mirrors = note["mirrors"] == _digest(mirrors)
         message = f"{note['message']} (tried {age_s / 60:.0f} min ago)"
     except (OSError, DataError, KeyError, TypeError, ValueError):
         return
     if 0 <= age_s < REMEMBERED_FOR_S and same_mirrors:
         raise FetchError(message, hints=(hint,), code="unreachable")
+
+
+def _digest(mirrors: Mirrors) -> str:
+    """Identify mirrors without the passwords that their addresses may carry."""
+    return hashlib.sha256(repr(mirrors).encode()).hexdigest()
