@@ -101,7 +101,7 @@ class TestWay:
         assert_yes(lab, there, "other")
         done = lab.run("trust", "--forget", str(there))
         assert (done.returncode, done.stdout) == (0, b"")
-        assert "trusted no more" in done.stderr.decode()
+        assert "no longer trusted" in done.stderr.decode()
         assert_no(lab, there, "is not trusted")
         assert "was not trusted" in lab.run("trust", "--forget", str(there)).stderr.decode()
 

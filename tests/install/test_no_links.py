@@ -34,7 +34,7 @@ def test_files_are_copied_and_it_is_said(mini: Mini, tmp_path: Path) -> None:
 
 def test_a_folder_that_onedrive_keeps_is_named(mini: Mini) -> None:
     done = mini.create("demo", OneDrive=str(mini.home.parent))
-    assert "which a cloud keeps" in done.stderr
+    assert "OneDrive would upload gigabytes" in done.stderr
     assert "setx ROCENV_HOME" in done.stderr
     quiet = mini.create("other", OneDrive=str(mini.home / "envs"))
     assert "cloud" not in quiet.stderr

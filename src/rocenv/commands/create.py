@@ -69,7 +69,7 @@ def command(
     if not dry_run:
         require_place(prefix, context.home)
         if cloud := cloud_folder(context.home.path):
-            note(f"`{context.home.path}` lies in `{cloud}`, which a cloud keeps: gigabytes go up there")
+            note(f"`{context.home.path}` is in `{cloud}`: OneDrive would upload gigabytes")
             note(r"better: `setx ROCENV_HOME C:\rocenv`, and a new window")
     with storage_errors(context.home.path):
         asked = Asked(request=request, machine=Machine()) if lock_file else completed(request, context)

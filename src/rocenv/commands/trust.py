@@ -33,7 +33,7 @@ _LONGEST_NAME = 200
 
 @click.command()
 @click.argument("folder", required=False, type=click.Path(file_okay=False, readable=False))
-@click.option("--forget", "mode", flag_value="forget", help="Trust it no more.")
+@click.option("--forget", "mode", flag_value="forget", help="Stop trusting it.")
 @click.option("--check", "mode", flag_value="check", help="Print the env's name if it may be activated.")
 @click.option("--list", "mode", flag_value="list", help="List the folders that are trusted.")
 @json_option
@@ -148,7 +148,7 @@ def _forget(folder: str, home: Home, as_json: bool) -> None:
     """Stop trusting the file of a folder, which may be gone."""
     with locked(home.lock("settings", "trusted")):
         forgotten = config.unset(home.config_file, ("trusted", key_of(folder)))
-    note(f"`{_shown(folder)}` is trusted no more" if forgotten else f"`{_shown(folder)}` was not trusted")
+    note(f"`{_shown(folder)}` is no longer trusted" if forgotten else f"`{_shown(folder)}` was not trusted")
     if as_json:
         print_json({"folder": folder, "forgotten": forgotten})
 
