@@ -161,6 +161,16 @@ make_venv() {
 
 venv_package() { "$1" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])'; }
 
+# Install rocenv and what the tests need into the venv $1.
+install_tools() {
+    if [ ! -e "$1/installed" ]; then
+        say 'Installing rocenv and the tools'
+        # The first pip that knows dependency groups.
+        "$1/bin/python" -m pip install -qq --no-input --disable-pip-version-check --upgrade 'pip>=25.1' >&2 || true
+    fi
+    pip_install "$1" --editable . --group test
+}
+
 # Run pip in the venv $1, unless it did the same for the same pyproject.toml before.
 pip_install() {
     local venv=$1 done_before
