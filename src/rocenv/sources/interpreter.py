@@ -94,18 +94,18 @@ def examine(path: Path) -> Interpreter:
         if not answer.ok:
             raise ValueError(answer.end)
         plain = json.loads(answer.text)
-    except ValueError as error:
+        return Interpreter(
+            path=path,
+            version=plain["version"],
+            free_threaded=plain["free_threaded"],
+            pip_wheel=Path(plain["pip_wheel"]) if plain["pip_wheel"] else None,
+            base=Path(plain["base"]) if plain.get("base") else None,
+            platform=plain.get("platform", ""),
+        )
+    except (ValueError, KeyError, TypeError) as error:
         raise RocenvError(
             f"the Python at `{path}` does not run: {error}", hints=_HINTS, code="python-missing"
         ) from error
-    return Interpreter(
-        path=path,
-        version=plain["version"],
-        free_threaded=plain["free_threaded"],
-        pip_wheel=Path(plain["pip_wheel"]) if plain["pip_wheel"] else None,
-        base=Path(plain["base"]) if plain.get("base") else None,
-        platform=plain.get("platform", ""),
-    )
 
 
 def is_from_store(path: Path) -> bool:
