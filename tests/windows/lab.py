@@ -112,6 +112,17 @@ class Lab:
             stdout=subprocess.DEVNULL,
         )
         try:
+            # Wine's server keeps the output of the program that starts it: not the pipe of a test.
+            nowhere = subprocess.DEVNULL
+            subprocess.run(
+                [WINE, "cmd", "/c", "exit"],
+                env=self._host_environ(),
+                stdin=nowhere,
+                stdout=nowhere,
+                stderr=nowhere,
+                timeout=_STEP_S,
+                check=False,
+            )
             yield
         finally:
             waiting.communicate(b"\r\n")
