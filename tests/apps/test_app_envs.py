@@ -68,7 +68,7 @@ def test_debians_unstable_has_to_be_named(rocenv: Rocenv) -> None:
     done = rocenv("resolve", "--rocm", "6.4", "--target", "gfx1100", "--app", "blender", "--json")
     found = json.loads(done.stdout)
     assert found["components"][0]["channel"] != "debian-sid"
-    assert "no Blender in it" in found["notes"][0]
+    assert "Blender is not included" in found["notes"][0]
     assert "--channel debian-sid" in found["notes"][0]
 
 

@@ -187,7 +187,7 @@ class TestRuntime:
         done = bench.render(environ={"ROCENV_STANDIN_RUNTIME": "60140252"})
         assert done.code == 1
         assert "lists no GPU here" in done.told and "Driver version is too old" in done.told
-        assert "hint: rocenv create art2 --target gfx1201 --app blender" in done.told
+        assert "hint: rocenv create art2 --app blender --target gfx1201" in done.told
 
 
 class TestKernels:
