@@ -99,7 +99,7 @@ def _unknown(thing: str, word: str, matrix: Matrix) -> RocenvError:
             f"nothing is known about `{thing}`: it is none of the {len(matrix.targets)} targets known here"
         )
         hints += [
-            f"the data is of {newest}: a newer rocenv may know it",
+            f"the data is of {newest}; upgrade rocenv: a newer one may know it",
             "`rocenv gpus` shows which targets this machine has, `rocenv matrix` which ones are known",
         ]
     else:
