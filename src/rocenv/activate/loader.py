@@ -18,7 +18,6 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rocenv.activate.starters import MARK
 from rocenv.core.errors import RocenvError
 from rocenv.system import WINDOWS
 from rocenv.system.quoting import find_windows_program
@@ -26,6 +25,10 @@ from rocenv.system.quoting import find_windows_program
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
+
+# On the second line of every wrapper and starter, by which they know each other. It stands here, and not with
+# what writes them, so that `rocenv run` does not import every shell.
+MARK = "rocenv-wrapper"
 
 _HEAD_BYTES = 4096
 _SCRIPT_LEVELS = 4

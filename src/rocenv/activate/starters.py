@@ -15,6 +15,7 @@ import os
 from typing import TYPE_CHECKING
 
 from rocenv.activate.env import fill
+from rocenv.activate.loader import MARK
 from rocenv.activate.shells.posix import quote
 from rocenv.core import template
 from rocenv.core.errors import DataError
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rocenv.core.model import Program
-
-# On the second line of every wrapper and starter, by which they know each other.
-MARK = "rocenv-wrapper"
 
 _ELF = b"\x7fELF"
 

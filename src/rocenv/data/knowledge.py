@@ -227,7 +227,7 @@ class Variable(Known, frozen=True, kw_only=True):
     by: Literal["rocm", "zluda"]
     value: str = ""  # its default, or what it is set to
     set_by: str = ""
-    fragile: bool = False  # what lies there breaks on network or read-only homes
+    fragile: bool = False  # its files break on a network home or a read-only one
     folder: str = ""  # below the env, where it can be put
 
 

@@ -240,7 +240,7 @@ def windows_path(name: str) -> str:
         if any(char in '<>:"|?*' for char in part):
             raise ArchiveError(f"`{shown(name)}` holds a character that Windows gives a meaning of its own")
         if part.endswith((" ", ".")):
-            raise ArchiveError(f"`{shown(name)}` ends with a dot or blank, which Windows takes away")
+            raise ArchiveError(f"`{shown(name)}` ends with a dot or a space, which Windows drops")
         if is_device(part):
             raise ArchiveError(f"`{shown(name)}` is the name of a device on Windows")
     return clean

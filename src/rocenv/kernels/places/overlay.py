@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rocenv.activate.loader import MARK
 from rocenv.activate.shells.posix import quote
-from rocenv.activate.starters import MARK
 from rocenv.core.errors import RocenvError
 from rocenv.kernels.placed import all_placed, folder_of, overlay_of
 from rocenv.kernels.placed import write as keep_note
