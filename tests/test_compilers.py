@@ -13,7 +13,7 @@ from rocenv.compilers import Toolchain, ensure_available, newest_for, toolchain_
 from rocenv.context import Context
 from rocenv.core.errors import RocenvError
 from rocenv.install.build import build
-from rocenv.install.prefix import prefix_of
+from rocenv.prefix import prefix_of
 from tests.debs import file, symlink
 from tests.mini import LIBRARIES
 

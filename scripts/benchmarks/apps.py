@@ -14,13 +14,13 @@ from benchmarks.measure import Figure, NotMeasured, ratio, run
 from rocenv.compilers import newest_for, toolchain_of
 from rocenv.data.load import load
 from rocenv.home import Home
-from rocenv.install.prefix import prefix_of
 from rocenv.kernels.compile import command
 from rocenv.kernels.installation import find, fitting
 from rocenv.kernels.program import program_of
 from rocenv.kernels.recipe import job_for
 from rocenv.kernels.version import version_of
 from rocenv.memory.bisection import largest, resolution_of
+from rocenv.prefix import prefix_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,7 +18,7 @@ from rocenv.core.versions import newest_first
 from rocenv.data.environment import changes_for
 from rocenv.data.releases import RocmSet
 from rocenv.install.build import build
-from rocenv.install.prefix import Prefix, library_folders, prefix_of
+from rocenv.prefix import Prefix, library_folders, prefix_of
 from rocenv.sources.apt import TREE, find
 from rocenv.system.quoting import shell_join
 

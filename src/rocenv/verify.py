@@ -28,14 +28,13 @@ from rocenv.system.machine import examined_elsewhere
 from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from rocenv.core.model import Record
     from rocenv.core.progress import Progress
     from rocenv.data.knowledge import Verdict
     from rocenv.data.rows import Matrix
-    from rocenv.install.change import Difference
-    from rocenv.install.prefix import Prefix
+    from rocenv.prefix import Prefix
 
 TIMEOUT_S = 120.0  # of one rung: the first use of a GPU may compile for long
 _SHOWN = 3
@@ -136,31 +135,31 @@ def _require_room(folder: Path, hint: str) -> None:
 
 
 def _files_rung(prefix: Prefix, record: Record, progress: Progress) -> RungResult:
-    from rocenv.install.change import differences
+    from rocenv.integrity import differences
 
     start = time.monotonic()
     files = prefix.files(record)
     size_bytes = sum(entry.size_bytes for entry in files.values())
     with progress.stage("Checking files", size_bytes) as stage:
-        found = differences(prefix, files, stage.advance)
+        found = differences(prefix.path, files, stage.advance)
     elapsed_s = time.monotonic() - start
     if not found:
         detail = f"{len(files)} files, {size_text(size_bytes)}, unchanged"
         return RungResult(rung="files", status="passed", elapsed_s=elapsed_s, detail=detail)
-    shown = ", ".join(_shown(prefix, each) for each in found[:_SHOWN])
+    shown = ", ".join(_shown(prefix, path, what) for path, what in list(found.items())[:_SHOWN])
     more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
     detail = f"{shown}{more}; `rocenv repair {shell_join(prefix.name)}` restores them"
     detail += _defender_took(prefix, found)
     return RungResult(rung="files", status="failed", elapsed_s=elapsed_s, detail=detail)
 
 
-def _shown(prefix: Prefix, each: Difference) -> str:
+def _shown(prefix: Prefix, path: str, what: str) -> str:
     """A difference in words; of a DLL that is another one also what it says it is."""
-    text = f"`{each.path}` is {each.what}"
-    if each.what != "changed" or not each.path.lower().endswith(".dll"):
+    text = f"`{path}` is {what}"
+    if what != "changed" or not path.lower().endswith(".dll"):
         return text
     try:
-        version = pe.read(prefix.path.joinpath(*each.path.split("/"))).file_version
+        version = pe.read(prefix.path / path).file_version
     except RocenvError:
         return f"{text} (it is not a library)"
     return f"{text} (its version is {version})" if version else text
@@ -201,9 +200,11 @@ def _note_when_slow(progress: Progress) -> Iterator[None]:
         timer.cancel()
 
 
-def _defender_took(prefix: Prefix, found: Sequence[Difference]) -> str:
+def _defender_took(prefix: Prefix, found: Mapping[str, str]) -> str:
     """Name the missing files that Microsoft Defender quarantined; "" where there are none."""
-    missing = [str(prefix.path.joinpath(*each.path.split("/"))) for each in found if each.what == "missing"]
+    missing = [
+        str(prefix.path.joinpath(*path.split("/"))) for path, what in found.items() if what == "missing"
+    ]
     taken = quarantined(missing) if missing and (WINDOWS or examined_elsewhere()) else ()
     if not taken:
         return ""

@@ -20,7 +20,7 @@ from tests.launch.lab import Lab, component
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rocenv.install.prefix import Prefix
+    from rocenv.prefix import Prefix
 
 SOURCE = Path(__file__).parents[2] / "shims" / "fakes" / "renderer_hip.c"
 LIBRARIES = "rocm/lib"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rocenv.activate.starters import write_starters, write_wrappers
 from rocenv.core.model import Program
-from rocenv.install.prefix import Prefix, library_folders
+from rocenv.prefix import Prefix, library_folders
 
 if TYPE_CHECKING:
     from pathlib import Path

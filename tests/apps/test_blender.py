@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rocenv.install.prefix import Prefix
+from rocenv.prefix import Prefix
 from tests.apps.studio import HIPCC, LIBRARIES, Bench, Studio, build
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rocenv.install.prefix import Prefix
+from rocenv.prefix import Prefix
 from rocenv.system.files import remove_tree
 from tests.apps.studio import Studio, build
 

@@ -17,7 +17,7 @@ from rocenv.activate.shells import HOOKS, SHELLS
 from rocenv.commands.activate import _say_what_to_type
 from rocenv.commands.calling_shell import _ALSO, calling_shell, hook_advice
 from rocenv.core.errors import PrefixError
-from rocenv.install.prefix import Prefix
+from rocenv.prefix import Prefix
 from rocenv.system.machine import parent_name
 from tests.commands.lab import PROGRAM
 from tests.shells.driver import program

@@ -13,7 +13,7 @@ from rocenv.doctor.run import Finding, applying, look
 from rocenv.doctor.scene import Env, Scene
 from rocenv.home import Home
 from rocenv.host import detect
-from rocenv.install.prefix import Prefix, files_sha256
+from rocenv.prefix import Prefix, files_sha256
 from tests.host.roots import GIB, Root
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from rocenv.doctor.run import Finding
 from rocenv.doctor.scene import scene_of
 from rocenv.doctor.words import said
 from rocenv.home import Home
-from rocenv.install.prefix import prefix_of
+from rocenv.prefix import prefix_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -20,7 +20,7 @@ from rocenv.doctor.run import applying, look
 from rocenv.doctor.scene import Env, Scene, scene_of
 from rocenv.home import Home
 from rocenv.install import store
-from rocenv.install.prefix import Prefix
+from rocenv.prefix import Prefix
 from tests.doctor.test_windows import CARD, IGPU, Machine, in_words, machine, matrix
 from tests.launch.lab import BUILD_FILES, Lab, component, zluda_parts
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from rocenv.data.rows import Matrix
     from rocenv.doctor.seen import Found
-    from rocenv.install.prefix import Prefix
+    from rocenv.prefix import Prefix
 
 CARD = {"Name": "AMD Radeon RX 6750 XT", "gcnArchName": "gfx1031", "isIntegrated": 0}
 IGPU = {"Name": "AMD Radeon(TM) Graphics", "gcnArchName": "gfx1036", "isIntegrated": 1}

@@ -14,7 +14,7 @@ from rocenv.core.model import FileEntry, Lock, Record, Request
 from rocenv.home import Home
 from rocenv.install.build import require_place
 from rocenv.install.change import remove
-from rocenv.install.prefix import Prefix, all_prefixes, files_sha256, prefix_of
+from rocenv.prefix import Prefix, all_prefixes, files_sha256, prefix_of
 from rocenv.system.locks import locked
 
 if TYPE_CHECKING:

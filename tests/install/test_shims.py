@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rocenv.core.errors import PrefixError
-from rocenv.install.prefix import Prefix
 from rocenv.install.shims import apply_shims, base_files, undo_shims
-from rocenv.install.tree import file_entry
+from rocenv.integrity import file_entry
+from rocenv.prefix import Prefix
 from tests.sets import TORCH_LIB, zluda_lock
 
 if TYPE_CHECKING:

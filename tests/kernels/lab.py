@@ -12,7 +12,7 @@ from typing import Any
 
 from rocenv.core.model import Component, EnvChange, Layout, Lock, Program, Record, Request
 from rocenv.home import Home
-from rocenv.install.prefix import Prefix, files_sha256
+from rocenv.prefix import Prefix, files_sha256
 from tests import forked
 from tests.programs import PYTHON
 

@@ -16,9 +16,9 @@ from msgspec import structs
 
 from rocenv.core.errors import RocenvError
 from rocenv.data.load import load
-from rocenv.install.prefix import Prefix
 from rocenv.kernels.installation import Installation
 from rocenv.kernels.version import version_of
+from rocenv.prefix import Prefix
 from tests.kernels.lab import BITCODE, FLAGS_TEXT, PLAIN, WITH_RT, Lab, make_app
 from tests.kernels.test_source import oracle
 

@@ -30,7 +30,7 @@ from rocenv.core.model import (
     Shims,
     venv_layout,
 )
-from rocenv.install.prefix import Prefix, files_sha256
+from rocenv.prefix import Prefix, files_sha256
 from tests import forked
 from tests.host.roots import Root
 

@@ -19,12 +19,12 @@ from rocenv.context import Context
 from rocenv.core.errors import RocenvError
 from rocenv.home import Home
 from rocenv.host import detect
-from rocenv.install.prefix import prefix_of
 from rocenv.memory.bisection import resolution_of
 from rocenv.memory.env import env_for
 from rocenv.memory.hip_figures import hip_memory
 from rocenv.memory.limits import Limit
 from rocenv.memory.probe import probe_memory
+from rocenv.prefix import prefix_of
 from tests.host.roots import Root
 
 if TYPE_CHECKING:

@@ -14,12 +14,12 @@ from rocenv.commands.calling_shell import calling_shell, hook_advice
 from rocenv.commands.output import note
 from rocenv.context import Context
 from rocenv.core.errors import PrefixError
-from rocenv.install.prefix import prefix_of
+from rocenv.prefix import prefix_of
 from rocenv.system import WINDOWS
 from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
-    from rocenv.install.prefix import Prefix
+    from rocenv.prefix import Prefix
 
 
 @click.command()

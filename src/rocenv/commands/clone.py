@@ -7,7 +7,7 @@ import click
 from rocenv.commands import candidates
 from rocenv.commands.output import note
 from rocenv.context import Context
-from rocenv.install.prefix import prefix_of
+from rocenv.prefix import prefix_of
 from rocenv.system.quoting import shell_join
 
 

@@ -19,7 +19,7 @@ from rocenv.core.codec import verification_to_plain
 from rocenv.core.errors import FetchError, RocenvError
 from rocenv.core.model import Machine, Request
 from rocenv.core.versions import series
-from rocenv.install.prefix import prefix_of
+from rocenv.prefix import prefix_of
 from rocenv.system import WINDOWS
 from rocenv.system.files import storage_errors
 from rocenv.system.machine import cloud_folder
@@ -27,7 +27,7 @@ from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
     from rocenv.core.model import Lock, Record, Verification
-    from rocenv.install.prefix import Prefix
+    from rocenv.prefix import Prefix
 
 
 @click.command()

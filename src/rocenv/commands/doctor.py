@@ -15,7 +15,7 @@ from rocenv.commands.told import LANGUAGE_OPTION, label, paragraphs, spoken, ste
 from rocenv.context import Context
 from rocenv.core.language import LANGUAGES
 from rocenv.core.progress import sanitized
-from rocenv.install.prefix import prefix_of
+from rocenv.prefix import prefix_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

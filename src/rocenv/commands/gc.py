@@ -20,8 +20,8 @@ from rocenv.system.locks import locked
 def command(yes: bool, dry_run: bool, as_json: bool) -> None:
     """Show the unpacked packages that no env needs, and free them. Fetched files: see `rocenv cache`."""
     from rocenv.core.progress import size_text
-    from rocenv.install.prefix import all_prefixes
     from rocenv.install.store import sweep
+    from rocenv.prefix import all_prefixes
 
     home = Context().home
     with (

@@ -13,7 +13,7 @@ from rocenv.commands import candidates
 from rocenv.commands.output import colour, note
 from rocenv.context import Context
 from rocenv.core.errors import PrefixError, RocenvError
-from rocenv.install.prefix import prefix_of
+from rocenv.prefix import prefix_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,7 +11,7 @@ from rocenv.context import Context
 from rocenv.core.errors import RocenvError
 
 if TYPE_CHECKING:
-    from rocenv.install.prefix import Prefix
+    from rocenv.prefix import Prefix
 
 
 def summary(prefix: Prefix) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def summary(prefix: Prefix) -> dict[str, Any]:
 @json_option
 def command(as_json: bool) -> None:
     """List the envs, what they are made of, and how far each was proved."""
-    from rocenv.install.prefix import all_prefixes
+    from rocenv.prefix import all_prefixes
 
     context = Context()
     found = [summary(prefix) for prefix in all_prefixes(context.home)]

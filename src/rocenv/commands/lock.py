@@ -10,7 +10,7 @@ from rocenv.commands import candidates
 from rocenv.commands.output import note
 from rocenv.context import Context
 from rocenv.core.errors import RocenvError
-from rocenv.install.prefix import prefix_of
+from rocenv.prefix import prefix_of
 from rocenv.system.files import write_atomic
 from rocenv.system.quoting import shell_join
 

@@ -16,9 +16,9 @@ from rocenv.context import Context
 from rocenv.core.errors import RocenvError
 from rocenv.core.progress import sanitized
 from rocenv.core.wrap import reading_width, wrapped
-from rocenv.install.prefix import prefix_of
 from rocenv.memory.amounts import amount
 from rocenv.memory.settings import Advice, Card, Setting, advise
+from rocenv.prefix import prefix_of
 from rocenv.system import WINDOWS
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 def env_or_active(context: Context, host: Host, name: str) -> str:
     """Return `name`, else that of the env that is active; "" = none is, or another machine is looked at."""
-    from rocenv.install.prefix import all_prefixes
     from rocenv.memory.env import active_env
+    from rocenv.prefix import all_prefixes
     from rocenv.system.machine import examined_elsewhere
 
     if name or not host.gpus or examined_elsewhere():
@@ -32,8 +32,8 @@ def gpu_of(host: Host, record: Record | None) -> Gpu | None:
 
 def hip_word(context: Context, host: Host, name: str) -> tuple[HipWord, Record]:
     """Return what the HIP runtime of env `name` says, and the env's record; raise where there is none."""
-    from rocenv.install.prefix import prefix_of
     from rocenv.memory.hip_figures import hip_memory
+    from rocenv.prefix import prefix_of
 
     prefix = prefix_of(context.home, name)
     record = prefix.record()

@@ -17,9 +17,9 @@ def command(name: str, as_json: bool) -> None:
     from rocenv.install.change import repair
 
     context = Context()
-    found = repair(context.home, name, context)
+    found = repair(name, context)
     if as_json:
-        print_json({"env": name, "repaired": [{"path": each.path, "what": each.what} for each in found]})
-    for each in found:
-        note(f"put back: {each.path} (was {each.what})")
+        print_json({"env": name, "repaired": [{"path": path, "what": what} for path, what in found.items()]})
+    for path, what in found.items():
+        note(f"put back: {path} (was {what})")
     note(f"env `{name}` is as its record has it" + ("" if found else "; nothing was to be done"))

@@ -11,7 +11,7 @@ from rocenv.activate.changes import apply, expand
 from rocenv.activate.loader import CommandNotExecutable, find_program, loader_argv
 from rocenv.commands import candidates
 from rocenv.context import Context
-from rocenv.install.prefix import library_folders, prefix_of
+from rocenv.prefix import library_folders, prefix_of
 from rocenv.system.process import replace_process
 
 if TYPE_CHECKING:

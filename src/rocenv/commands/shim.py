@@ -7,7 +7,7 @@ import click
 from rocenv.commands import candidates
 from rocenv.commands.output import columns, json_option, note, print_json
 from rocenv.context import Context
-from rocenv.install.prefix import prefix_of
+from rocenv.prefix import prefix_of
 
 
 @click.command()

@@ -12,7 +12,7 @@ from rocenv.commands.output import columns, json_option, print_json
 from rocenv.commands.shim import kept_text
 from rocenv.context import Context
 from rocenv.core.progress import sanitized
-from rocenv.install.prefix import prefix_of
+from rocenv.prefix import prefix_of
 from rocenv.preload import shims_of
 from rocenv.system.quoting import shell_join
 

@@ -18,13 +18,13 @@ from rocenv import config
 from rocenv.commands.output import columns, json_option, note, print_json
 from rocenv.context import Context
 from rocenv.core.errors import PrefixError, RocenvError
-from rocenv.install.prefix import prefix_of
+from rocenv.prefix import prefix_of
 from rocenv.system.locks import locked
 from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
     from rocenv.home import Home
-    from rocenv.install.prefix import Prefix
+    from rocenv.prefix import Prefix
 
 FILE = ".rocenv"
 MOST_BYTES = 4096

@@ -16,7 +16,7 @@ from rocenv.context import Context
 from rocenv.core.codec import verification_to_plain
 from rocenv.core.model import APP_RUNG
 from rocenv.core.progress import sanitized
-from rocenv.install.prefix import prefix_of
+from rocenv.prefix import prefix_of
 from rocenv.probe.ladder import RUNGS
 from rocenv.probe.wire import CALLING
 from rocenv.system.quoting import shell_join
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rocenv.core.model import RungResult, Verification
-    from rocenv.install.prefix import Prefix
+    from rocenv.prefix import Prefix
 
 _COLOURS = {"passed": "green", "failed": "red", "crashed": "red", "timeout": "red", "skipped": "yellow"}
 

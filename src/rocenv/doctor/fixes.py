@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from rocenv.core.errors import PrefixError, RocenvError
 from rocenv.doctor.databases import damaged_databases, set_aside
 from rocenv.doctor.words import said
-from rocenv.install.prefix import all_prefixes, prefix_of
+from rocenv.prefix import all_prefixes, prefix_of
 from rocenv.system.files import storage_errors
 from rocenv.system.locks import locked
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rocenv.core.language import Language
     from rocenv.doctor.run import Finding
     from rocenv.doctor.scene import Scene
-    from rocenv.install.prefix import Prefix
+    from rocenv.prefix import Prefix
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ def _moved(prefix: Prefix) -> bool:
 def _repair(name: str, scene: Scene, context: Context) -> None:
     from rocenv.install.change import repair
 
-    repair(scene.home, name, context)
+    repair(name, context)
 
 
 def _incomplete(scene: Scene) -> list[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rocenv.core.errors import DataError, RocenvError
 from rocenv.host import detect
-from rocenv.install.prefix import Prefix, all_prefixes, prefix_of
+from rocenv.prefix import Prefix, all_prefixes, prefix_of
 from rocenv.system.machine import environment, examined_elsewhere, missing_sysroot
 
 if TYPE_CHECKING:

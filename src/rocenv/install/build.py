@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import re
-from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from rocenv import __version__
@@ -14,14 +14,14 @@ from rocenv.core.model import Record
 from rocenv.install.fetch import ensure_available, require_room
 from rocenv.install.path_length import require_short_home
 from rocenv.install.place import own_loader, place_all, write_own_files
-from rocenv.install.prefix import Prefix, files_sha256
+from rocenv.prefix import Prefix, files_sha256
 from rocenv.system import WINDOWS
 from rocenv.system.files import storage_errors
 from rocenv.system.locks import locked
 from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from rocenv.context import Context
     from rocenv.core.model import Lock
@@ -48,12 +48,7 @@ def build(
     home = context.home
     prefix = Prefix(home.envs / name)
     require_place(prefix, home)
-    with ExitStack() as stack:
-        stack.enter_context(storage_errors(home.path))
-        stack.enter_context(locked(home.in_use, shared=True, waiting="waiting for `rocenv gc` to end"))
-        stack.enter_context(
-            locked(home.lock("env", name), waiting=f"waiting for another rocenv that works on env `{name}`")
-        )
+    with env_locked(home, name, uses_store=True):
         require_free(prefix)
         lock = pin(lock)
         require_room(lock, home)
@@ -74,6 +69,20 @@ def build(
         )
         prefix.write_record(record, files)
     return record
+
+
+@contextlib.contextmanager
+def env_locked(home: Home, *names: str, uses_store: bool = False) -> Iterator[None]:
+    """Hold the locks of envs, and keep `gc` away from the store; errors of the disk become PrefixErrors."""
+    locks = {home.lock("env", name): name for name in names}
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(storage_errors(home.path))
+        if uses_store:
+            stack.enter_context(locked(home.in_use, shared=True, waiting="waiting for `rocenv gc` to end"))
+        for path in sorted(locks):  # two that want the same ones never wait for each other
+            waiting = f"waiting for another rocenv that works on env `{locks[path]}`"
+            stack.enter_context(locked(path, waiting=waiting))
+        yield
 
 
 def require_place(prefix: Prefix, home: Home) -> None:

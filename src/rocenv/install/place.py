@@ -13,10 +13,10 @@ from rocenv.core.errors import PrefixError
 from rocenv.core.lock import lock_text
 from rocenv.install.origins import require_fitting_packs, tree_files
 from rocenv.install.path_length import require_short_names
-from rocenv.install.prefix import library_folders
 from rocenv.install.shims import apply_shims, write_startup
-from rocenv.install.tree import file_entry
 from rocenv.install.venv import install_venv
+from rocenv.integrity import file_entry
+from rocenv.prefix import library_folders
 from rocenv.system.files import clone_file, remove_path, write_atomic
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from rocenv.context import Context
     from rocenv.core.model import FileEntry, Layout, Lock
-    from rocenv.install.prefix import Prefix
+    from rocenv.prefix import Prefix
 
 
 def place_all(

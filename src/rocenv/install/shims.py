@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rocenv.core.model import FileEntry, Lock
-    from rocenv.install.prefix import Prefix
+    from rocenv.prefix import Prefix
 
 _STARTUP = "rocenv_zluda"
 

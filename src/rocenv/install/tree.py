@@ -290,23 +290,6 @@ def is_link(info: os.stat_result) -> bool:
     return stat.S_ISLNK(info.st_mode) or getattr(info, "st_reparse_tag", 0) == _JUNCTION
 
 
-def file_entry(path: Path) -> FileEntry:
-    """Describe what is at `path` now, a link not followed.
-
-    Raises:
-        FileNotFoundError: Nothing does.
-        OSError: It cannot be read, or is neither a file nor a link.
-    """
-    info = path.lstat()
-    if stat.S_ISLNK(info.st_mode):
-        return FileEntry(link=os.readlink(path))
-    if not stat.S_ISREG(info.st_mode):
-        raise OSError(errno.EINVAL, "not a file", str(path))
-    # Windows has no such bit: Python makes one up from a file's name.
-    executable = bool(info.st_mode & stat.S_IXUSR) and not WINDOWS
-    return FileEntry(sha256=sha256_of(path), size_bytes=info.st_size, executable=executable)
-
-
 @contextlib.contextmanager
 def _name_errors(path: Path) -> Iterator[None]:
     try:

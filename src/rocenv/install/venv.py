@@ -25,7 +25,7 @@ from packaging.utils import canonicalize_name
 from rocenv.core.errors import FetchError, RocenvError
 from rocenv.core.versions import series
 from rocenv.install.path_length import require_short_paths
-from rocenv.install.tree import file_entry
+from rocenv.integrity import file_entry
 from rocenv.sources.uv import wheel_file_name
 from rocenv.system import WINDOWS
 from rocenv.system.files import break_link, clone_file, hash_of, remove_tree, sha256_of, storage_errors

@@ -12,7 +12,6 @@ from packaging.specifiers import SpecifierSet
 from rocenv.activate.changes import apply, expand
 from rocenv.compilers import Toolchain, ensure_available, newest_for, toolchain_of
 from rocenv.core.errors import RocenvError
-from rocenv.install.prefix import all_prefixes, prefix_of
 from rocenv.kernels import places
 from rocenv.kernels.cache import Made, made
 from rocenv.kernels.compile import compiler_version
@@ -24,6 +23,7 @@ from rocenv.kernels.recipe import Job, job_for
 from rocenv.kernels.target import target_for
 from rocenv.kernels.version import version_of
 from rocenv.memory.env import active_env
+from rocenv.prefix import all_prefixes, prefix_of
 from rocenv.system import WINDOWS
 from rocenv.system.files import storage_errors, write_atomic
 from rocenv.system.locks import locked
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from rocenv.data.recipes import KernelSource
     from rocenv.data.rows import Matrix
     from rocenv.home import Home
-    from rocenv.install.prefix import Prefix
     from rocenv.kernels.installation import Installation
     from rocenv.kernels.placed import Placed, PlaceName
+    from rocenv.prefix import Prefix
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

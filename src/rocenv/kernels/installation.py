@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from packaging.version import InvalidVersion, Version
 
 from rocenv.core.errors import RocenvError
-from rocenv.install.prefix import Prefix
 from rocenv.kernels.placed import all_placed, overlay_of
+from rocenv.prefix import Prefix
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rocenv.data.rows import Matrix
-    from rocenv.install.prefix import Prefix
+    from rocenv.prefix import Prefix
 
 
 def target_for(named: str, envs: Sequence[Prefix], matrix: Matrix, tell: Callable[[str], None]) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rocenv.activate.loader import find_program, loader_argv
 from rocenv.core.errors import DataError, RocenvError
-from rocenv.install.prefix import library_folders
+from rocenv.prefix import library_folders
 from rocenv.system import process
 
 if TYPE_CHECKING:

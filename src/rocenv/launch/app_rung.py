@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from rocenv.data.apps import Launcher
     from rocenv.data.rows import Matrix
     from rocenv.host import Host
-    from rocenv.install.prefix import Prefix
     from rocenv.launch.devices import Devices
     from rocenv.launch.start import Start
+    from rocenv.prefix import Prefix
     from rocenv.system.process import Completed
 
 _BEFORE = ("files", "load", "device")  # where one of them is broken, the app cannot work either

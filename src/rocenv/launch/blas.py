@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from rocenv.core.model import Record
     from rocenv.data.apps import Blas
-    from rocenv.install.prefix import Prefix
     from rocenv.launch.view import View
+    from rocenv.prefix import Prefix
 
 State = Literal["works", "fails", "unknown"]
 _BEFORE = ("memory", "kernel", "gemm")  # what has to work, or BLAS is not what is wrong

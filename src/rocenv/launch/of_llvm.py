@@ -12,11 +12,11 @@ import re
 from typing import TYPE_CHECKING
 
 from rocenv.core.model import Request
-from rocenv.install.prefix import library_folders
 from rocenv.launch.app_version import program_behind
 from rocenv.launch.ask import program_words
 from rocenv.launch.elf import USUAL, is_elf, loaded
 from rocenv.launch.view import Concern
+from rocenv.prefix import library_folders
 from rocenv.resolve.request import create_command
 from rocenv.system.quoting import shell_join
 

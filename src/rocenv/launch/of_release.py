@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from rocenv.core.model import Request
 from rocenv.core.versions import allows
 from rocenv.core.versions import version_of as parsed
-from rocenv.install.prefix import library_folders
 from rocenv.launch.app_version import program_path, version_of
 from rocenv.launch.runtime_files import found, is_own
 from rocenv.launch.view import Concern
+from rocenv.prefix import library_folders
 from rocenv.resolve.apps import known_releases, spans
 from rocenv.resolve.suggest import resolved_command
 from rocenv.system.quoting import shell_join

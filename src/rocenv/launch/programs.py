@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from rocenv.data.apps import AppBuild, Launcher
     from rocenv.data.rows import Matrix
     from rocenv.host import Host
-    from rocenv.install.prefix import Prefix
     from rocenv.launch.view import View
+    from rocenv.prefix import Prefix
 
 
 def has_program(app: str, lock: Lock, matrix: Matrix) -> bool:

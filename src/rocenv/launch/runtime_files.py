@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from rocenv.install.prefix import library_folders
 from rocenv.launch.elf import USUAL
+from rocenv.prefix import library_folders
 from rocenv.system import machine
 
 if TYPE_CHECKING:

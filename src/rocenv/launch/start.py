@@ -11,7 +11,6 @@ from rocenv.activate.changes import apply, expand
 from rocenv.activate.loader import find_program, loader_argv
 from rocenv.core.errors import RocenvError
 from rocenv.core.template import fill
-from rocenv.install.prefix import library_folders
 from rocenv.launch.log import without_secrets
 from rocenv.launch.options import Given, Options
 from rocenv.launch.recognition import (
@@ -24,6 +23,7 @@ from rocenv.launch.recognition import (
     program_at,
     without_readers,
 )
+from rocenv.prefix import library_folders
 from rocenv.system import WINDOWS
 from rocenv.system.quoting import shell_join
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from rocenv.core.model import EnvChange, Record
     from rocenv.data.apps import Launcher
-    from rocenv.install.prefix import Prefix
+    from rocenv.prefix import Prefix
 
 __all__ = ["GENERIC", "Start", "choose", "plan_start"]
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from rocenv.core.model import Record
     from rocenv.data.rows import Matrix
-    from rocenv.install.prefix import Prefix
+    from rocenv.prefix import Prefix
     from rocenv.probe.ladder import Probe
 
 _T = TypeVar("_T")

@@ -6,14 +6,14 @@ import os
 from typing import TYPE_CHECKING
 
 from rocenv.core.errors import RocenvError
-from rocenv.install.prefix import all_prefixes, prefix_of
+from rocenv.prefix import all_prefixes, prefix_of
 from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from rocenv.home import Home
-    from rocenv.install.prefix import Prefix
+    from rocenv.prefix import Prefix
 
 _SHOWN = 3
 

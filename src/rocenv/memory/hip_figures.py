@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rocenv.core.model import Record
     from rocenv.data.rows import Matrix
     from rocenv.host import Gpu, Host
-    from rocenv.install.prefix import Prefix
+    from rocenv.prefix import Prefix
     from rocenv.probe.wire import Seen
 
 LIST_TIMEOUT_S = 20.0

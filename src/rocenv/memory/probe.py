@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from rocenv.core.model import Record
     from rocenv.data.rows import Matrix
     from rocenv.host import Host
-    from rocenv.install.prefix import Prefix
     from rocenv.memory.asking import Talk
     from rocenv.memory.gpus import GpuMemory
     from rocenv.memory.limits import Bound
+    from rocenv.prefix import Prefix
     from rocenv.probe.wire import Opened, Seen
 
 TIMEOUT_S = 60.0  # of one request: a card that others have filled may be slow to make room

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rocenv.activate.changes import apply, expand
 from rocenv.activate.loader import loader_argv
-from rocenv.install.prefix import library_folders
+from rocenv.prefix import library_folders
 from rocenv.preload import folders_of, preload, zluda_of
 from rocenv.probe.ladder import Probe
 from rocenv.probe.wire import Task
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from rocenv.core.model import Lock, Record
     from rocenv.data.releases import CLibrary
-    from rocenv.install.prefix import Prefix
+    from rocenv.prefix import Prefix
 
 
 def probe_of(

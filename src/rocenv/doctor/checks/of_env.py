@@ -17,8 +17,8 @@ from rocenv.doctor.check import Check
 from rocenv.doctor.env_files import damaged, files_of, shims
 from rocenv.doctor.seen import Seen
 from rocenv.install import store
-from rocenv.install.change import differences
-from rocenv.install.prefix import all_prefixes
+from rocenv.integrity import differences
+from rocenv.prefix import all_prefixes
 from rocenv.preload import shims_of
 from rocenv.resolve.request import rebuild_command
 from rocenv.resolve.suggest import suggest_env
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rocenv.doctor.scene import Env, Scene
-    from rocenv.install.prefix import Prefix
+    from rocenv.prefix import Prefix
 
 _SHOWN = 10
 _MODULES = ("updates/dkms", "extra", "kernel/drivers/gpu/drm/amd/amdgpu")  # where the kernel has amdgpu
@@ -82,7 +82,7 @@ def env_shims_missing(scene: Scene) -> Seen | None:
     wrong = damaged(env.prefix.path, {path: files[path] for path in wanted if path in files})
     hashed = {shim.path for shim in shims_of(env.record.lock, in_torch=env.record.shims_in_torch)}
     whole = {path: files[path] for path in hashed if path in files and path not in wrong}
-    wrong |= {each.path: each.what for each in differences(env.prefix, whole)}
+    wrong |= differences(env.prefix.path, whole)
     return _files_seen("env_shims_missing", wrong, env)
 
 
@@ -101,9 +101,7 @@ def env_files_changed(scene: Scene) -> Seen | None:
     files = files_of(env)
     seen_before = damaged(env.prefix.path, files)
     rest = {path: entry for path, entry in files.items() if path not in seen_before}
-    return _files_seen(
-        "env_files_changed", {each.path: each.what for each in differences(env.prefix, rest)}, env
-    )
+    return _files_seen("env_files_changed", differences(env.prefix.path, rest), env)
 
 
 def env_store_damaged(scene: Scene) -> Seen | None:

@@ -1,0 +1,82 @@
+"""Whether the files of an env are what its record says."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from rocenv.core.model import FileEntry
+from rocenv.system import WINDOWS
+from rocenv.system.files import sha256_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from pathlib import Path
+
+
+def differences(
+    root: Path, files: Mapping[str, FileEntry], advance: Callable[[int], None] = lambda _size: None
+) -> dict[str, str]:
+    """Compare the files below `root` with a list: path -> `missing`, `changed` or `unreadable: ...`, sorted.
+
+    Files that are not listed do not count. A file below what is no real folder is missing, even if a link
+    leads to such a file elsewhere.
+    """
+    real = _real_folders(root, files)
+
+    def look(item: tuple[str, FileEntry]) -> str:
+        path, expected = item
+        if path.rpartition("/")[0] not in real:
+            return "missing"
+        try:
+            found = file_entry(root / path)
+        except FileNotFoundError:
+            return "missing"
+        except OSError as error:
+            return f"unreadable: {error.strerror}"
+        advance(found.size_bytes)
+        return "" if _same(found, expected) else "changed"
+
+    listed = sorted(files.items())
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return {path: what for (path, _), what in zip(listed, pool.map(look, listed), strict=True) if what}
+
+
+def _same(found: FileEntry, expected: FileEntry) -> bool:
+    if (found.sha256, found.link) != (expected.sha256, expected.link):
+        return False
+    # Only the bit that decides whether a program starts; others differ with the umask.
+    return bool(expected.link) or found.executable == expected.executable
+
+
+def _real_folders(root: Path, files: Iterable[str]) -> frozenset[str]:
+    """List the folders of the files, below `root`, that no link leads through; `""` is the root."""
+    real = {""}
+    wanted = {str(folder) for path in files for folder in PurePosixPath(path).parents}
+    for folder in sorted(wanted - {"."}):  # a folder comes before those in it
+        with contextlib.suppress(OSError):
+            if folder.rpartition("/")[0] in real and stat.S_ISDIR((root / folder).lstat().st_mode):
+                real.add(folder)
+    return frozenset(real)
+
+
+def file_entry(path: Path) -> FileEntry:
+    """Describe what is at `path` now, a link not followed.
+
+    Raises:
+        FileNotFoundError: Nothing is there.
+        OSError: It cannot be read, or is neither a file nor a link.
+    """
+    info = path.lstat()
+    if stat.S_ISLNK(info.st_mode):
+        return FileEntry(link=os.readlink(path))
+    if not stat.S_ISREG(info.st_mode):
+        raise OSError(errno.EINVAL, "not a file", str(path))
+    # Windows has no such bit: Python makes one up from a file's name.
+    executable = bool(info.st_mode & stat.S_IXUSR) and not WINDOWS
+    return FileEntry(sha256=sha256_of(path), size_bytes=info.st_size, executable=executable)
