@@ -15,6 +15,7 @@ import importlib
 import json
 import os
 import pkgutil
+import runpy
 import signal
 import socket
 import struct
@@ -156,18 +157,35 @@ def _become(request: Mapping[str, Any], files: Sequence[int]) -> None:
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
     sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
+    site = Path(os.environ.get("PYTHONPATH", ""), "sitecustomize.py")
+    if site.is_absolute() and site.exists():  # which Python runs when it starts
+        runpy.run_path(str(site))
 
 
 def _main() -> NoReturn:
-    import rocenv.commands
+    import rocenv
     from rocenv.cli import main
 
-    for module in pkgutil.iter_modules(rocenv.commands.__path__, "rocenv.commands."):
-        if not module.name.endswith("_windows"):
+    for module in pkgutil.walk_packages(rocenv.__path__, "rocenv."):
+        if module.name != "rocenv.__main__":
             importlib.import_module(module.name)
     shipped.keep()()
     _serve(socket.socket(fileno=int(sys.argv[1])))
-    main()
+    try:
+        main()
+    except SystemExit as end:
+        assert isinstance(end.code, int)
+        _leave(end.code)
+    raise AssertionError("main returned")
+
+
+def _leave(code: int) -> NoReturn:
+    """End as Python does, but without taking every object apart, which takes longer than most commands."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +18,7 @@ from tests.aptrepo import Repo
 from tests.debs import Entry, file, folder, symlink
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Mapping
 
     from tests.loopback import Loopback
@@ -138,13 +138,7 @@ class Mini:
 
     def run(self, *argv: str, timeout_s: float = 60, **env: str) -> subprocess.CompletedProcess[str]:
         """Run `rocenv ARGV...` to its end; keyword arguments are added to its environment."""
-        environ = {**self.env, **env}
-        if "PYTHONPATH" not in env:
-            return forked.run_text(argv, env=environ, cwd=self.root, timeout_s=timeout_s)
-        # What is in it acts when Python starts.
-        return subprocess.run(
-            self.command(*argv), env=environ, cwd=self.root, capture_output=True, text=True, timeout=timeout_s
-        )
+        return forked.run_text(argv, env={**self.env, **env}, cwd=self.root, timeout_s=timeout_s)
 
     def create(self, name: str = "demo", *argv: str, **env: str) -> subprocess.CompletedProcess[str]:
         """Make an env, of ROCm 5.7 unless another is asked for, without proving it; it must succeed."""
