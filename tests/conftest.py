@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import re
 import shutil
@@ -55,6 +56,12 @@ def without_gpu_programs(folder: str) -> str:
 
 forget_the_machine()
 shipped.keep()
+
+
+def pytest_collection_finish() -> None:
+    """Keep the garbage collector off all that stays loaded: pefile runs it once for every file."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture
