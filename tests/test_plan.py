@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec import structs
 
 from rocenv.context import Context
 from rocenv.core.errors import DataError, FetchError, ResolutionImpossible
@@ -511,7 +512,7 @@ def test_a_lock_of_a_repository_that_is_not_known_keeps_its_addresses(planner: P
 
 def test_the_files_of_a_set_are_counted_once(planner: Planner) -> None:
     lock = planner.plan()
-    twice = replace(lock, components=lock.components * 2)
+    twice = structs.replace(lock, components=lock.components * 2)
     assert twice.artifacts == lock.components[0].artifacts
 
 
@@ -526,13 +527,13 @@ def test_an_env_from_a_lock_is_the_same_env(mini: Mini) -> None:
 
 def _with_urls(lock: Lock, base: str, *, repo: str = "mini") -> Lock:
     components = [
-        replace(
+        structs.replace(
             component,
             artifacts=tuple(
-                replace(artifact, url=f"{base}/{artifact.path}", repo=repo)
+                structs.replace(artifact, url=f"{base}/{artifact.path}", repo=repo)
                 for artifact in component.artifacts
             ),
         )
         for component in lock.components
     ]
-    return replace(lock, components=tuple(components))
+    return structs.replace(lock, components=tuple(components))

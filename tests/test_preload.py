@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from rocenv.preload import folders_of, preload, shims_of
 from tests.sets import SHIMS, TORCH_LIB, zluda_lock

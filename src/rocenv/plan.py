@@ -6,12 +6,15 @@ which and why: nothing is replaced silently.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from msgspec.structs import replace
+
 from rocenv.core.errors import FetchError, NotAvailable, ResolutionImpossible, RocenvError
-from rocenv.core.model import OVERRIDE, Component, EnvChange, Lock
+from rocenv.core.model import Component, EnvChange, Lock
+from rocenv.core.variables import OVERRIDE
 from rocenv.data.environment import changes_for
 from rocenv.resolve import resolve
 from rocenv.sources import source_of

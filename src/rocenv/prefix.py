@@ -10,8 +10,10 @@ import hashlib
 import json
 import os
 import unicodedata
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from rocenv.core.codec import from_plain, load_json, to_plain, verification_file, verification_from_plain
 from rocenv.core.errors import DataError, PrefixError

@@ -8,9 +8,10 @@ import tempfile
 import threading
 import time
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from rocenv.core.codec import verification_file
 from rocenv.core.errors import RocenvError

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec import structs
 
 from rocenv.core.errors import FetchError
 from rocenv.net import Network
@@ -98,7 +99,7 @@ def test_an_unchanged_index_costs_one_small_request(world: World) -> None:
     first = world.refresh()
     sent = world.server.sent_bytes(IN_RELEASE)
     second = world.refresh()
-    assert second == replace(first, checked_s=second.checked_s)
+    assert second == structs.replace(first, checked_s=second.checked_s)
     assert second.checked_s > first.checked_s, "it counts as fresh again"
     assert [request.status for request in world.server.seen(IN_RELEASE)] == [200, 304]
     assert world.server.sent_bytes(IN_RELEASE) == sent

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec import structs
 
 from rocenv.activate.scripts import write_activation
 from rocenv.core.errors import RocenvError
@@ -301,7 +302,7 @@ def test_a_damaged_store(case: Case) -> None:
     (tree / "rocblas.dll").write_text("whole")
     entry = {"sha256": hashlib.sha256(b"whole").hexdigest(), "size_bytes": 5, "executable": False, "link": ""}
     (tree.parent / "manifest.json").write_text(json.dumps({"schema": 1, "files": {"rocblas.dll": entry}}))
-    part = replace(component("rocm", "6.2.4", "hip-sdk"), artifacts=(artifact,))
+    part = structs.replace(component("rocm", "6.2.4", "hip-sdk"), artifacts=(artifact,))
     case.prefix = case.lab.make("stored", (part,))
     assert of_env.env_store_damaged(case.scene()) is None
     (tree / "rocblas.dll").write_text("cut")

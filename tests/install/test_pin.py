@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import io
 import zipfile
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 from msgspec import structs
+from msgspec.structs import replace
 
 from rocenv.context import Context
 from rocenv.core.errors import ArchiveError, FetchError, RocenvError

@@ -4,10 +4,10 @@ import json
 import os
 import shlex
 import subprocess
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec.structs import replace
 
 from rocenv.core.errors import DataError, PrefixError
 from rocenv.core.model import FileEntry, Lock, Record, Request

@@ -7,12 +7,12 @@ import json
 import signal
 import subprocess
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 import zstandard
 from msgspec import structs
+from msgspec.structs import replace
 
 from rocenv.core.errors import RocenvError
 from rocenv.data.load import load

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace
 
 from rocenv.core.model import RungResult, Verification
 from tests.launch.apps import LISTED, NONE, Bench, arguments, write_model

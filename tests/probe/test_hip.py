@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rocenv.core.model import overridden_target
+from rocenv.core.variables import overridden_target
 from rocenv.probe import cuda, hip
 from rocenv.probe.library import CallError
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from rocenv.commands.resolve import command as resolve_command
 from rocenv.core.model import Request

@@ -30,7 +30,6 @@ The expectation is written from what the source says, not from what rocenv print
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,7 +38,7 @@ import pytest
 
 from rocenv.core.codec import from_plain
 from rocenv.core.errors import ResolutionImpossible
-from rocenv.core.model import Machine, Request
+from rocenv.core.model import Machine, Request, Value
 from rocenv.data.load import load
 from rocenv.data.releases import Pack
 from rocenv.resolve import Candidate, resolve
@@ -57,8 +56,7 @@ ROOT = Path(__file__).parents[2]
 CASES = sorted((ROOT / "tests" / "cases").glob("*.toml"))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Expect:
+class Expect(Value, frozen=True, kw_only=True):
     rocm: str | None = None
     channel: str | None = None
     project: str | None = None
@@ -72,20 +70,18 @@ class Expect:
     absent_notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Impossible:
+class Impossible(Value, frozen=True, kw_only=True):
     because: tuple[str, ...]
     sources: tuple[str, ...] = ()
     lines: int | None = None
     suggests: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Situation:
+class Situation(Value, frozen=True, kw_only=True):
     why: str
     source: str
     request: Request
-    machine: Machine = field(default_factory=Machine)
+    machine: Machine = Machine()
     expect: Expect | None = None
     impossible: Impossible | None = None
 

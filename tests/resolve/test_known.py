@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from rocenv.core.errors import ResolutionImpossible
 from rocenv.core.model import Lock, Machine, Request

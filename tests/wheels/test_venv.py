@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec import structs
 
 from rocenv.core.errors import ArchiveError, FetchError, PrefixError, RocenvError
 from rocenv.core.model import Artifact
@@ -82,7 +83,8 @@ def test_the_set_works_and_is_known_by_version(bench: Bench) -> None:
 
 def test_installing_asks_no_server(bench: Bench, index: Index) -> None:
     bench.artifacts = [
-        replace(each, url=f"{index.url(ROCM)}/{each.url.rpartition('/')[2]}") for each in bench.artifacts
+        structs.replace(each, url=f"{index.url(ROCM)}/{each.url.rpartition('/')[2]}")
+        for each in bench.artifacts
     ]
     bench.create("a")
     assert index.asked == []
@@ -249,7 +251,7 @@ def test_a_file_that_is_not_the_promised_wheel_is_refused(bench: Bench) -> None:
 def test_a_file_name_with_hidden_slashes_leads_nowhere_else(bench: Bench) -> None:
     """A lock may come from anywhere."""
     wheel = build_wheel("numpy", "1.26.4")
-    artifact = replace(bench.fetch(wheel), url=f"http://127.0.0.1:9/..%2f..%2f..%2f{wheel.filename}")
+    artifact = structs.replace(bench.fetch(wheel), url=f"http://127.0.0.1:9/..%2f..%2f..%2f{wheel.filename}")
     bench.create("a", artifact)
     (link,) = bench.folder.rglob(wheel.filename)
     assert link.parent == bench.uv.cache / "rocenv-wheels" / wheel.sha256

@@ -8,8 +8,9 @@ Windows names and entries are compared without regard to case, and a variable ca
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from rocenv.core.errors import DataError
 

@@ -7,13 +7,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import structs
 
 from rocenv.commands import candidates
 from rocenv.commands.output import json_option, note, print_json, short_enough
 from rocenv.commands.plan_view import plan_json, plan_text
 from rocenv.context import Context
 from rocenv.core.errors import DataError, RocenvError
-from rocenv.core.model import VISIBLE, EnvChange, Machine, Request
+from rocenv.core.model import EnvChange, Machine, Request
+from rocenv.core.variables import VISIBLE
 from rocenv.system.files import storage_errors
 
 if TYPE_CHECKING:
@@ -138,16 +140,16 @@ def completed(request: Request, context: Context) -> Asked:
 
     request = _with_defaults(request, context)
     host = detect(context.matrix)
-    request = replace(request, platform=request.platform or host.platform)
+    request = structs.replace(request, platform=request.platform or host.platform)
     request, said = narrowed(request, context.matrix)
     if request.torch == NO_TORCH:
-        request = replace(request, torch="")
+        request = structs.replace(request, torch="")
     elif request.zluda and not request.torch:
-        request = replace(request, torch="*")
+        request = structs.replace(request, torch="*")
     if request.target:
         require_target(request.target)
     elif request.platform == host.platform:
-        request = replace(request, target=_target_of(host))
+        request = structs.replace(request, target=_target_of(host))
     else:
         raise RocenvError(
             f"this machine does not run {request.platform}, so the target must be named",
@@ -167,7 +169,7 @@ def _with_defaults(request: Request, context: Context) -> Request:
             )
         if not getattr(request, name):
             note(f"{name} {value}: the default in `{context.home.config_file}`")
-            request = replace(request, **{name: str(value)})
+            request = structs.replace(request, **{name: str(value)})
     return request
 
 

@@ -1,4 +1,4 @@
-"""Plain values as dataclasses and structs, and back: the form of records, locks, manifests and data rows.
+"""Structs as plain values, and back: the form of records, locks, manifests and data rows.
 
 Reading is strict: a missing key, an unknown key or a wrong type is a DataError that names the file and the
 key path. Nothing is coerced, so a damaged or foreign file is never half understood.
@@ -6,10 +6,10 @@ key path. Nothing is coerced, so a damaged or foreign file is never half underst
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import json
 import re
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -18,20 +18,17 @@ from rocenv.core.errors import DataError
 from rocenv.core.model import RungResult, Verification
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 T = TypeVar("T")
 
-_NONE = (dataclasses.MISSING, msgspec.NODEFAULT)
-_known_defaults: dict[Any, dict[str, Any]] = {}
 _MISSING = re.compile(r"Object missing required field `(\w+)`")
 _UNKNOWN = re.compile(r"Object contains unknown field `(.+)`", re.DOTALL)
 
 
 def to_plain(value: Any) -> Any:
     """Convert a value to dicts, lists, strings and numbers; fields at their default are left out."""
-    if dataclasses.is_dataclass(value) or isinstance(value, msgspec.Struct):
+    if isinstance(value, msgspec.Struct):
         contents = ((name, getattr(value, name), default) for name, default in _defaults(type(value)).items())
         return {name: to_plain(content) for name, content, default in contents if content != default}
     if isinstance(value, dict):
@@ -45,7 +42,7 @@ def from_plain(kind: type[T], plain: Any, where: str) -> T:
     """Build a value of a type from dicts, lists, strings and numbers.
 
     Args:
-        kind: A dataclass, a struct, or a container of them.
+        kind: A struct that forbids unknown fields.
         plain: What a JSON or TOML reader returned.
         where: File name, for messages.
 
@@ -53,12 +50,9 @@ def from_plain(kind: type[T], plain: Any, where: str) -> T:
         DataError: Names `where` and the key path of the first mistake.
     """
     try:
-        value = msgspec.convert(plain, kind)
+        return msgspec.convert(plain, kind)
     except msgspec.ValidationError as error:
         raise DataError(_message(kind, str(error), where)) from None
-    for key in _unknown_keys(value, plain, ""):
-        raise DataError(f"unknown key `{key}` in `{where}`")
-    return value
 
 
 def load_json(path: Path) -> Any:
@@ -69,32 +63,14 @@ def load_json(path: Path) -> Any:
         raise DataError(f"`{path}` is not valid JSON: {error}") from error
 
 
-def _defaults(kind: Any) -> dict[str, Any]:
-    """Map the fields of a dataclass or struct to their defaults."""
-    if kind not in _known_defaults:
-        is_struct = issubclass(kind, msgspec.Struct)
-        items: Any = msgspec.structs.fields(kind) if is_struct else dataclasses.fields(kind)
-        _known_defaults[kind] = {
-            item.name: item.default if item.default_factory in _NONE else item.default_factory()
-            for item in items
-        }
-    return _known_defaults[kind]
-
-
-def _unknown_keys(value: Any, plain: Any, path: str) -> Iterator[str]:
-    """Yield keys that dataclasses do not have: `msgspec` refuses unknown keys for structs only."""
-    if isinstance(plain, dict):
-        known = None if isinstance(value, dict) else _defaults(type(value))
-        for name, content in plain.items():
-            if known is not None and name not in known:
-                yield _join(path, name)
-            elif isinstance(content, (dict, list)):
-                inner = value[name] if known is None else getattr(value, name)
-                yield from _unknown_keys(inner, content, _join(path, name))
-    else:
-        for number, (inner, content) in enumerate(zip(value, plain, strict=True)):
-            if isinstance(content, (dict, list)):
-                yield from _unknown_keys(inner, content, f"{path}[{number}]")
+@cache
+def _defaults(kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """Map the fields of a struct to their defaults."""
+    items = msgspec.structs.fields(kind)
+    none = msgspec.NODEFAULT
+    return {
+        item.name: item.default if item.default_factory is none else item.default_factory() for item in items
+    }
 
 
 def _message(kind: type, error: str, where: str) -> str:

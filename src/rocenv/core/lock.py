@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from rocenv.core.codec import from_plain, load_json, to_plain
 from rocenv.core.errors import DataError
-from rocenv.core.model import VENV, VISIBLE, Lock, venv_layout
+from rocenv.core.model import VENV, Lock, venv_layout
+from rocenv.core.variables import VISIBLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -1,10 +1,13 @@
-"""The values that the layers hand to each other: plain, frozen, with no behaviour beyond properties."""
+"""The values that the layers hand to each other: plain, frozen, with no behaviour beyond properties.
 
-from __future__ import annotations
+They are structs, since every command needs these classes, and a dataclass takes about 25 times as long to
+define. Annotations are types, not strings, so that reading a record does not evaluate them.
+"""
 
-import re
-from dataclasses import dataclass, field, replace
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 ComponentKind = Literal["rocm", "zluda", "libraries", "torch", "compiler"]
 # A `folder` is one that lay on the machine and was taken over; `path` says where, `sha256` is that of its
@@ -13,8 +16,11 @@ ArtifactKind = Literal["deb", "wheel", "installer", "archive", "folder"]
 RungStatus = Literal["passed", "failed", "crashed", "timeout", "skipped"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Artifact:
+class Value(Struct, frozen=True, forbid_unknown_fields=True):
+    """Base of all of them, and of whatever else `codec` reads and writes."""
+
+
+class Artifact(Value, frozen=True, kw_only=True):
     """One file to fetch, known by its hash."""
 
     kind: ArtifactKind
@@ -28,22 +34,20 @@ class Artifact:
     path: str = ""  # its path below that repository's base
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
+class Program(Value, frozen=True, kw_only=True):
     """Programs that people start by name: each gets a starter in the prefix's folder of programs.
 
     In values and arguments `{tree}` is the folder of the component, `{bin}` the folder of the starters.
     """
 
     path: str  # the last part may be a pattern, "usr/bin/llama-*"
-    environment: dict[str, str] = field(default_factory=dict)  # what it needs to find its own files
+    environment: dict[str, str] = {}  # what it needs to find its own files
     arguments: tuple[str, ...] = ()  # the same, put before the user's
     not_before: str = ""  # a first argument that begins so gets none: the program calls itself with it
     names: tuple[str, ...] = ()  # that it is started by, where `path` is one program; () = its own
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
+class Layout(Value, frozen=True, kw_only=True):
     """The places of a component's parts; every path uses `/`.
 
     A row of the data has the paths as they are in its packages; those of a component are below the prefix.
@@ -54,15 +58,15 @@ class Layout:
     libraries: dict[str, str]  # role (hip, hiprtc, rocblas) -> file name to load
     bin: str = ""  # folder of the programs; "" = there are none
     device_libs: str = ""  # folder of the device bitcode; "" = built into the compiler
-    runtime: dict[str, str] = field(default_factory=dict)  # role -> version prefix the library must report
+    runtime: dict[str, str] = {}  # role -> version prefix the library must report
     programs: tuple[Program, ...] = ()
     # Folder that programs look in for files -> a pattern of those files, where they are. A program that its
     # own loader starts takes the loader's folder for its own.
-    links: dict[str, str] = field(default_factory=dict)
+    links: dict[str, str] = {}
     python: str = ""  # of a venv: its interpreter; "" = this is no venv
     site_packages: str = ""
 
-    def below(self, folder: str) -> Layout:
+    def below(self, folder: str) -> "Layout":
         """Return the layout with every path put below a folder; a path that is empty stays so."""
 
         def put(path: str) -> str:
@@ -103,8 +107,7 @@ def venv_layout(python: str, platform: str) -> Layout:
     return layout.below(VENV)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EnvChange:
+class EnvChange(Value, frozen=True, kw_only=True):
     """One change to the environment; `value` may hold `{prefix}`."""
 
     action: Literal["set", "prepend", "unset"]
@@ -112,16 +115,14 @@ class EnvChange:
     value: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShimFile:
+class ShimFile(Value, frozen=True, kw_only=True):
     """One file of a ZLUDA build that stands for a file of CUDA."""
 
     file: str  # in the build, "cublas.dll"
     stands_for: str  # what torch loads, "cublas64_11.dll"; may be the same
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Switch:
+class Switch(Value, frozen=True, kw_only=True):
     """A setting of torch that ZLUDA needs, applied as soon as torch is imported."""
 
     name: str  # dotted, below `torch`: "backends.cudnn.enabled"
@@ -129,8 +130,7 @@ class Switch:
     value: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shims:
+class Shims(Value, frozen=True, kw_only=True):
     """What makes torch for CUDA run on ZLUDA: the files to load before it in order, and its settings."""
 
     runtime: tuple[str, ...]  # the SDK's HIP runtime, and what compiles for it, which others load by name
@@ -145,8 +145,7 @@ class Shims:
 KEPT_ORIGINAL = "nvrtc_cuda.dll"  # Source: lshqqytiger/ZLUDA@5e71745:zluda_rtc/src/lib.rs
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Component:
+class Component(Value, frozen=True, kw_only=True):
     """One part of a set, with every file it consists of."""
 
     kind: ComponentKind
@@ -162,7 +161,7 @@ class Component:
     into: str = ""  # the folder of a prefix that its files are in, "rocm/5.7"; "" = it has none
     anchor: str = ""  # a file that is in every such archive: what is beside and below it is taken, no more
     # A file, or a folder as `library/` -> below `into`. It is put over another component, and replaces files.
-    places: dict[str, str] = field(default_factory=dict)
+    places: dict[str, str] = {}
     shims: Shims | None = None
 
     @property
@@ -171,8 +170,7 @@ class Component:
         return any(artifact.kind == "wheel" for artifact in self.artifacts)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rejection:
+class Rejection(Value, frozen=True, kw_only=True):
     """One reason why nothing fits: what a part would have to be, and what it is."""
 
     component: str
@@ -182,16 +180,14 @@ class Rejection:
     text: str = ""  # the same as a sentence
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Suggestion:
+class Suggestion(Value, frozen=True, kw_only=True):
     """A command that works, and the set it chooses."""
 
     command: str
     components: tuple[tuple[ComponentKind, str], ...]  # kind and version
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(Value, frozen=True, kw_only=True):
     """What the user asked for, as given; empty = not asked."""
 
     rocm: str = ""
@@ -205,8 +201,7 @@ class Request:
     app: str = ""  # key of the profile of the app that the env is for
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class Machine(Value, frozen=True, kw_only=True):
     """The machine that a set is for, as far as it matters to the choice; "" = not known."""
 
     platform: str = "linux"  # of the machine that commands are given on
@@ -215,12 +210,7 @@ class Machine:
     driver: str = ""  # the kernel driver on Linux, the display driver on Windows
 
 
-OVERRIDE = "HSA_OVERRIDE_GFX_VERSION"  # makes a GPU pass for another target
-VISIBLE = "HIP_VISIBLE_DEVICES"  # holds numbers of GPUs, which are those of one machine
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lock:
+class Lock(Value, frozen=True, kw_only=True):
     """A resolved set: enough to build the same env anywhere."""
 
     request: Request
@@ -254,8 +244,7 @@ class Lock:
         return self.runs_as or self.target
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileEntry:
+class FileEntry(Value, frozen=True, kw_only=True):
     """One file or link of a tree."""
 
     sha256: str = ""  # "" for a link
@@ -264,8 +253,7 @@ class FileEntry:
     link: str = ""  # target of a symbolic link, relative; "" for a file
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class Record(Value, frozen=True, kw_only=True):
     """What an env consists of. Its presence makes the env complete, so it is written last."""
 
     name: str
@@ -277,8 +265,7 @@ class Record:
     shims_in_torch: bool = False  # they replace torch's own files, instead of being loaded before them
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RungResult:
+class RungResult(Value, frozen=True, kw_only=True):
     """What one rung of the ladder found."""
 
     rung: str
@@ -299,8 +286,7 @@ class RungResult:
 APP_RUNG = "app"  # after the ladder: whether an app finds the GPU in the env
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verification:
+class Verification(Value, frozen=True, kw_only=True):
     """How far an env gets on this machine, as `verify` finds it and `.rocenv/verified.json` keeps it."""
 
     env: str
@@ -345,15 +331,3 @@ class Verification:
     def status(self, rung: str) -> str:
         """The status of a rung, "" if it did not run."""
         return next((result.status for result in self.results if result.rung == rung), "")
-
-
-def overridden_target(value: str) -> str:
-    """The target that a value of HSA_OVERRIDE_GFX_VERSION stands for, "" if it is not one.
-
-    Three decimal numbers; the last two become hexadecimal digits: 9.0.10 is gfx90a.
-    """
-    version = re.fullmatch(r"([0-9]{1,2})\.([0-9]{1,3})\.([0-9]{1,3})", value)
-    if not version:
-        return ""
-    major, minor, step = map(int, version.groups())
-    return f"gfx{major}{minor:x}{step:x}"

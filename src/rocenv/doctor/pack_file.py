@@ -13,11 +13,13 @@ import stat
 import struct
 import zipfile
 import zlib
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import field
 
 from rocenv.core.codec import from_plain, to_plain
 from rocenv.core.errors import RocenvError
+from rocenv.core.model import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -51,16 +53,14 @@ _DAMAGE = (
 _HINTS = ("rocenv doctor --collect FILE   # makes a new one, on the machine that is examined",)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Copy:
+class Copy(Value, frozen=True, kw_only=True):
     """A file of the machine, and where its text lies in the pack."""
 
     path: str
     member: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Noted:
+class Noted(Value, frozen=True, kw_only=True):
     """What a check saw when the pack was made."""
 
     check: str
@@ -70,8 +70,7 @@ class Noted:
     grave: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tried:
+class Tried(Value, frozen=True, kw_only=True):
     """What a try ended in that only works on the machine itself."""
 
     what: str
@@ -79,8 +78,7 @@ class Tried:
     answer: str  # as JSON
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
+class Manifest(Value, frozen=True, kw_only=True):
     """What is in a pack beside texts; errors by their names, "" = none."""
 
     schema: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rocenv.core.model import OVERRIDE
+from rocenv.core.variables import OVERRIDE
 from rocenv.core.versions import allows, series, version_of
 from rocenv.data.releases import RocmSet, TorchSet
 from rocenv.explain.answer import Line

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from rocenv.core.model import Value
 from rocenv.core.versions import allows, newest_first, series, specifier, version_fits
 from rocenv.explain.words import OUTCOME_RANK, target_key
 
@@ -45,8 +45,7 @@ _SERIES = {"support": "rocm", "kernels": "rocm", "driver_pair": "rocm", "torch":
 _TARGETS = ("target", "targets", "runs_as", "compiles", "blas", "official", "compiled")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Filters:
+class Filters(Value, frozen=True, kw_only=True):
     """What was asked for; "" = anything. `rocm`, `zluda` and `torch` are SPECs."""
 
     rocm: str = ""

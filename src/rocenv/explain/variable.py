@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from rocenv.core.model import OVERRIDE
+from rocenv.core.variables import OVERRIDE
 from rocenv.explain.answer import Explanation, Line, sections
 from rocenv.explain.words import VERDICTS, range_in_words, target_key
 

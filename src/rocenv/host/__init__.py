@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from rocenv.core.errors import RocenvError
-from rocenv.core.model import OVERRIDE
+from rocenv.core.variables import OVERRIDE
 from rocenv.host.gpu import Driver, Found, Gpu, is_target, printable, split_target
 from rocenv.host.linux import linux_driver, linux_gpus
 from rocenv.host.ranking import choose, override_notes, supported_today

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from rocenv.core.model import OVERRIDE, overridden_target
+from rocenv.core.variables import OVERRIDE, overridden_target
 from rocenv.host.gpu import target_age
 
 if TYPE_CHECKING:

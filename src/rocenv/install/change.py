@@ -8,9 +8,10 @@ killed removal leaves is an incomplete env.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from rocenv.core.errors import PrefixError
 from rocenv.install import store

@@ -11,9 +11,10 @@ import datetime
 import json
 import re
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
+
+from msgspec.structs import replace
 
 from rocenv.core.errors import ArchiveError, FetchError, PrefixError, RocenvError
 from rocenv.install import store

@@ -13,8 +13,9 @@ import os
 import posixpath
 import stat
 import zlib
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from rocenv.core.errors import ArchiveError
 from rocenv.core.model import FileEntry

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from rocenv.core.codec import from_plain, to_plain
 from rocenv.core.errors import DataError
+from rocenv.core.model import Value
 from rocenv.kernels.check import Checked, check
 from rocenv.kernels.compile import compile_kernel
 from rocenv.kernels.source import content_hash
@@ -33,8 +34,7 @@ _FORM = 1  # of the entries
 _KERNEL, _NOTE = "kernel", "entry.json"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class Entry(Value, frozen=True, kw_only=True):
     """What is known about a kept kernel."""
 
     app: str

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from rocenv.core.codec import from_plain, to_plain
 from rocenv.core.errors import DataError, RocenvError
-from rocenv.core.model import EnvChange
+from rocenv.core.model import EnvChange, Value
 from rocenv.kernels.source import content_hash
 from rocenv.system.files import write_atomic
 
@@ -25,8 +25,7 @@ PlaceName = Literal["cache", "overlay", "in-place"]
 _FORM = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Placed:
+class Placed(Value, frozen=True, kw_only=True):
     """A kernel that was put where an app finds it."""
 
     app: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rocenv.core.errors import RocenvError
-from rocenv.core.model import OVERRIDE
+from rocenv.core.variables import OVERRIDE
 from rocenv.host import detect
 
 if TYPE_CHECKING:

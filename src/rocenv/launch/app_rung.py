@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from rocenv.core.errors import RocenvError
 from rocenv.core.model import APP_RUNG, Machine, RungResult

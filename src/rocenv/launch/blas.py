@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Literal
+
+from msgspec.structs import replace
 
 from rocenv.core.errors import RocenvError
 from rocenv.core.model import Machine, Request

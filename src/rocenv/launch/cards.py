@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rocenv.core.model import VISIBLE
+from rocenv.core.variables import VISIBLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rocenv.core.errors import RocenvError
-from rocenv.core.model import VISIBLE
+from rocenv.core.variables import VISIBLE
 from rocenv.launch.cards import BELOW
 from rocenv.memory.amounts import amount
 from rocenv.memory.quants import CACHE_TYPES

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rocenv.core.model import VISIBLE
+from rocenv.core.variables import VISIBLE
 from rocenv.launch.view import Concern
 from rocenv.preload import preload, shims_of, zluda_of
 from rocenv.resolve.request import rebuild_command

@@ -7,6 +7,8 @@ import shutil
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NoReturn
 
+from msgspec import structs
+
 from rocenv.activate.changes import apply, expand
 from rocenv.activate.loader import find_program, loader_argv
 from rocenv.core.errors import RocenvError
@@ -194,7 +196,8 @@ def plan_start(
         "columns": str(columns),
     }
     own = (
-        replace(change, value=fill(change.value, places)) for change in _changes(launcher, is_piped, columns)
+        structs.replace(change, value=fill(change.value, places))
+        for change in _changes(launcher, is_piped, columns)
     )
     start = Start(
         prefix=prefix,

@@ -9,8 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rocenv.core.codec import from_plain
-from rocenv.core.errors import DataError, RocenvError
+import msgspec
+
+from rocenv.core.errors import RocenvError
 from rocenv.probe.dialogue import Dialogue, NoAnswer
 from rocenv.probe.setup import probe_of
 from rocenv.probe.wire import Opened, Seen
@@ -82,9 +83,9 @@ class Talk:
 
     def _read(self, kind: type[_T], plain: Any) -> _T:
         try:
-            return from_plain(kind, plain, "the child's answer")
-        except DataError as error:
-            raise NoAnswer("crashed", error.message) from error
+            return msgspec.convert(plain, kind)
+        except msgspec.ValidationError as error:
+            raise NoAnswer("crashed", f"the child's answer: {error}") from error
 
     def _first(self, ask: Callable[[], _T]) -> _T:
         try:

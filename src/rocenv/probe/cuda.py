@@ -13,7 +13,7 @@ import os
 from ctypes import POINTER, c_char_p, c_int, c_size_t, c_ubyte, c_uint, c_void_p
 from typing import TYPE_CHECKING, Any
 
-from rocenv.core.model import VISIBLE
+from rocenv.core.variables import VISIBLE
 from rocenv.probe import hip
 from rocenv.probe.device import BlasCalls, Failure, NoDevice, RuntimeCalls, count_devices
 from rocenv.probe.library import SUCCESS, Interface, named_by

@@ -6,9 +6,11 @@ A crash, an abort or a hang of a child is a result. Nothing here loads a vendor 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from rocenv.core.model import RungResult
 from rocenv.probe.wire import CALLING, FAULT, NO_GPU, STANDIN, Answer, Runtime, Task

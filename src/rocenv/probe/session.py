@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rocenv.core.model import OVERRIDE, overridden_target
+from rocenv.core.variables import OVERRIDE, overridden_target
 from rocenv.probe import cuda, hip, own_process, windows
 from rocenv.probe.device import Blas, Failure, Runtime
 from rocenv.probe.library import Interface, Library

@@ -16,8 +16,10 @@ A channel that is `only_named` counts only if the request names it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from rocenv.core.model import Rejection
 from rocenv.core.versions import allows, any_meets, joined, meets, newest_first, series

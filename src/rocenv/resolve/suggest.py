@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from rocenv.core.errors import RocenvError
 from rocenv.core.model import Machine, Request, Suggestion
 from rocenv.core.versions import allows, newest_first, series
@@ -44,7 +46,7 @@ def suggestions(found: Iterable[Constraints], case: Case) -> tuple[Suggestion, .
 
 def without_zluda(case: Case) -> tuple[Suggestion, ...]:
     """Return the command for the best set without ZLUDA, if there is one."""
-    request = replace(case.request, zluda="", rocm="", torch="*" if case.request.torch else "")
+    request = structs.replace(case.request, zluda="", rocm="", torch="*" if case.request.torch else "")
     best = _best(request, case)
     return () if best is None else (_suggestion(request, best, case),)
 
@@ -53,13 +55,13 @@ def _without(dropped: Constraints, case: Case) -> Iterator[Suggestion]:
     """Yield the best set without some requirements, each replaced by what that set has."""
     request = case.request
     wildcard = {name: "*" for name in ("zluda", "torch") if getattr(request, name)}
-    relaxed = replace(request, **{name: wildcard.get(name, "") for name in dropped - {"driver"}})
+    relaxed = structs.replace(request, **{name: wildcard.get(name, "") for name in dropped - {"driver"}})
     for driver in _other_drivers(case) if "driver" in dropped else (request.driver,):
-        best = _best(replace(relaxed, driver=driver), case)
+        best = _best(structs.replace(relaxed, driver=driver), case)
         if best is None:
             continue
         exact = {name: version for name, version in best.versions if name in dropped}
-        command = replace(relaxed, driver=driver, **exact)
+        command = structs.replace(relaxed, driver=driver, **exact)
         again = _best(command, case)
         if again is not None:
             yield _suggestion(command, again, case)
@@ -148,7 +150,7 @@ def suggest_env(
     known = any(row.key == app and lock.platform in row.platforms for row in matrix.launcher)
     present = tuple((part.kind, part.version.partition("+")[0]) for part in lock.components)
     for request in _replacements(lock, matrix, machine.driver, zluda):
-        request = replace(request, app=app if known else "")
+        request = structs.replace(request, app=app if known else "")
         if command := resolved_command(name, request, matrix, machine, unlike=present):
             return command
     return ""
@@ -168,7 +170,7 @@ def _replacements(lock: Lock, matrix: Matrix, driver: str, zluda: str) -> Iterat
         for row in verdicts.known_broken(lock, matrix, driver):
             yield from _alternatives(row, plain, release)
     if release:
-        yield replace(plain, rocm=release)
+        yield structs.replace(plain, rocm=release)
     yield plain
 
 
@@ -176,6 +178,6 @@ def _alternatives(row: Verdict, plain: Request, release: str) -> Iterator[Reques
     """Yield what a verdict recommends instead, the best first."""
     for each in row.instead:
         if each.rocm:
-            yield replace(plain, rocm=each.rocm, zluda=each.zluda or plain.zluda)
+            yield structs.replace(plain, rocm=each.rocm, zluda=each.zluda or plain.zluda)
         elif plain.zluda:
-            yield replace(plain, rocm=release, zluda=each.zluda)
+            yield structs.replace(plain, rocm=release, zluda=each.zluda)

@@ -7,8 +7,9 @@ file that it consists of; fetching those files is the same for all.
 from __future__ import annotations
 
 import importlib
-from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
+
+from msgspec.structs import replace
 
 if TYPE_CHECKING:
     from rocenv.context import Context

@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 import platform
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
+
+from msgspec.structs import replace
 
 from rocenv.core.errors import ResolutionImpossible, RocenvError
 from rocenv.core.model import VENV, Artifact, Component, venv_layout

@@ -12,6 +12,8 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from rocenv.activate.env import fill
 from rocenv.core.errors import DataError
 
@@ -58,7 +60,7 @@ def encode(script: str) -> bytes:
 
 
 def _placed(env: Env, change: EnvChange) -> EnvChange:
-    return replace(change, value=change.value.replace(env.prefix, _PREFIX))
+    return structs.replace(change, value=change.value.replace(env.prefix, _PREFIX))
 
 
 def _activate(env: Env, longest: int) -> str:

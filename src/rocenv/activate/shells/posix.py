@@ -16,6 +16,8 @@ from dataclasses import replace
 from pathlib import PureWindowsPath
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from rocenv.activate.env import EXECUTED_STATUS, fill, resource_text
 
 if TYPE_CHECKING:
@@ -127,9 +129,9 @@ def windows_files(env: Env) -> dict[str, str]:
 
 def _windows_change(change: EnvChange) -> EnvChange:
     if change.name.upper() == "PATH":
-        return replace(change, value=_spelled(change.value))
+        return structs.replace(change, value=_spelled(change.value))
     if change.action == "set" and not change.value:  # a variable cannot be empty on Windows
-        return replace(change, action="unset")
+        return structs.replace(change, action="unset")
     return change
 
 

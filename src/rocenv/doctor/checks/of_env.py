@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from rocenv.activate.shells import SHELLS
 from rocenv.core.errors import DataError, PrefixError, RocenvError
-from rocenv.core.model import VISIBLE, Machine
+from rocenv.core.model import Machine
+from rocenv.core.variables import VISIBLE
 from rocenv.doctor.check import Check
 from rocenv.doctor.env_files import damaged, files_of, shims
 from rocenv.doctor.seen import Seen

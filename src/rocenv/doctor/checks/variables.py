@@ -6,7 +6,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from rocenv.core.model import OVERRIDE
+from rocenv.core.variables import OVERRIDE
 from rocenv.doctor.distribution import distro
 from rocenv.doctor.gpu_names import short_name
 from rocenv.doctor.seen import Seen

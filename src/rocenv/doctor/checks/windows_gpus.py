@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from rocenv.core.model import VISIBLE
+from rocenv.core.variables import VISIBLE
 from rocenv.doctor.check import Check
 from rocenv.doctor.checks.windows import variable
 from rocenv.doctor.seen import Seen

@@ -9,14 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from msgspec import structs
 
 from rocenv.core.codec import from_plain, load_json, to_plain
 from rocenv.core.errors import DataError, NotAvailable
-from rocenv.core.model import Artifact, Component
+from rocenv.core.model import Artifact, Component, Value
 from rocenv.core.progress import size_text
 from rocenv.core.versions import specifier
 from rocenv.data.releases import RocmSet
@@ -45,8 +45,7 @@ if TYPE_CHECKING:
 TREE = "rocm"  # the folder of a prefix that packages are unpacked into
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class Found(Value, frozen=True, kw_only=True):
     """A set as its repositories have it now."""
 
     version: str
@@ -102,7 +101,7 @@ def component(
             f"the set needs glibc {found.glibc}, newer than this machine's: it brings its own, and programs "
             "that use it are started through its loader (`rocenv run`, or `rocm-exec` once activated)",
         )
-    part = replace(
+    part = structs.replace(
         outline(choice, candidate, request, context),
         version=found.version,
         artifacts=found.artifacts,
@@ -121,13 +120,15 @@ def relocated(artifact: Artifact, context: Context) -> Artifact:
     bases = addresses(repo, "", context.network)
     if not bases or any(artifact.url == join(base, artifact.path) for base in bases):
         return artifact
-    return replace(artifact, url=join(bases[0], artifact.path))
+    return structs.replace(artifact, url=join(bases[0], artifact.path))
 
 
 def _with_app(layout: Layout, app: AppPackages) -> Layout:
     folders = tuple(dict.fromkeys((*layout.library_dirs, *app.library_dirs)))
     programs = (*layout.programs, *app.programs)
-    return replace(layout, library_dirs=folders, programs=programs, links={**layout.links, **app.links})
+    return structs.replace(
+        layout, library_dirs=folders, programs=programs, links={**layout.links, **app.links}
+    )
 
 
 def _added_by(app: AppPackages, channel: str, bare: Found, found: Found) -> str:
@@ -165,7 +166,7 @@ def find(row: RocmSet, context: Context) -> Found:
         kept.parent.mkdir(exist_ok=True)
         write_atomic(kept, json.dumps(to_plain(found)).encode())
     reason = "rocenv is offline" if network.is_offline else "this machine's apt is set not to check that"
-    return replace(found, notes=(*found.notes, *_notes(indices, reason)))
+    return structs.replace(found, notes=(*found.notes, *_notes(indices, reason)))
 
 
 def _notes(indices: Sequence[Index], reason: str) -> Iterator[str]:

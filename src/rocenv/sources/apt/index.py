@@ -9,11 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import structs
 
 from rocenv.core.codec import from_plain, load_json, to_plain
 from rocenv.core.errors import DataError, FetchError
+from rocenv.core.model import Value
 from rocenv.core.template import fill
 from rocenv.net.errors import shown
 from rocenv.sources.apt.control import UNPACKERS, parse_fields
@@ -56,8 +59,7 @@ class Place:
         return f"the index of `{self.suite}` in `{self.base}`"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListFile:
+class ListFile(Value, frozen=True, kw_only=True):
     """One `Packages` file: its name below the suite, and what it must be."""
 
     path: str
@@ -65,8 +67,7 @@ class ListFile:
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class State(Value, frozen=True, kw_only=True):
     """What is kept of a checked index."""
 
     base: str  # where it was had, a real address
@@ -174,7 +175,7 @@ def refresh(place: Place, folder: Path, network: Network, settings: Settings, *,
     if kept and answer.unchanged:
         # A mirror that is held back answers so for ever.
         _require_valid(place, kept, settings)
-        state = replace(kept, checked_s=time.time())
+        state = structs.replace(kept, checked_s=time.time())
     else:
         state = _new_state(place, folder, network, settings, answer)
     write_atomic(state_file, json.dumps(to_plain(state)).encode())
