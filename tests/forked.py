@@ -41,12 +41,26 @@ def run(
     cwd: str | bytes | os.PathLike[str] | None = None,
     stdin: bytes | None = None,
     timeout_s: float = 60,
+    within: Sequence[str] = (),
+    first: str = "",
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run `rocenv ARGV...` to its end; without `stdin` it reads from /dev/null."""
+    """Run `rocenv ARGV...` to its end.
+
+    Args:
+        argv: What follows `rocenv`.
+        env: Its whole environment.
+        cwd: Where it runs; None = here.
+        stdin: What it reads; None = nothing.
+        timeout_s: When it is killed.
+        within: The start of a command line that runs the rest somewhere else, say in a namespace. Those
+            with the same one meet there.
+        first: A shell script that the process runs first.
+    """
     request = {
         "argv": [os.fsdecode(each) for each in argv],
         "env": dict(env),
         "cwd": os.fsdecode(cwd or os.getcwd()),
+        "first": first,
     }
     out, err = os.pipe(), os.pipe()
     given = (os.open(os.devnull, os.O_RDWR), None) if stdin is None else os.pipe()
@@ -55,7 +69,7 @@ def run(
         outputs = [pool.submit(_read, end) for end in (out[0], err[0])]
         if given[1] is not None:
             pool.submit(_write, given[1], stdin or b"")
-        code = _server().run(request, theirs, timeout_s)
+        code = _server(tuple(within)).run(request, theirs, timeout_s)
         return subprocess.CompletedProcess(["rocenv", *argv], code, *(each.result() for each in outputs))
 
 
@@ -79,11 +93,11 @@ def run_text(argv: Sequence[str | bytes], **options: Any) -> subprocess.Complete
 class _Server:
     """The process that forks, started for the first `run` of this one."""
 
-    def __init__(self) -> None:
+    def __init__(self, within: Sequence[str]) -> None:
         self._socket, theirs = socket.socketpair()
         self._lock = threading.Lock()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.forked", str(theirs.fileno())],
+            [*within, sys.executable, "-m", "tests.forked", str(theirs.fileno())],
             cwd=Path(__file__).parents[1],
             pass_fds=[theirs.fileno()],
         )
@@ -119,8 +133,8 @@ class _Server:
 
 
 @functools.cache
-def _server() -> _Server:
-    return _Server()
+def _server(within: tuple[str, ...]) -> _Server:
+    return _Server(within)
 
 
 def _serve(connection: socket.socket) -> None:
@@ -150,6 +164,8 @@ def _become(request: Mapping[str, Any], files: Sequence[int]) -> None:
     os.environ.clear()
     os.environ.update(request["env"])
     os.chdir(request["cwd"])
+    if request["first"]:
+        subprocess.run(["sh", "-ec", request["first"]], check=True)
     sys.argv = ["rocenv", *request["argv"]]
     encoding = os.environ.get("PYTHONIOENCODING", "utf-8")
     for name, number, errors in (("stdout", 1, "strict"), ("stderr", 2, "backslashreplace")):

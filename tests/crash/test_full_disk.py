@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
 import subprocess
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests import forked
 from tests.debs import file
 from tests.users import missing
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.mini import Mini
 
 pytestmark = pytest.mark.slow
@@ -31,27 +34,41 @@ def namespace() -> tuple[str, ...]:
     return ()
 
 
-def on_small_disk(mini: Mini, options: str, script: str) -> subprocess.CompletedProcess[str]:
-    """Run a shell script in which the home is a disk of its own; `rocenv` and `resize` are commands there."""
+@dataclass
+class Disk:
+    """The home of the mini world as a disk of its own, which no other process sees."""
+
+    mini: Mini
+
+    def mount(self, options: str) -> None:
+        """Put an empty disk there, instead of any before."""
+        self._change('umount -q "$ROCENV_HOME" || true')
+        self._change(f'mount -t tmpfs -o {options} none "$ROCENV_HOME"')
+
+    def resize(self, size: str) -> None:
+        self._change(f'mount -o remount,{size} "$ROCENV_HOME"')
+
+    def run(self, *argv: str, first: str = "") -> subprocess.CompletedProcess[str]:
+        """Run `rocenv ARGV...` there, and before it a shell script."""
+        env, cwd = self.mini.env, self.mini.root
+        return forked.run_text(argv, env=env, cwd=cwd, timeout_s=120, within=namespace(), first=first)
+
+    def create(self, version: str, *argv: str) -> subprocess.CompletedProcess[str]:
+        return self.run("create", "demo", "--rocm", version, *argv)
+
+    def _change(self, script: str) -> None:
+        done = self.run("--version", first=script)
+        assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture
+def disk(mini: Mini) -> Iterator[Disk]:
     if not namespace():
         missing("no small disk can be made here: neither root nor user namespaces")
-    mini.home.mkdir(exist_ok=True)
-    program = shlex.join(mini.command())
-    head = f"""
-        rocenv() {{ {program} "$@"; }}
-        resize() {{ mount -o "remount,$1" "$ROCENV_HOME"; }}
-        mount -t tmpfs -o {options} none "$ROCENV_HOME" || exit 99
-    """
-    return subprocess.run(
-        [*namespace(), "sh", "-c", head + script],
-        env=mini.env,
-        cwd=mini.root,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    mini.home.mkdir()
+    made = Disk(mini)
+    yield made
+    made.run("--version", first='umount "$ROCENV_HOME"')
 
 
 def fetched(mini: Mini) -> list[str]:
@@ -74,68 +91,64 @@ def add_large_set(mini: Mini, *, megabytes: int, stated_kilobytes: int) -> None:
     mini.repo.publish()
 
 
-def test_too_little_space_is_refused_before_anything_is_fetched(mini: Mini) -> None:
-    add_large_set(mini, megabytes=1, stated_kilobytes=3_000_000)
-    done = on_small_disk(mini, "size=200m", "rocenv create demo --rocm 6.4 --no-verify --json")
+def test_too_little_space_is_refused_before_anything_is_fetched(disk: Disk) -> None:
+    add_large_set(disk.mini, megabytes=1, stated_kilobytes=3_000_000)
+    disk.mount("size=200m")
+    done = disk.create("6.4", "--no-verify", "--json")
     assert done.returncode == 1, done.stderr
     assert '"error": "no-space"' in done.stdout
     assert "3.1 GB" in done.stderr
-    assert str(mini.home) in done.stderr
-    assert fetched(mini) == []
+    assert str(disk.mini.home) in done.stderr
+    assert fetched(disk.mini) == []
 
 
-def test_a_dry_run_needs_no_space(mini: Mini) -> None:
-    add_large_set(mini, megabytes=1, stated_kilobytes=3_000_000)
-    assert on_small_disk(mini, "size=2m", "rocenv create demo --rocm 6.4 --dry-run").returncode == 0
+def test_a_dry_run_needs_no_space(disk: Disk) -> None:
+    add_large_set(disk.mini, megabytes=1, stated_kilobytes=3_000_000)
+    disk.mount("size=2m")
+    assert disk.create("6.4", "--dry-run").returncode == 0
 
 
-def test_space_that_runs_out_while_unpacking(mini: Mini) -> None:
-    add_large_set(mini, megabytes=90, stated_kilobytes=1)
-    script = """
-        rocenv create demo --rocm 6.4 --no-verify
-        echo "== $?"
-        rocenv list
-        find "$ROCENV_HOME/store" "$ROCENV_HOME/envs" -type f | grep -c large
-        resize size=300m
-        rocenv create demo --rocm 6.4 --no-verify || exit 1
-        rocenv verify demo --upto files
-    """
-    done = on_small_disk(mini, "size=80m", script)
-    assert done.returncode == 0, done.stderr
-    first, _, rest = done.stdout.partition("== 1\n")
-    assert (first, rest.splitlines()[0]) == ("", "0"), "nothing half may stay: " + done.stdout
+def test_space_that_runs_out_while_unpacking(disk: Disk) -> None:
+    add_large_set(disk.mini, megabytes=90, stated_kilobytes=1)
+    disk.mount("size=80m")
+    done = disk.create("6.4", "--no-verify")
+    assert (done.returncode, done.stdout) == (1, "")
     assert "error: no space left" in done.stderr
     assert "hint: free some: `rocenv gc`" in done.stderr
     assert "Traceback" not in done.stderr
-    assert "files    passed" in done.stdout
-    assert len(fetched(mini)) == len(set(fetched(mini))), "what was fetched is not fetched again"
+    count = 'find "$ROCENV_HOME/store" "$ROCENV_HOME/envs" -type f | grep -c large || true'
+    listed = disk.run("list", first=count)
+    assert (listed.returncode, listed.stdout.splitlines()[0]) == (0, "0"), "nothing half may stay"
+    disk.resize("size=300m")
+    done = disk.create("6.4", "--no-verify")
+    assert done.returncode == 0, done.stderr
+    assert "files    passed" in disk.run("verify", "demo", "--upto", "files").stdout
+    packages = fetched(disk.mini)
+    assert len(packages) == len(set(packages)), "what was fetched is not fetched again"
 
 
 @pytest.mark.parametrize("share", [0, pytest.param(1, marks=pytest.mark.slow)])
-def test_a_disk_that_can_hold_no_more_files(mini: Mini, share: int) -> None:
+def test_a_disk_that_can_hold_no_more_files(disk: Disk, share: int) -> None:
     """Whatever cannot be made first: an index, a lock, a package, a folder, a link, a script, the record."""
     for count in range(3 + 6 * share, 150, 12):
-        script = """
-            rocenv create demo --rocm 5.7 --no-verify
-            echo "== $?"
-            rocenv list --json | grep state
-            resize nr_inodes=10k
-            rocenv create demo --rocm 5.7 --no-verify || { echo "again $?"; exit 1; }
-            rocenv verify demo --upto files
-        """
-        done = on_small_disk(mini, f"size=200m,nr_inodes={count}", script)
-        if "== 0" in done.stdout:
+        disk.mount(f"size=200m,nr_inodes={count}")
+        done = disk.create("5.7", "--no-verify")
+        if done.returncode == 0:
             assert count > 40, done.stdout
             break
         told = f"{count} files: {done.stdout}\n{done.stderr}"
-        assert "== 1\n" in done.stdout, told
-        assert "No space left" in done.stderr or "no space left" in done.stderr, told
-        assert '"complete"' not in done.stdout, told
-        assert done.returncode == 0, told
+        assert done.returncode == 1, told
+        assert "no space left" in done.stderr.lower(), told
+        assert '"complete"' not in disk.run("list", "--json").stdout, told
+        disk.resize("nr_inodes=10k")
+        again = disk.create("5.7", "--no-verify")
+        assert again.returncode == 0, f"{told}\n{again.stderr}"
+        assert disk.run("verify", "demo", "--upto", "files").returncode == 0, told
     else:
         pytest.fail("even 150 files were not enough, so the end was never reached")
 
 
-def test_the_namespaces_leave_nothing_behind(mini: Mini) -> None:
-    on_small_disk(mini, "size=2m", "rocenv config set defaults.rocm 5.7")
-    assert os.listdir(mini.home) == []
+def test_the_namespaces_leave_nothing_behind(disk: Disk) -> None:
+    disk.mount("size=2m")
+    assert disk.run("config", "set", "defaults.rocm", "5.7").returncode == 0
+    assert os.listdir(disk.mini.home) == []

@@ -25,6 +25,7 @@ from rocenv.memory.hip_figures import hip_memory
 from rocenv.memory.limits import Limit
 from rocenv.memory.probe import probe_memory
 from rocenv.prefix import prefix_of
+from tests import forked
 from tests.host.roots import Root
 
 if TYPE_CHECKING:
@@ -46,9 +47,8 @@ class Bench:
     peak_file: Path
 
     def run(self, *argv: str, **env: str) -> subprocess.CompletedProcess[str]:
-        words = [*self.mini.command("mem"), *argv]
         environ = {**self.mini.env, **self.variables, **env}
-        return subprocess.run(words, env=environ, capture_output=True, text=True, timeout=60, check=False)
+        return forked.run_text(["mem", *argv], env=environ)
 
     def json(self, *argv: str, **env: str) -> dict[str, Any]:
         done = self.run("--probe", "--json", *argv, **env)
