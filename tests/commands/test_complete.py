@@ -15,7 +15,8 @@ from rocenv.activate.shells import HOOKS, SHELLS
 from rocenv.commands import candidates
 from rocenv.commands.resolve import DEFAULTS
 from rocenv.data.load import load
-from rocenv.explain import explain
+from rocenv.explain import _meant, explain
+from rocenv.explain.names import plain
 from rocenv.explain.selection import Filters, select
 from rocenv.probe.ladder import RUNGS
 
@@ -237,8 +238,9 @@ class TestValues:
         assert complete(lab, "explain", "RX", "67") == []
 
     def test_each_thing_can_be_explained(self, lab: Lab) -> None:
-        for thing in complete(lab, "explain", ""):
-            assert explain(thing, MATRIX).title
+        things = complete(lab, "explain", "")
+        assert explain(things[-1], MATRIX).title
+        assert [thing for thing in things if not _meant(plain(thing), MATRIX)] == []
 
     def test_keys_of_settings(self, lab: Lab) -> None:
         lab.home.mkdir()
