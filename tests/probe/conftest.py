@@ -50,7 +50,7 @@ for rung, fault in faults:
         out = os.dup(1)
         os.dup2(2, 1)
         shutil.copytree(task.work_dir, folder, dirs_exist_ok=True)
-        answer = child.answer(rung, structs.replace(task, work_dir=folder))
+        answer = child.answer(rung, replace(task, work_dir=folder))
         os.write(out, answer.to_json().encode() + b"\\n")
     os._exit(0)
 """
