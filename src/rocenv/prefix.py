@@ -154,8 +154,9 @@ class Prefix:
     def verification(self) -> Verification | None:
         """The result of the last `verify`; None if there is none that can be read."""
         try:
-            return verification_from_plain(load_json(self.own / _VERIFIED))
-        except (OSError, DataError, ValueError, KeyError, TypeError, AttributeError):
+            path = self.own / _VERIFIED
+            return verification_from_plain(load_json(path), str(path))
+        except (OSError, DataError, ValueError, KeyError, TypeError):
             return None
 
     def write_verification(self, verification: Verification) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from rocenv.core.errors import DataError
-from rocenv.core.model import RungResult, Verification
+from rocenv.core.model import Verification
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -135,23 +135,12 @@ def verification_file(verification: Verification) -> bytes:
     return json.dumps(plain, indent=1).encode()
 
 
-def verification_from_plain(plain: Any) -> Verification:
-    """Read the content of `verified.json`; raises KeyError, TypeError or ValueError for anything else."""
-    rows = [{"elapsed_s": 0.0, "detail": "", **row} for row in plain["rungs"]]
-    try:
-        results = msgspec.convert(rows, tuple[RungResult, ...])
-        advice = msgspec.convert(plain.get("advice", ()), tuple[str, ...])
-    except msgspec.ValidationError as error:
-        raise ValueError(str(error)) from None
-    if not results:
-        raise ValueError("no rung ran")
-    when = plain.get("when", "")
-    if when:
-        datetime.datetime.fromisoformat(when)
-    return Verification(
-        env=str(plain.get("env", "")),
-        target=str(plain.get("target", "")),
-        results=results,
-        advice=advice,
-        when=when,
-    )
+def verification_from_plain(plain: Any, where: str) -> Verification:
+    """Read the content of `verified.json`; KeyError, TypeError, ValueError or DataError if it is none."""
+    kept = {name: plain[name] for name in ("env", "target", "advice", "when") if name in plain}
+    found = from_plain(Verification, {**kept, "results": plain["rungs"]}, where)
+    if not found.results:
+        raise DataError(f"`{where}` has no rung")
+    if found.when:
+        datetime.datetime.fromisoformat(found.when)
+    return found

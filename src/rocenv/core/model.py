@@ -16,7 +16,7 @@ ArtifactKind = Literal["deb", "wheel", "installer", "archive", "folder"]
 RungStatus = Literal["passed", "failed", "crashed", "timeout", "skipped"]
 
 
-class Value(Struct, frozen=True, forbid_unknown_fields=True):
+class Value(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
     """Base of all of them, and of whatever else `codec` reads and writes."""
 
 
@@ -85,6 +85,11 @@ class Layout(Value, frozen=True, kw_only=True):
         )
 
 
+def series(version: str) -> str:
+    """Major and minor number: `6.2` for `6.2.4`."""
+    return ".".join(version.split(".")[:2])
+
+
 VENV = "venv"  # the folder of wheels in a prefix
 
 
@@ -95,14 +100,13 @@ def venv_layout(python: str, platform: str) -> Layout:
         python: Version of its Python, "3.11.2".
         platform: "linux" or "windows".
     """
-    series = ".".join(python.split(".")[:2])
     windows = platform == "windows"
     layout = Layout(
         root="",
         library_dirs=(),
         libraries={},
         python="Scripts/python.exe" if windows else "bin/python",
-        site_packages="Lib/site-packages" if windows else f"lib/python{series}/site-packages",
+        site_packages="Lib/site-packages" if windows else f"lib/python{series(python)}/site-packages",
     )
     return layout.below(VENV)
 
@@ -270,8 +274,8 @@ class RungResult(Value, frozen=True, kw_only=True):
 
     rung: str
     status: RungStatus
-    elapsed_s: float
-    detail: str
+    elapsed_s: float = 0.0
+    detail: str = ""
     exit_code: int | None = None
     no_device: bool = False  # skipped or failed only because there is no usable GPU here
     stderr_tail: str = ""
@@ -289,8 +293,8 @@ APP_RUNG = "app"  # after the ladder: whether an app finds the GPU in the env
 class Verification(Value, frozen=True, kw_only=True):
     """How far an env gets on this machine, as `verify` finds it and `.rocenv/verified.json` keeps it."""
 
-    env: str
-    target: str
+    env: str = ""
+    target: str = ""
     results: tuple[RungResult, ...]
     advice: tuple[str, ...] = ()  # what is known to be wrong with such a set, and what to do
     when: str = ""  # ISO 8601, UTC

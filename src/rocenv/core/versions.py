@@ -9,6 +9,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from rocenv.core.errors import RocenvError
+from rocenv.core.model import series as series
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -118,12 +119,6 @@ def version_fits(wanted: SpecifierSet, version: str, *, floating: bool, local: s
         if len(release) > 2:
             patches |= {max(0, release[2] - 1), release[2], release[2] + 1}
     return any(wanted.contains(f"{version}.{patch}{local}") for patch in patches)
-
-
-@cache
-def series(version: str) -> str:
-    """Return major and minor number: `6.2` for `6.2.4`."""
-    return ".".join(version.split(".")[:2])
 
 
 @cache

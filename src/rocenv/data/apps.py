@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from rocenv.core.model import EnvChange, Layout, Program
+from rocenv.core.model import EnvChange, Layout, Program, Value
 from rocenv.core.template import places
-from rocenv.data.known import Known, Part, literal_faults, pattern_faults, range_faults
+from rocenv.data.known import Known, literal_faults, pattern_faults, range_faults
 
 if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
 
 
-class Failure(Part, frozen=True, kw_only=True):
+class Failure(Value, frozen=True, kw_only=True):
     """Something an app prints when it does not work as it should, whatever it exits with.
 
     Where it has a code it is a sign of that rule too: `diagnose` and `launch` tell it in the rule's words.
@@ -38,7 +38,7 @@ _GROUPS = {"pattern": ("device",), "other": (), "target": ("number", "target")}
 INHERITED = ("piped", "coloured", "compiling", "first_run", "starters")
 
 
-class Flag(Part, frozen=True, kw_only=True):
+class Flag(Value, frozen=True, kw_only=True):
     """Arguments that are added to an app's, if this very version knows them.
 
     In words `{device}` is the GPU as the app lists it, `{layers}` and `{margin_mib}` what fits its memory,
@@ -73,14 +73,14 @@ class Flag(Part, frozen=True, kw_only=True):
             yield f"`flags`: nothing fills `{{{place}}}`, only {', '.join(PLACES)}"
 
 
-class Renamed(Part, frozen=True, kw_only=True):
+class Renamed(Value, frozen=True, kw_only=True):
     """An argument that a version took away, and what does the same there."""
 
     old: tuple[str, ...]  # names that some versions have
     new: tuple[str, ...]  # words; the first is what the help of the others names
 
 
-class Carried(Part, frozen=True, kw_only=True):
+class Carried(Value, frozen=True, kw_only=True):
     """What an app's program may carry in a zip archive at the end of its own file."""
 
     prefix: str  # how arguments name a file in it, "/zip/"
@@ -88,7 +88,7 @@ class Carried(Part, frozen=True, kw_only=True):
     rest: str  # the word there that stands for the user's
 
 
-class DeviceList(Part, frozen=True, kw_only=True):
+class DeviceList(Value, frozen=True, kw_only=True):
     """How a program is asked for the GPUs that it can use, without doing anything else."""
 
     arguments: tuple[str, ...]  # "--list-devices"
@@ -109,14 +109,14 @@ class DeviceList(Part, frozen=True, kw_only=True):
                     yield f"`devices.{name}`: `{text}` has no group `{group}`"
 
 
-class MemoryNote(Part, frozen=True, kw_only=True):
+class MemoryNote(Value, frozen=True, kw_only=True):
     """A note to show beside the memory that a model takes."""
 
     text: str
     argument: str = ""  # only where this one is proposed; "" = always
 
 
-class Fallback(Part, frozen=True, kw_only=True):
+class Fallback(Value, frozen=True, kw_only=True):
     """What to do at a cause of trouble, in the order in which it is worth trying, before what its rule says.
 
     In texts and commands `{name}` is the env, `{another}` a name that is free for another one, `{target}` its
@@ -129,7 +129,7 @@ class Fallback(Part, frozen=True, kw_only=True):
     command: str = ""
 
 
-class Wrapper(Part, frozen=True, kw_only=True):
+class Wrapper(Value, frozen=True, kw_only=True):
     """Scripts of an app that undo an env on Linux: its command is started in their place."""
 
     names: tuple[str, ...] = ()
@@ -138,7 +138,7 @@ class Wrapper(Part, frozen=True, kw_only=True):
     ignored: tuple[str, ...] = ()  # variables in there that only the script reads, or that undo an env
 
 
-class Blas(Part, frozen=True, kw_only=True):
+class Blas(Value, frozen=True, kw_only=True):
     """The library of an env that an app has its products from."""
 
     code: str  # the cause where it has no kernels for the target, of `profiles/rules/`
@@ -146,7 +146,7 @@ class Blas(Part, frozen=True, kw_only=True):
     kernels: tuple[str, ...]  # patterns of the env's files that are its kernels
 
 
-class Starter(Part, frozen=True, kw_only=True):
+class Starter(Value, frozen=True, kw_only=True):
     """Programs that do no more than start the one that is named behind their own arguments."""
 
     names: tuple[str, ...]
@@ -156,7 +156,7 @@ class Starter(Part, frozen=True, kw_only=True):
     inline: tuple[str, ...] = ()  # arguments behind which a text is run, which is not looked into
 
 
-class Needs(Part, frozen=True, kw_only=True):
+class Needs(Value, frozen=True, kw_only=True):
     """What an app asks of an env; "" = nothing."""
 
     rocm: str = ""  # PEP 440

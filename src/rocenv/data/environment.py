@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from rocenv.core.model import KEPT_ORIGINAL, Shims, Switch
+from rocenv.core.model import KEPT_ORIGINAL, Layout, Shims, Switch
 from rocenv.core.template import fill
 from rocenv.core.versions import allows, series
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from rocenv.core.model import Component, EnvChange, Layout
+    from rocenv.core.model import Component, EnvChange
     from rocenv.data.releases import HipSdk, TorchSet, ZludaBuild
     from rocenv.data.rows import Matrix
 
@@ -21,64 +21,51 @@ if TYPE_CHECKING:
 def changes_for(
     components: Sequence[Component], matrix: Matrix, platform: str = "linux"
 ) -> tuple[EnvChange, ...]:
-    """List the changes that activating a set makes on a platform; `{prefix}` stays as it is in values.
+    """List the changes that activating a set makes on a platform; `{prefix}` stays as it is in values."""
+    kinds = {"always", *(component.kind for component in components)}
+    places = _places(components)
+    tree = next((part for part in components if part.layout is not None and part.layout.root), None)
+    names = {"series": series(tree.version).replace(".", "") if tree else ""}
+    return tuple(
+        replace(row.change, name=fill(row.change.name, names), value=value)
+        for row in matrix.environment
+        if row.platform == platform and row.when in kinds
+        for value in _values(row.change.value, places, platform)
+    )
+
+
+def _places(components: Sequence[Component]) -> dict[str, tuple[str, ...]]:
+    """Map what a value may begin with to paths below the prefix; an empty path: the set has no such place.
 
     A set with its own C library gets no search path for libraries: programs of the machine would load that C
     library and crash.
     """
-    kinds = {component.kind for component in components}
-    layouts = (component.layout for component in components if component.layout)
-    layout = next((each for each in layouts if each.root), None)
-    own_glibc = any(component.loader for component in components)
-    changes = []
-    for row in matrix.environment:
-        if row.platform != platform or (row.when != "always" and row.when not in kinds):
-            continue
-        if row.change.value == "{library_dirs}":
-            if not own_glibc and layout is not None:
-                for folder in reversed(layout.library_dirs):
-                    changes.append(replace(row.change, value=f"{{prefix}}/{folder}"))
-            continue
-        if row.change.value == "{original}":
-            original = _original(components)
-            if original:
-                changes.append(replace(row.change, value=original))
-            continue
-        value = _placed(row.change.value, layout, platform)
-        if value is not None:
-            name = fill(row.change.name, {"series": _series(components)})
-            changes.append(replace(row.change, name=name, value=value))
-    return tuple(changes)
-
-
-def _original(components: Sequence[Component]) -> str:
-    """Return the path of the file of torch that a ZLUDA build still calls; "" if it calls none."""
-    build = next((part for part in components if part.shims is not None and part.shims.original), None)
+    layouts = [part.layout for part in components if part.layout is not None]
+    tree = next((layout for layout in layouts if layout.root), Layout(root="", library_dirs=(), libraries={}))
+    own_glibc = any(part.loader for part in components)
     has_torch = any(part.kind == "torch" for part in components)
-    return f"{{prefix}}\\{build.into}\\{KEPT_ORIGINAL}" if build is not None and has_torch else ""
+    called = (part.into for part in components if has_torch and part.shims and part.shims.original)
+    return {
+        "{rocm}": (tree.root,),
+        "{bin}": (tree.bin,),
+        "{device_libs}": (tree.device_libs,),
+        "{library_dirs}": () if own_glibc else tree.library_dirs[::-1],  # the first is prepended last
+        "{original}": tuple(f"{into}/{KEPT_ORIGINAL}" for into in called),
+    }
 
 
-def _series(components: Sequence[Component]) -> str:
-    """Return the series of the ROCm part as variables have it: `57`."""
-    rocm = next((component.version for component in components if component.kind == "rocm"), "")
-    return series(rocm).replace(".", "")
-
-
-def _placed(value: str, layout: Layout | None, platform: str) -> str | None:
-    """Return a value with the places of a layout put in; None where the layout has no such place."""
-    root, programs, bitcode = (layout.root, layout.bin, layout.device_libs) if layout else ("", "", "")
-    places = {"{rocm}": root, "{bin}": programs, "{device_libs}": bitcode}
-    for name, place in places.items():
-        if value.startswith(name):
-            if not place:
-                return None
-            path = f"{{prefix}}/{place}"
-            return (path.replace("/", "\\") if platform == "windows" else path) + value.removeprefix(name)
-    return value
+def _values(value: str, places: Mapping[str, tuple[str, ...]], platform: str) -> Iterator[str]:
+    """Yield a value for each path that its place stands for; a value without a place as it is."""
+    place = next((place for place in places if value.startswith(place)), "")
+    if not place:
+        yield value
+    for path in filter(None, places.get(place, ())):
+        full = f"{{prefix}}/{path}"
+        yield (full.replace("/", "\\") if platform == "windows" else full) + value.removeprefix(place)
 
 
 def shims_for(sdk: HipSdk, build: ZludaBuild, torch: TorchSet | None, matrix: Matrix) -> Shims | None:
-    """Return the files and settings that make a torch run on a build; None if no row knows that pair.
+    """Put together what makes a torch run on a build; None if no row knows that pair.
 
     Without a torch, they are those for the CUDA that the build implements.
     """

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import msgspec
 
-from rocenv.core.model import EnvChange
-from rocenv.data.known import Known, Part, Platform
+from rocenv.core.model import EnvChange, Value
+from rocenv.data.known import Known, Platform
 
 if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
@@ -84,7 +84,7 @@ class Override(Known, frozen=True, kw_only=True):
     rocm: str = ""  # only with these releases, of ROCm or of the one inside a wheel
 
 
-class Alternative(Part, frozen=True, kw_only=True):
+class Alternative(Value, frozen=True, kw_only=True):
     """A release, a build or both that work where a combination does not; "" = any."""
 
     rocm: str = ""  # the ROCm release or HIP SDK, "6.2.4"
@@ -229,25 +229,6 @@ class Variable(Known, frozen=True, kw_only=True):
     set_by: str = ""
     fragile: bool = False  # its files break on a network home or a read-only one
     folder: str = ""  # below the env, where it can be put
-
-
-class App(Known, frozen=True, kw_only=True):
-    """How an app uses ZLUDA or HIP on Windows."""
-
-    IDENTITY = ("name",)
-
-    name: str
-    repo: str
-    launch: str
-    zluda_dir: str
-    shim: str
-    zluda: str
-    torch: str
-    per_gpu: str
-    check: str
-    hip: tuple[str, ...] = ()
-    hip_unsupported: tuple[str, ...] = ()
-    python: tuple[str, ...] = ()
 
 
 class Library(Known, frozen=True, kw_only=True):

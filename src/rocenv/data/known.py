@@ -4,7 +4,7 @@ import re
 from collections.abc import Hashable, Iterable, Iterator
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-import msgspec
+from rocenv.core.model import Value
 
 if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
@@ -23,11 +23,7 @@ _TARGETS = ("target", "targets", "compiles", "blas", "official", "compiled", "me
 _SHORTEST = 3  # bytes of a literal: shorter ones occur in every log
 
 
-class Part(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
-    """A value inside a row."""
-
-
-class Known(Part, frozen=True, kw_only=True):
+class Known(Value, frozen=True, kw_only=True):
     """A fact with its source; the base of all rows. Subclasses declare what the loader checks."""
 
     # Two rows that agree in these fields are about the same thing; () = rows may repeat each other.

@@ -4,10 +4,11 @@ from typing import Literal
 
 import msgspec
 
-from rocenv.data.known import Known, Part
+from rocenv.core.model import Value
+from rocenv.data.known import Known
 
 
-class StandIn(Part, frozen=True, kw_only=True):
+class StandIn(Value, frozen=True, kw_only=True):
     """A program that an app looks for before it takes ready kernels, and that need not do much."""
 
     name: str  # "hipcc"
@@ -41,7 +42,7 @@ class KernelSource(Known, frozen=True, kw_only=True):
     resources_since: str = ""  # the first version that has this variable
 
 
-class BuiltWith(Part, frozen=True, kw_only=True):
+class BuiltWith(Value, frozen=True, kw_only=True):
     """What else it takes where the program was built so."""
 
     text: str  # holds this if it was

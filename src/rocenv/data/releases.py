@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from rocenv.core.model import Layout, ShimFile
-from rocenv.data.known import Known, Part, Platform
+from rocenv.core.model import Layout, ShimFile, Value, series
+from rocenv.data.known import Known, Platform
 
 if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
@@ -77,7 +77,6 @@ class Release(Known, frozen=True, kw_only=True):
     version: str
     channel: str  # where it is published: "repo.radeon.com", "TheRock"
     parts: dict[str, str] = msgspec.field(default_factory=dict)  # hip, rocblas, miopen … -> version
-    deb_build: str = ""
     apt_dir: str = ""
     note: str = ""
 
@@ -231,7 +230,6 @@ class HipSdk(Known, frozen=True, kw_only=True):
     libraries: tuple[str, ...] = ()
     not_included: tuple[str, ...] = ()
     server_installer: str = ""
-    msi_path: str = ""
     note: str = ""
 
 
@@ -244,7 +242,7 @@ class InstallerNote(Known, frozen=True, kw_only=True):
     text: str
 
 
-class Asset(Part, frozen=True, kw_only=True):
+class Asset(Value, frozen=True, kw_only=True):
     """One archive of a ZLUDA build."""
 
     name: str
@@ -317,7 +315,7 @@ class Pack(Known, frozen=True, kw_only=True):
     def faults(self, matrix: "Matrix") -> Iterator[str]:
         """Yield HIP SDKs that do not exist."""
         for version in self.rocm:
-            if _series(version) not in _sdk_series(matrix):
+            if series(version) not in _sdk_series(matrix):
                 yield f"`rocm`: there is no HIP SDK `{version}`"
 
 
@@ -372,10 +370,4 @@ class TorchSwitch(Known, frozen=True, kw_only=True):
 
 
 def _sdk_series(matrix: "Matrix") -> set[str]:
-    return {_series(row.version) for row in matrix.hip_sdk}
-
-
-def _series(version: str) -> str:
-    from rocenv.core.versions import series  # late: what it imports takes longer than reading all rows
-
-    return series(version)
+    return {series(row.version) for row in matrix.hip_sdk}

@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 from rocenv.data.apps import AppBuild, AppPackages, AppProgram, AppRelease, Compiler, Launcher
 from rocenv.data.knobs import Knob, NeverTogether, Reclaim
 from rocenv.data.knowledge import (
-    App,
     DisplayDriver,
     DriverPair,
     DriverTrain,
@@ -96,7 +95,6 @@ class Matrix:
     environment: tuple[EnvRow, ...] = ()
     watched: tuple[Watched, ...] = ()
     library: tuple[Library, ...] = ()
-    app: tuple[App, ...] = ()
     launcher: tuple[Launcher, ...] = ()
     app_packages: tuple[AppPackages, ...] = ()
     app_build: tuple[AppBuild, ...] = ()

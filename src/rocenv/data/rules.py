@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from rocenv.data.known import Known, Part, literal_faults, pattern_faults, range_faults
+from rocenv.core.model import Value
+from rocenv.data.known import Known, literal_faults, pattern_faults, range_faults
 
 if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
@@ -27,7 +28,7 @@ _ONLY_SOMETIMES = "env"
 _PLACE = re.compile(r"\{(\w+)(\|[^{}]*)?\}")
 
 
-class Text(Part, frozen=True, kw_only=True):
+class Text(Value, frozen=True, kw_only=True):
     """The same in each language."""
 
     en: str
@@ -39,7 +40,7 @@ class Text(Part, frozen=True, kw_only=True):
             yield f"the languages have different places: `{self.en}`"
 
 
-class Sign(Part, frozen=True, kw_only=True):
+class Sign(Value, frozen=True, kw_only=True):
     """What a line of a log looks like that shows a cause."""
 
     text: tuple[str, ...]  # one of these stands in it
@@ -63,14 +64,14 @@ class Sign(Part, frozen=True, kw_only=True):
         yield from (f"`when` of a sign: no clue finds `{name}`" for name in self.when if name not in facts)
 
 
-class Why(Part, frozen=True, kw_only=True):
+class Why(Value, frozen=True, kw_only=True):
     """Why it happened, under a condition."""
 
     text: Text
     when: dict[str, str] = msgspec.field(default_factory=dict)
 
 
-class Remedy(Part, frozen=True, kw_only=True):
+class Remedy(Value, frozen=True, kw_only=True):
     """What to do about it, under a condition."""
 
     text: Text

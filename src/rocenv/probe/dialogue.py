@@ -11,8 +11,10 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Literal
 
+import msgspec
+
 from rocenv.probe.ladder import last_call, tail
-from rocenv.probe.wire import KINDS
+from rocenv.probe.wire import Message
 from rocenv.system.exit_codes import describe_exit, is_crash
 from rocenv.system.process import kill_group, own_child, start_group
 
@@ -99,14 +101,14 @@ class Dialogue:
             self._child.stdin.write(json.dumps({"do": what, **words}).encode() + b"\n")
             self._child.stdin.flush()
         while True:
-            kind, found = self._next()
-            if kind == "done":
-                return found
-            if kind != "progress":
-                raise NoAnswer("no-device" if kind == "no-device" else "failed", str(found))
-            tell(found)
+            message = self._next()
+            if message.kind == "done":
+                return message.what
+            if message.kind != "progress":
+                raise NoAnswer(message.kind, str(message.what))
+            tell(message.what)
 
-    def _next(self) -> tuple[str, Any]:
+    def _next(self) -> Message:
         line = self._line()
         if line is None:
             self.close()
@@ -115,15 +117,10 @@ class Dialogue:
         if not line:
             raise NoAnswer("crashed", self._end())
         try:
-            words = json.loads(line)
-            kind, found = words["kind"], words["what"]
-        except (ValueError, TypeError, KeyError) as error:
+            return msgspec.json.decode(line, type=Message)
+        except msgspec.DecodeError as error:
             self.close()
             raise NoAnswer("crashed", "the child's output is no answer") from error
-        if kind not in KINDS:
-            self.close()
-            raise NoAnswer("crashed", "the child's output is no answer")
-        return kind, found
 
     def _line(self) -> bytes | None:
         """The next line, empty at the end of the output; None = there is none in time."""

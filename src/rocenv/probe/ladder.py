@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec.structs import replace
 
 from rocenv.core.model import RungResult
@@ -150,12 +151,11 @@ def _classify(rung: str, done: process.Completed, stderr: str, timeout_s: float)
         how = "crashed" if is_crash(done.code) else "ended without an answer"
         end = f"{how}: {describe_exit(done.code)}{last_call(stderr)}"
         return replace(result, detail=f"{end}{_fault_library(done.code, stderr)}")
-    output = done.text
     try:
-        answer = Answer.from_json(output)
-    except ValueError as error:
-        shown = f": `{_printable(output[:80])}`" if output else ""
-        return replace(result, detail=f"ended without an answer, its output is {error}{shown}")
+        answer = msgspec.json.decode(done.stdout, type=Answer)
+    except msgspec.DecodeError:
+        printed = f"`{_printable(done.text[:80])}`" if done.stdout else "nothing"
+        return replace(result, detail=f"ended without an answer, it printed {printed}")
     return replace(result, status=answer.status, detail=answer.detail, no_device=answer.no_device)
 
 

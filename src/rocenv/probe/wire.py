@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 Runtime = Literal["hip", "cuda"]
 AnswerStatus = Literal["passed", "failed", "skipped"]
-ANSWER_STATUSES = ("passed", "failed", "skipped")
 NO_GPU = "no GPU here"
 STANDIN = "STAND-IN, not a GPU runtime"
 # A child writes this before each call into a vendor library: the last one names the call that never returned.
@@ -64,31 +63,23 @@ class Answer:
         """The one line that the child prints."""
         return json.dumps(asdict(self))
 
-    @classmethod
-    def from_json(cls, text: str) -> Answer:
-        """The answer in a child's output; raises ValueError, with what is wrong, if it is none."""
-        lines = text.splitlines()
-        if len(lines) != 1:
-            raise ValueError(f"{len(lines)} lines instead of one")
-        try:
-            fields = json.loads(lines[0])
-        except ValueError as error:
-            raise ValueError("no JSON") from error
-        if not isinstance(fields, dict):
-            raise ValueError("no JSON object")
-        status, detail, no_device = fields.get("status"), fields.get("detail"), fields.get("no_device", False)
-        if status not in ANSWER_STATUSES or not isinstance(detail, str) or not isinstance(no_device, bool):
-            raise ValueError("not an answer")
-        return cls(status=status, detail=detail, no_device=no_device)
-
 
 # What became of memory that was asked for. `refused`: the runtime said that there is none. `wrong`: it did
 # not hold what was written. `failed`: another call answered with an error, or this one with another error.
 Outcome = Literal["had", "refused", "wrong", "failed"]
-# `progress` comes any number of times before the others, as long as something moves.
 Kind = Literal["progress", "done", "failed", "no-device"]
-KINDS = ("progress", "done", "failed", "no-device")
 SMALLEST_BYTES = 1 << 20  # of what is asked for
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One line of a child that is asked several things.
+
+    `progress` comes any number of times before the others, as long as something moves.
+    """
+
+    kind: Kind
+    what: Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
