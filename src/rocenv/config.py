@@ -50,7 +50,7 @@ def load(path: Path) -> Config:
 
 
 def lookup(path: Path, key: Key) -> Any:
-    """Return the value of a key, a table as a dict; None if it is not set."""
+    """The value of a key, a table as a dict; None if it is not set."""
     found: Any = _parse(path, _text(path))
     for part in key:
         if not isinstance(found, dict) or part not in found:

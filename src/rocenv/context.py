@@ -74,7 +74,7 @@ class Context:
         return Progress()
 
     def refreshing(self) -> Context:
-        """Return the same context, but one that asks servers for fresh package indices."""
+        """The same context, but it asks servers for fresh package indices."""
         fresh = copy.copy(self)
         fresh.max_age_s = 0
         return fresh

@@ -18,7 +18,7 @@ class Home:
 
     @classmethod
     def default(cls) -> Home:
-        """Return the home that `ROCENV_HOME` names, else `usual()`."""
+        """The home that `ROCENV_HOME` names, else `usual()`."""
         chosen = os.environ.get("ROCENV_HOME")
         if chosen:
             return cls(Path(os.path.abspath(Path(chosen).expanduser())))
@@ -26,7 +26,7 @@ class Home:
 
     @classmethod
     def usual(cls) -> Home:
-        """Return the home in the platform's folder for user data."""
+        """The home in the platform's folder for user data."""
         if folder := _xdg_folder("XDG_DATA_HOME", ".local/share"):
             return cls(folder)
         import platformdirs
@@ -89,7 +89,7 @@ class Home:
         return self.path / "locks" / "home.lock"
 
     def lock(self, kind: str, name: str) -> Path:
-        """Return the lock file of one thing, say `("env", "demo")`.
+        """The lock file of one thing, say `("env", "demo")`.
 
         Names that differ only in case share one lock, since Windows takes them for one name.
         """
@@ -132,7 +132,7 @@ class Home:
 
 
 def _xdg_folder(variable: str, usual: str) -> Path | None:
-    """Return rocenv's folder as platformdirs would; None where only platformdirs knows it.
+    """rocenv's folder as platformdirs finds it; None where only platformdirs knows it.
 
     Importing platformdirs takes longer than everything else that happens before a prompt appears, or before a
     word is completed.

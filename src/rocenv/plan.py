@@ -49,7 +49,7 @@ def make_plan(
     notes: Sequence[str] = (),
     unlisted: bool = False,
 ) -> Lock:
-    """Return the set for a request, with every artifact.
+    """Choose the set for a request, and list every artifact of it.
 
     Args:
         request: What is asked for.
@@ -57,7 +57,7 @@ def make_plan(
         machine: What the set has to live with.
         changes: Changes to the environment that this machine needs, beside those of the set.
         notes: On the request; they come first.
-        unlisted: Return the best set without its files, with a note, where the files of none can be listed.
+        unlisted: Take the best set without its files, with a note, where the files of none can be listed.
 
     Raises:
         ResolutionImpossible: No set of the matrix fits, or no channel has one of those that fit.
@@ -104,7 +104,7 @@ def _planned(
 def _parts(
     candidate: Candidate, request: Request, context: Context, missed: Sequence[Miss]
 ) -> tuple[tuple[Component, ...], tuple[str, ...]] | Miss:
-    """Return the parts of a set with every file, and notes for the plan; or the first that is unavailable."""
+    """The parts of a set with every file, and notes for the plan; or the first that is unavailable."""
     down = {_place(miss.choice): miss.error for miss in missed if miss.error.code in _DOWN}
     for choice in candidate.parts:
         if _place(choice) in down:
@@ -122,7 +122,7 @@ def _parts(
 
 
 def _outlines(candidate: Candidate, request: Request, context: Context) -> tuple[Component, ...]:
-    """Return the parts of a set without the files that only the network knows."""
+    """The parts of a set without the files that only the network knows."""
     return tuple(source_of(each).outline(each, candidate, request, context) for each in candidate.parts)
 
 

@@ -195,7 +195,7 @@ def _layout_places(layout: Layout | None) -> tuple[str, ...]:
 
 
 def _other_places(part: Component) -> tuple[str, ...]:
-    """Return the names of files, and paths that are not below the prefix."""
+    """The names of files, and paths that are not below the prefix."""
     libraries = part.layout.libraries.values() if part.layout else ()
     places = (part.loader, part.into, part.anchor, *part.places.values(), *libraries)
     shims = part.shims

@@ -67,7 +67,7 @@ class Layout(Value, frozen=True, kw_only=True):
     site_packages: str = ""
 
     def below(self, folder: str) -> "Layout":
-        """Return the layout with every path put below a folder; a path that is empty stays so."""
+        """The layout with every path below a folder; an empty path stays empty."""
 
         def put(path: str) -> str:
             return f"{folder}/{path}" if path else ""
@@ -227,7 +227,7 @@ class Lock(Value, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
     def part(self, kind: ComponentKind) -> Component | None:
-        """Return the component of a kind; None where the set has none."""
+        """The component of a kind; None where the set has none."""
         return next((part for part in self.components if part.kind == kind), None)
 
     @property

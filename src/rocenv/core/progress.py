@@ -31,7 +31,7 @@ REFRESHES_PER_S = 8
 
 
 def size_text(size_bytes: float) -> str:
-    """Return a size in decimal units: `228.0 MB`."""
+    """A size in decimal units: `228.0 MB`."""
     for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if size_bytes >= factor:
             return f"{size_bytes / factor:.1f} {unit}"
@@ -208,7 +208,7 @@ class Stage:
         self._progress.note(text)
 
     def figures(self, rate: float | None) -> str:
-        """Return `120.4 MB of 228.0 MB, 11.2 MB/s, 0:09 left`, as much of it as is known."""
+        """As much as is known of `120.4 MB of 228.0 MB, 11.2 MB/s, 0:09 left`."""
         text = size_text(self.done_bytes)
         if self.total_bytes:
             text += f" of {size_text(self.total_bytes)}"
@@ -219,7 +219,7 @@ class Stage:
         return text
 
     def due_line(self) -> str:
-        """Return the plain line that is due now and count it as printed; empty if none is."""
+        """The plain line that is due now, which counts as printed; "" if none is."""
         with self._lock:
             now = self._clock()
             waited = now - self._last_line
@@ -233,7 +233,7 @@ class Stage:
             return f"{self.title}: {self.figures(rate)}"
 
     def closing_line(self) -> str:
-        """Return the last line about the stage; empty if it was short."""
+        """The last line about the stage; "" if it was short."""
         took_s = self._elapsed_s()
         if took_s < CLOSING_LINE_AFTER_S:
             return ""
@@ -257,12 +257,12 @@ class Wait(Stage):
         self._progress.update(self)
 
     def figures(self, rate: float | None) -> str:
-        """Return `0:12, took 0:40 before`."""
+        """The time so far: `0:12, took 0:40 before`."""
         text = _clock_text(self._elapsed_s())
         return f"{text}, took {_clock_text(self.total_bytes)} before" if self.total_bytes else text
 
     def closing_line(self) -> str:
-        """Return the last line about it; empty if it was short."""
+        """The last line about it; "" if it was short."""
         took_s = self._elapsed_s()
         return f"{self.title}: {took_s:.1f} s" if took_s >= CLOSING_LINE_AFTER_S else ""
 

@@ -78,7 +78,7 @@ def allows(text: str, version: str) -> bool:
 
 @cache
 def lowest(text: str) -> str:
-    """Return the version that a range of the data starts at: `4.4` for `>=4.4,<5.0`; "" = none."""
+    """The version that a range of the data starts at: `4.4` for `>=4.4,<5.0`; "" = none."""
     starts = [
         version_of(each.version.removesuffix(".*"))
         for each in _range(text)

@@ -76,7 +76,7 @@ class NeverTogether(Known, frozen=True, kw_only=True):
             yield "`words` needs two entries, and `variables` one"
 
     def held(self, value: str) -> tuple[str, ...]:
-        """Return the words that stand in a value and are not switched off there."""
+        """The words that a value contains and does not switch off."""
         value = "".join(value.split())  # blanks count for nothing
         for text in self.off:
             value = value.replace(text, "")
