@@ -132,7 +132,7 @@ class Home:
 
 
 def _xdg_folder(variable: str, usual: str) -> Path | None:
-    """rocenv's folder as platformdirs finds it; None where only platformdirs knows it.
+    """The folder that platformdirs would choose; None where only platformdirs knows it.
 
     Importing platformdirs takes longer than everything else that happens before a prompt appears, or before a
     word is completed.

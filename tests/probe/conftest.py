@@ -6,7 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,12 +34,12 @@ def compile_library(output: Path, *arguments: str | Path) -> None:
 _FORKS = """
 import json, os, shutil, sys, tempfile
 sys.path.append(sys.argv[1])
-from dataclasses import replace
+from dataclasses import asdict, replace
 from rocenv.probe import child
 from rocenv.probe.wire import Task
 
-text, faults = json.load(sys.stdin)
-task = Task.from_json(text)
+fields, faults = json.load(sys.stdin)
+task = Task.from_plain(fields)
 for rung, fault in faults:
     sys.stdout.flush()
     if pid := os.fork():
@@ -51,7 +51,7 @@ for rung, fault in faults:
         os.dup2(2, 1)
         shutil.copytree(task.work_dir, folder, dirs_exist_ok=True)
         answer = child.answer(rung, replace(task, work_dir=folder))
-        os.write(out, answer.to_json().encode() + b"\\n")
+        os.write(out, json.dumps(asdict(answer)).encode() + b"\\n")
     os._exit(0)
 """
 
@@ -114,7 +114,7 @@ class Rig:
         For faults that are answers of a library. What a fault does to its process is tested with `rung`.
         """
         probe = self.probe()
-        task = probe.task.to_json()
+        task = asdict(probe.task)
         argv = [*probe.python, "-c", _FORKS, str(PACKAGE_PARENT)]
         done = process.run(
             argv, environ=probe.environ, stdin=json.dumps([task, faults]).encode(), timeout_s=120

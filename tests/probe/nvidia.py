@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import argparse
 import glob
+import json
 import os
 import site
 import sys
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 
 _SOURCES = Path(__file__).resolve().parents[2] / "src"
@@ -48,8 +50,8 @@ def _find(name: str) -> str:
 def main() -> int:
     """Run the rungs and print what came of each."""
     sys.path.insert(0, str(_SOURCES))
-    from rocenv.probe import ladder
     from rocenv.probe.wire import Task
+    from rocenv.system import process
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cuda", default=_find("libcuda.so.1"), help="libcuda.so.1")
@@ -76,18 +78,19 @@ def main() -> int:
             runtime="cuda",
             seed=int.from_bytes(os.urandom(4), "big"),
         )
-        probe = ladder.Probe(
-            task=task,
-            python=(sys.executable,),
-            environ={**os.environ, "LD_LIBRARY_PATH": library_path},
-            timeout_s=300,
-        )
-        for rung in (rung for rung in _RUNGS if rung in probe.rungs):
-            result = ladder.run_rung(probe, rung)
-            passed = passed and result.status == "passed"
-            print(f"{rung:8} {result.status:8} {result.elapsed_s:6.1f} s  {result.detail}", flush=True)
-            if result.status != "passed":
-                print(result.stderr_tail)
+        environ = {**os.environ, "LD_LIBRARY_PATH": library_path}
+        for rung in _RUNGS if chosen.cublas else _RUNGS[:-1]:
+            done = process.run(
+                [sys.executable, *process.own_child("rocenv.probe.child", rung)],
+                environ=environ,
+                stdin=json.dumps(asdict(task)).encode(),
+                timeout_s=300,
+            )
+            answer = json.loads(done.stdout) if done.ok else {"status": "crashed", "detail": done.end}
+            passed = passed and answer["status"] == "passed"
+            print(f"{rung:8} {answer['status']:8} {answer['detail']}", flush=True)
+            if answer["status"] != "passed":
+                print(done.error_text)
     return 0 if passed else 1
 
 

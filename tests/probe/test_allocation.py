@@ -8,8 +8,8 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import closing, contextmanager
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,8 +31,8 @@ CARD = {"ROCENV_STANDIN_MEMORY": "16GiB", "ROCENV_STANDIN_USED": "0"}
 def talk(rig: Rig, **env: str) -> Iterator[Dialogue]:
     """A child with the GPU open."""
     probe = rig.probe(**{**CARD, **env})
-    with Dialogue(probe, rig.work / "child.log") as child:
-        child.ask("open", task=json.loads(probe.task.to_json()))
+    with closing(Dialogue(probe, rig.work / "child.log")) as child:
+        child.ask("open", task=asdict(probe.task))
         yield child
 
 
@@ -159,16 +159,16 @@ class TestList:
             "ROCENV_STANDIN_USED": "1MiB,2GiB",
         }
         probe = rig.probe(**env)
-        with Dialogue(probe, rig.work / "child.log") as child:
-            first, second = child.ask("list", task=json.loads(probe.task.to_json()))
+        with closing(Dialogue(probe, rig.work / "child.log")) as child:
+            first, second = child.ask("list", task=asdict(probe.task))
         assert (first["target"], first["free_bytes"]) == ("gfx1036", 511 * MIB)
         assert (second["free_bytes"], second["total_bytes"]) == (14 * GIB, 16 * GIB)
         assert first["address"] != second["address"] == "0000:04:00.0"
 
     def test_no_gpu_is_not_a_failure(self, rig: Rig) -> None:
         probe = rig.probe(ROCENV_STANDIN_DEVICES="0")
-        with Dialogue(probe, rig.work / "child.log") as child, pytest.raises(NoAnswer) as caught:
-            child.ask("open", task=json.loads(probe.task.to_json()))
+        with closing(Dialogue(probe, rig.work / "child.log")) as child, pytest.raises(NoAnswer) as caught:
+            child.ask("open", task=asdict(probe.task))
         assert caught.value.end == "no-device"
 
 
@@ -181,7 +181,7 @@ from rocenv.probe.dialogue import Dialogue
 from rocenv.probe.ladder import Probe
 from rocenv.probe.wire import Task
 words = json.loads(sys.argv[2])
-task = Task.from_json(words["task"])
+task = Task.from_plain(words["task"])
 probe = Probe(task=task, python=(sys.executable,), environ=words["env"], timeout_s=60)
 child = Dialogue(probe, Path(words["log"]))
 print(child._child.pid, flush=True)
@@ -196,7 +196,7 @@ class TestParent:
     def test_a_child_that_hangs_in_a_library_dies_with_its_parent(self, rig: Rig, fail: str) -> None:
         probe = rig.probe(**CARD, ROCENV_STANDIN_FAIL=fail)
         log = rig.work / "child.log"
-        words = {"task": probe.task.to_json(), "env": dict(probe.environ), "log": str(log)}
+        words = {"task": asdict(probe.task), "env": dict(probe.environ), "log": str(log)}
         argv = [sys.executable, "-c", PARENT, str(PACKAGE_PARENT), json.dumps(words)]
         parent = subprocess.Popen(argv, stdout=subprocess.PIPE)
         assert parent.stdout is not None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shutil
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -140,4 +141,4 @@ def test_a_task_reaches_the_child_as_it_was_written() -> None:
         system_dirs=("C:\\Windows",),
         seed=7,
     )
-    assert Task.from_json(task.to_json()) == task
+    assert Task.from_plain(json.loads(json.dumps(asdict(task)))) == task

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -43,7 +42,7 @@ class Talk:
         self._probe = probe
         self._env = env
         self._log = log
-        self._task: dict[str, Any] = json.loads(probe.task.to_json())
+        self._task = asdict(probe.task)
         self._child: Dialogue | None = None
 
     def open(self) -> Opened:

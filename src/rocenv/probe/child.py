@@ -7,8 +7,10 @@ ends this process otherwise is what the parent reports.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+from dataclasses import asdict
 from typing import TYPE_CHECKING, NoReturn
 
 from rocenv.probe import own_process, windows
@@ -48,7 +50,7 @@ def main(rung: str) -> NoReturn:
     """Answer on the original stdout, and leave without running the vendor libraries' destructors."""
     out = own_process.keep_stdout()
     windows.watch_faults()
-    line = answer(rung, Task.from_json(sys.stdin.read())).to_json()
+    line = json.dumps(asdict(answer(rung, Task.from_plain(json.load(sys.stdin)))))
     own_process.flush_c_streams()
     sys.stderr.flush()
     os.write(out, line.encode() + b"\n")

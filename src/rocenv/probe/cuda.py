@@ -84,6 +84,7 @@ INTERFACES = {
     "cublas": Interface(PROTOTYPES, named_by("cublasGetStatusName")),
 }
 RUNTIME = RuntimeCalls(
+    role="nvcuda",
     allocate="cuMemAlloc_v2",
     free="cuMemFree_v2",
     upload="cuMemcpyHtoD_v2",
@@ -97,6 +98,7 @@ RUNTIME = RuntimeCalls(
     unload_module="cuModuleUnload",
 )
 BLAS = BlasCalls(
+    role="cublas",
     create="cublasCreate_v2",
     destroy="cublasDestroy_v2",
     settings=(("cublasSetMathMode", _MATH_FULL_REDUCTION),),

@@ -34,6 +34,7 @@ class NotAllocated(CallError):
 class RuntimeCalls:
     """What an API calls its functions."""
 
+    role: str  # of its library
     allocate: str
     free: str
     upload: str
@@ -53,6 +54,7 @@ class RuntimeCalls:
 class BlasCalls:
     """What a BLAS calls its functions, and its constants."""
 
+    role: str
     create: str
     destroy: str
     settings: tuple[tuple[str, int], ...]  # calls made on a new handle
@@ -67,14 +69,9 @@ class BlasCalls:
 def count_devices(
     library: Library, start: str, count: str, none: tuple[int, ...], why_none: Callable[[str], str]
 ) -> int:
-    """Initialise an API and count its devices; raises NoDevice if there is none.
+    """Initialise an API with `start` and count its devices; raises NoDevice if there is none.
 
-    Args:
-        library: The API.
-        start: Its function that initialises it.
-        count: Its function that counts the devices.
-        none: What these answer where there is no device.
-        why_none: From such an answer, the text of the NoDevice.
+    Where there is no device its functions answer one of `none`; `why_none` words that for people.
     """
     found = ctypes.c_int(0)
     for call, argument in ((start, 0), (count, ctypes.byref(found))):

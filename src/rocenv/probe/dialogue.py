@@ -42,14 +42,9 @@ class NoAnswer(Exception):
 
 
 class Dialogue:
-    """A child in the environment of an env; to be used in a `with` block, which ends the child.
+    """A child in the environment of an env, whose stderr goes to `log`; `close` ends it.
 
-    Args:
-        probe: How children of that env are started; its time limit is for each request.
-        log: Where the child's stderr goes.
-
-    Raises:
-        NoAnswer: The child cannot be started.
+    Each request has the time limit of `probe`. Raises NoAnswer if the child cannot be started.
     """
 
     def __init__(self, probe: Probe, log: Path) -> None:
@@ -71,12 +66,6 @@ class Dialogue:
                 raise NoAnswer("failed", f"cannot start the child: {error}") from error
         threading.Thread(target=self._read, daemon=True).start()
 
-    def __enter__(self) -> Dialogue:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self.close()
-
     def close(self) -> None:
         """End the child; what it has of a GPU's memory, the driver takes back."""
         if self._child.poll() is None:
@@ -86,15 +75,9 @@ class Dialogue:
             self._child.stdin.close()
 
     def ask(self, what: str, tell: Callable[[Any], None] = lambda _: None, **words: Any) -> Any:
-        """The answer to a request.
+        """The answer to a request; raises NoAnswer if there is none, or bad news.
 
-        Args:
-            what: Which one.
-            tell: Called with each report of progress, which also restarts the time limit.
-            words: The request's own.
-
-        Raises:
-            NoAnswer: There is none, or it is bad news.
+        `tell` is called with each report of progress, which also restarts the time limit.
         """
         assert self._child.stdin is not None
         with contextlib.suppress(OSError):  # it died meanwhile, as the end of its output tells

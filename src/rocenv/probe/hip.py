@@ -83,6 +83,7 @@ INTERFACES = {
     "rocblas": Interface(PROTOTYPES, named_by("rocblas_status_to_string")),
 }
 RUNTIME = RuntimeCalls(
+    role="hip",
     allocate="hipMalloc",
     free="hipFree",
     upload="hipMemcpy",
@@ -98,6 +99,7 @@ RUNTIME = RuntimeCalls(
     unload_module="hipModuleUnload",
 )
 BLAS = BlasCalls(
+    role="rocblas",
     create="rocblas_create_handle",
     destroy="rocblas_destroy_handle",
     settings=(),

@@ -120,7 +120,7 @@ def run_rung(probe: Probe, rung: str) -> RungResult:
             _command(probe, rung),
             environ=probe.environ,
             cwd=probe.task.work_dir,
-            stdin=probe.task.to_json().encode(),
+            stdin=msgspec.json.encode(probe.task),
             stderr=stderr,
             timeout_s=probe.timeout_s,
             limit_bytes=_ANSWER_BYTES,

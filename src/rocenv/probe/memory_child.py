@@ -130,13 +130,8 @@ def fill(
 ) -> Filled:
     """Take as much as the runtime grants in pieces, check that all of them hold at once, and give them back.
 
-    Args:
-        runtime: Of the GPU.
-        bound: Bytes that must not be exceeded.
-        piece: The size of the first pieces; once it is refused, half of it, and so on.
-        least: No piece is smaller.
-        most_pieces: Where to stop in any case.
-        tell: Called with the bytes that were had so far.
+    All together have at most `bound` bytes. The first has `piece` bytes; once that is refused, the next has
+    half of it, and so on down to `least`. `tell` is called with the bytes that were had so far.
     """
     blocks: list[Block] = []
     refused, trouble = 0, Tried(outcome="had")
@@ -284,25 +279,18 @@ def _half(size_bytes: int) -> int:
 
 
 class Worker:
-    """What the requests have in common: the session, and the GPU once it is open."""
+    """Answers requests: `open` or `list` comes first, and what is asked afterwards is about the open GPU."""
+
+    _runtime: Runtime
 
     def __init__(self, out: int) -> None:
         self._out = out
-        self._runtime: Runtime | None = None
-        self._works: dict[str, Callable[[dict[str, Any]], Any]] = {
-            "open": self._open,
-            "list": self._list,
-            "try": lambda words: attempt(self._gpu, words["size"]),
-            "fill": lambda words: fill(self._gpu, **words, tell=self._tell),
-            "push": lambda words: push(self._gpu, words["size"]),
-        }
 
     def answer(self, line: str) -> None:
         """Do what one line asks, and say what came of it."""
         words = json.loads(line)
-        work = self._works[words.pop("do")]
         try:
-            found = work(words)
+            found = self._found(words.pop("do"), words)
         except NoDevice as error:
             self._say("no-device", str(error))
         except (Failure, CallError) as error:
@@ -310,29 +298,23 @@ class Worker:
         else:
             self._say("done", [asdict(each) for each in found] if isinstance(found, list) else asdict(found))
 
-    @property
-    def _gpu(self) -> Runtime:
-        if self._runtime is None:
-            raise Failure("no GPU was opened")
-        return self._runtime
-
-    def _open(self, words: dict[str, Any]) -> Any:
-        opened, self._runtime = open_gpu(_session(words))
-        return opened
-
-    def _list(self, words: dict[str, Any]) -> Any:
-        return all_gpus(_session(words))
-
-    def _tell(self, size_bytes: int) -> None:
-        self._say("progress", size_bytes)
+    def _found(self, what: str, words: dict[str, Any]) -> Any:
+        match what:
+            case "open":
+                opened, self._runtime = open_gpu(Session(Task.from_plain(words["task"])))
+                return opened
+            case "list":
+                return all_gpus(Session(Task.from_plain(words["task"])))
+            case "try":
+                return attempt(self._runtime, words["size"])
+            case "fill":
+                return fill(self._runtime, **words, tell=lambda size_bytes: self._say("progress", size_bytes))
+            case _:
+                return push(self._runtime, words["size"])
 
     def _say(self, kind: Kind, what: object) -> None:
         own_process.flush_c_streams()
         os.write(self._out, json.dumps({"kind": kind, "what": what}).encode() + b"\n")
-
-
-def _session(words: dict[str, Any]) -> Session:
-    return Session(Task.from_json(json.dumps(words["task"])))
 
 
 def _die_with_parent(parent: int) -> None:

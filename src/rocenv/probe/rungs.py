@@ -108,7 +108,7 @@ def compile_kernel(session: Session) -> str:
 
 def device(session: Session) -> str:
     """Find a GPU of the right target."""
-    return session.api.open_device(session)
+    return session.open_device()
 
 
 def memory(session: Session) -> str:
@@ -187,7 +187,7 @@ def kernel(session: Session) -> str:
     data = _run_kernel(session, n, ones, ones)
     exact = [gemm.Expected(float(n), 0.0)] * (n * n)
     _require(gemm.difference(data, exact, n, "float32"), "the kernel ran, but")
-    return f"{gemm.KERNEL} of {session.api.kernel_name(session)} on {n}x{n} ones"
+    return f"{gemm.KERNEL} of {session.code_object.name} on {n}x{n} ones"
 
 
 def gemm_own(session: Session) -> str:
@@ -240,7 +240,7 @@ def _place(runtime: Runtime, stack: ExitStack, n: int, a: bytes, b: bytes, preci
 
 def _run_kernel(session: Session, n: int, a: Sequence[float], b: Sequence[float]) -> bytes:
     runtime = session.runtime()
-    module = runtime.load_module(session.api.kernel(session))
+    module = runtime.load_module(session.kernel())
     function = runtime.find_function(module, gemm.KERNEL)
     with ExitStack() as stack:
         product = _place(runtime, stack, n, gemm.pack(a, "float32"), gemm.pack(b, "float32"), "float32")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,49 +12,11 @@ from rocenv.probe.device import Blas, Failure, Runtime
 from rocenv.probe.library import Interface, Library
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from rocenv.probe.device import BlasCalls, RuntimeCalls
     from rocenv.probe.wire import Task
 
 _INTERFACES = {**hip.INTERFACES, **cuda.INTERFACES}
 _NOTHING_CALLED = Interface({})
 _SHOWN = 3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Api:
-    """How programs of one kind reach the GPU."""
-
-    role: str  # of the library that allocates and launches
-    calls: RuntimeCalls
-    blas_role: str
-    blas_calls: BlasCalls
-    open_device: Callable[[Session], str]  # make a GPU current and describe it
-    kernel: Callable[[Session], bytes]  # the image that holds gemm.KERNEL
-    kernel_name: Callable[[Session], str]
-
-
-_APIS: dict[str, Api] = {
-    "hip": Api(
-        role="hip",
-        calls=hip.RUNTIME,
-        blas_role="rocblas",
-        blas_calls=hip.BLAS,
-        open_device=hip.open_device,
-        kernel=lambda session: session.code_object.read_bytes(),
-        kernel_name=lambda session: session.code_object.name,
-    ),
-    "cuda": Api(
-        role="nvcuda",
-        calls=cuda.RUNTIME,
-        blas_role="cublas",
-        blas_calls=cuda.BLAS,
-        open_device=cuda.open_device,
-        kernel=lambda _session: cuda.KERNEL,
-        kernel_name=lambda _session: "PTX",
-    ),
-}
 
 
 class Session:
@@ -88,19 +49,28 @@ class Session:
         """Where `compile` leaves the kernel and `kernel` and `gemm` find it."""
         return Path(self.task.work_dir, f"sgemm_{self.target}.co")
 
-    @property
-    def api(self) -> Api:
-        """The API that programs of the env use."""
-        return _APIS[self.task.runtime]
+    def open_device(self) -> str:
+        """Make a GPU current and describe it; raise NoDevice or Failure."""
+        return cuda.open_device(self) if self._is_cuda else hip.open_device(self)
 
     def runtime(self) -> Runtime:
-        """Make a device current and return its API; raise NoDevice or Failure."""
-        self.api.open_device(self)
-        return Runtime(self.library(self.api.role), self.api.calls)
+        """Make a GPU current; what allocates and launches there. Raises as `open_device`."""
+        self.open_device()
+        calls = cuda.RUNTIME if self._is_cuda else hip.RUNTIME
+        return Runtime(self.library(calls.role), calls)
 
     def blas(self) -> Blas:
         """The BLAS, whose handle the caller opens with `with`."""
-        return Blas(self.library(self.api.blas_role), self.api.blas_calls)
+        calls = cuda.BLAS if self._is_cuda else hip.BLAS
+        return Blas(self.library(calls.role), calls)
+
+    def kernel(self) -> bytes:
+        """The image that holds `gemm.KERNEL`."""
+        return cuda.KERNEL if self._is_cuda else self.code_object.read_bytes()
+
+    @property
+    def _is_cuda(self) -> bool:
+        return self.task.runtime == "cuda"
 
     def library(self, role: str) -> Library:
         """The loaded library of a role; raises Failure if it cannot be loaded.

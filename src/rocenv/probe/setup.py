@@ -26,15 +26,9 @@ if TYPE_CHECKING:
 def probe_of(
     prefix: Prefix, record: Record, c_library: CLibrary, *, target: str, work_dir: Path, timeout_s: float
 ) -> Probe:
-    """What is asked of an env.
+    """What is asked of a complete env, whose code has to be for `target`.
 
-    Args:
-        prefix: A complete env.
-        record: Its record.
-        c_library: Which libraries are the machine's where the set has no C library of its own.
-        target: What its code has to be for.
-        work_dir: Where the children leave what they make.
-        timeout_s: For each rung.
+    The libraries of `c_library` are the machine's, unless the set has a C library of its own.
     """
     files = prefix.files(record)
     lock = record.lock

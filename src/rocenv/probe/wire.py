@@ -5,8 +5,7 @@ One JSON object each. Imports only the standard library, since the child imports
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 Runtime = Literal["hip", "cuda"]
@@ -38,17 +37,13 @@ class Task:
     system_dirs: tuple[str, ...] = ()  # absolute folders whose libraries are the machine's, r"C:\Windows"
     seed: int = 1  # of the random input
 
-    def to_json(self) -> str:
-        """The line that `from_json` reads."""
-        return json.dumps(asdict(self))
-
     @classmethod
-    def from_json(cls, text: str) -> Task:
-        """The task that the parent wrote; it is trusted."""
-        fields: dict[str, Any] = json.loads(text)
-        for name, value in fields.items():
-            fields[name] = tuple(value) if isinstance(value, list) else value
-        return cls(**fields)
+    def from_plain(cls, fields: dict[str, Any]) -> Task:
+        """The task that the parent sent as JSON; it is trusted."""
+        values: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()
+        }
+        return cls(**values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,10 +53,6 @@ class Answer:
     status: AnswerStatus
     detail: str
     no_device: bool = False
-
-    def to_json(self) -> str:
-        """The one line that the child prints."""
-        return json.dumps(asdict(self))
 
 
 # What became of memory that was asked for. `refused`: the runtime said that there is none. `wrong`: it did
