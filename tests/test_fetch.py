@@ -112,7 +112,7 @@ def test_file_of_the_wrong_size_is_fetched_again(server: Loopback, cache: Path) 
 
 def test_the_same_artifact_twice_is_fetched_once(server: Loopback, cache: Path) -> None:
     wanted = artifact(f"{server.url}/demo.deb")
-    found = list(fetch_all([wanted, wanted], cache, Network(), Progress(quiet=True)))
+    found = list(fetch_all([wanted, wanted], cache, Network(), Progress(stream=io.StringIO())))
     assert found == [(wanted, cache / wanted.sha256)] * 2
     assert server.sent_bytes("/demo.deb") == len(DATA)
 
@@ -324,7 +324,7 @@ def test_one_failure_stops_the_others_at_once_and_keeps_what_they_have(tmp_path:
         lost = artifact(f"{server.url}/lost.deb", name="lost")
         begin = time.monotonic()
         with pytest.raises(FetchError, match=r"lost 1\.0"):
-            list(fetch_all([slow, lost], tmp_path, Network(), Progress(quiet=True)))
+            list(fetch_all([slow, lost], tmp_path, Network(), Progress(stream=io.StringIO())))
         assert time.monotonic() - begin < 6
         wait_until(lambda: not fetching_threads(), 4)
         assert CHUNK_BYTES <= (tmp_path / f"{slow.sha256}.part").stat().st_size < len(big)
@@ -341,7 +341,7 @@ def test_failure_stops_the_others_while_the_caller_is_busy(server: Loopback, cac
     server.files["/slow.deb"] = big
     server.always("/slow.deb", Fault(bytes_per_s=800_000))
     wanted = [artifact(f"{server.url}/slow.deb", big), artifact(f"{server.url}/lost.deb", b"lost"), there]
-    results = fetch_all(wanted, cache, Network(), Progress(quiet=True))
+    results = fetch_all(wanted, cache, Network(), Progress(stream=io.StringIO()))
     assert next(results)[0] is there
     wait_until(lambda: not fetching_threads(), 4)
     with pytest.raises(FetchError, match="404"):
@@ -353,7 +353,9 @@ def test_leaving_the_iteration_stops_the_rest(tmp_path: Path) -> None:
     with Loopback({"/slow.deb": big, "/demo.deb": DATA}) as server:
         server.always("/slow.deb", Fault(bytes_per_s=1_000_000))
         wanted = [artifact(f"{server.url}/slow.deb", big, "slow"), artifact(f"{server.url}/demo.deb")]
-        with contextlib.closing(fetch_all(wanted, tmp_path, Network(), Progress(quiet=True))) as results:
+        with contextlib.closing(
+            fetch_all(wanted, tmp_path, Network(), Progress(stream=io.StringIO()))
+        ) as results:
             assert next(results)[0].name == "demo"
         wait_until(lambda: not fetching_threads(), 2)
         assert server.sent_bytes("/slow.deb") < len(big)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import time
 from dataclasses import replace
@@ -77,7 +78,7 @@ class Planner:
             matrix=load(),
             home=Home(self.mini.home),
             network=self.network,
-            progress=Progress(quiet=True),
+            progress=Progress(stream=io.StringIO()),
             max_age_s=max_age_s,
         )
 

@@ -28,10 +28,10 @@ class Clock:
 class Plain:
     """A progress display without a terminal, and what it has printed."""
 
-    def __init__(self, *, quiet: bool = False) -> None:
+    def __init__(self) -> None:
         self.clock = Clock()
         self.stream = io.StringIO()
-        self.progress = Progress(stream=self.stream, environ={}, clock=self.clock, quiet=quiet)
+        self.progress = Progress(stream=self.stream, environ={}, clock=self.clock)
 
     @property
     def lines(self) -> list[str]:
@@ -120,14 +120,12 @@ def test_failed_stage_claims_nothing() -> None:
     assert plain.lines == []
 
 
-def test_notes_are_printed_at_once_and_quiet_is_quiet() -> None:
-    plain, quiet = Plain(), Plain(quiet=True)
-    for display in (plain, quiet):
-        with display.progress.stage("Fetching", 10 * MB) as stage:
-            stage.note("mirror [down]; trying another")
-            display.spend(stage, 30, 10 * MB)
+def test_notes_are_printed_at_once() -> None:
+    plain = Plain()
+    with plain.progress.stage("Fetching", 10 * MB) as stage:
+        stage.note("mirror [down]; trying another")
+        plain.spend(stage, 30, 10 * MB)
     assert plain.lines[0] == "mirror [down]; trying another"
-    assert quiet.lines == []
 
 
 def test_lines_are_ascii() -> None:

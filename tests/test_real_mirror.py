@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,7 @@ def plan(request: Request, home: Home, *, repo: str) -> Lock:
     matrix = load(Path(__file__).parents[1] / "profiles")
     if not addresses(matrix.repos[repo], "", network):
         require_network("neither this machine's apt nor `[mirrors]` knows a mirror of Debian")
-    context = Context(matrix=matrix, home=home, network=network, progress=Progress(quiet=True))
+    context = Context(matrix=matrix, home=home, network=network, progress=Progress(stream=io.StringIO()))
     try:
         return make_plan(request, context)
     except FetchError as error:

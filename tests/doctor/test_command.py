@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -133,7 +134,7 @@ class Titles(Progress):
     """Keeps the titles of stages."""
 
     def __init__(self) -> None:
-        super().__init__(quiet=True)
+        super().__init__(stream=io.StringIO())
         self.shown: list[str] = []
 
     @contextmanager

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import re
 import sys
 from dataclasses import replace
@@ -112,7 +113,7 @@ def test_a_cuda_row_is_resolved_with_its_companions(
         matrix=Matrix(),
         home=Home(tmp_path),
         network=Network(mirrors=mirrors, pause_s=0),
-        progress=Progress(quiet=True),
+        progress=Progress(stream=io.StringIO()),
     )
     choice = Choice(
         kind="torch", row=row, version="2.7", channel=row.index, why="because", python=python.series

@@ -94,12 +94,7 @@ VENV = "venv"  # the folder of wheels in a prefix
 
 
 def venv_layout(python: str, platform: str) -> Layout:
-    """Build the layout of the venv in a prefix.
-
-    Args:
-        python: Version of its Python, "3.11.2".
-        platform: "linux" or "windows".
-    """
+    """The layout of the venv in a prefix, whose Python has this version: `3.11.2`."""
     windows = platform == "windows"
     layout = Layout(
         root="",

@@ -44,29 +44,20 @@ def sanitized(text: str) -> str:
 
 
 class Progress:
-    """The display that all stages of one command share. Threads may share it too.
-
-    Args:
-        quiet: Print nothing at all, notes included.
-        stream: Instead of stderr.
-        environ: Instead of the process's environment.
-        clock: Seconds from any origin.
-    """
+    """The display that all stages of one command share. Threads may share it too."""
 
     def __init__(
         self,
         *,
-        quiet: bool = False,
         stream: TextIO | None = None,
         environ: Mapping[str, str] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._stream = stream
-        self._quiet = quiet
         self._clock = clock
         environ = os.environ if environ is None else environ
         dumb = bool(environ.get("CI")) or environ.get("TERM") == "dumb"
-        self._terminal = not quiet and not dumb and self._out.isatty()
+        self._terminal = not dumb and self._out.isatty()
         self._stages: list[Stage] = []
         self._lock = threading.Lock()
         self._display: Display | None = None
@@ -86,8 +77,6 @@ class Progress:
 
     def note(self, text: str) -> None:
         """Print one line that stays, above the display if there is one."""
-        if self._quiet:
-            return
         text = sanitized(text)
         with self._lock:
             if self._display is not None:

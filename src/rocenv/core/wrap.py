@@ -16,13 +16,9 @@ _NOT_LAST = "\uff08\u300a\u300c\u300e\u3010\u201c\u2018([{"
 
 
 def wrapped(text: str, width: int, first: str = "", then: str = "") -> list[str]:
-    """Wrap one paragraph; never break what could be pasted, such as an address or a version.
+    """Wrap one paragraph to `width` columns, with `first` before the first line and `then` before the others.
 
-    Args:
-        text: One paragraph.
-        width: Of the lines, in columns; a longer word stands alone.
-        first: Before the first line.
-        then: Before the others.
+    What could be pasted, such as an address or a version, is never broken; a longer word stands alone.
     """
     if not text.isascii():
         return list(_wrapped(text, width, first, then))

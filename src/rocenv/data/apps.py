@@ -46,15 +46,13 @@ class Flag(Value, frozen=True, kw_only=True):
     """
 
     words: tuple[str, ...]  # what is added; the first is what the help has to name
-    spellings: tuple[
-        str, ...
-    ] = ()  # other names of the first, by version: the first that the help names is taken
+    # Other names of the first, by version: the first that the help names is taken.
+    spellings: tuple[str, ...] = ()
     when: tuple[str, ...] = ()  # CONDITIONS that all hold; `not-` in front turns one round
     unless: tuple[str, ...] = ()  # arguments that the user may have given: then it is left alone
     given: tuple[str, ...] = ()  # arguments that the user has to have given, all of them
-    knows: tuple[
-        str, ...
-    ] = ()  # arguments that the help has to name: it means something else in other versions
+    # Arguments that the help has to name: it means something else in other versions.
+    knows: tuple[str, ...] = ()
     lacks: tuple[str, ...] = ()  # arguments that the help must not name, for the same reason
     place: Literal["first", "last"] = "last"  # in front of the user's arguments, or behind them
     required: bool = False  # without it nothing holds the app to this env's GPU: then it is not started

@@ -121,9 +121,8 @@ class Verdict(Known, frozen=True, kw_only=True):
     project: str = ""  # the ZLUDA project
     flavour: tuple[str, ...] = ()  # of the ZLUDA archive
     torch: str = ""
-    driver: str = (
-        ""  # … on the display driver; of a machine whose driver is not known it holds that it may not be so
-    )
+    # … on the display driver; of a machine whose driver is not known it holds that it may not be so
+    driver: str = ""
     pack: Literal["", "none"] = ""  # `none`: with the SDK's own rocBLAS
     only_if: str = ""  # a further condition that no resolver can check
     remedy: str = ""  # for people

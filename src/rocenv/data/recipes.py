@@ -32,9 +32,7 @@ class KernelSource(Known, frozen=True, kw_only=True):
     programs: tuple[str, ...]
     version_arguments: tuple[str, ...]  # with which the program says its version
     version_pattern: str  # what it answers; group `version`
-    version_folder: str = (
-        ""  # name of the folder of its resources, where that is its version; group `version`
-    )
+    version_folder: str = ""  # its folder of resources, where the name is its version; group `version`
     cache: str = ""  # folder of kernels that it compiled itself, below XDG_CACHE_HOME, on Linux
     stand_ins: tuple[StandIn, ...] = ()  # without them it looks at nothing, where it came without kernels
     resources_up: int = 1  # how many levels the folder of all of its resources lies above `folders`

@@ -31,9 +31,7 @@ class Gpu:
     node: int | None = None  # of the kernel's KFD topology, CPU nodes counted
     render_minor: int | None = None  # N of /dev/dri/renderDN
     index: int = 0  # place in the list
-    hip_index: int | None = (
-        None  # HIP's number for it; None = HIP does not list it, or its order is not known
-    )
+    hip_index: int | None = None  # HIP's number for it; None: HIP does not list it, or in an unknown order
 
     @property
     def usable(self) -> bool:

@@ -68,9 +68,7 @@ def names_in(folder: str) -> frozenset[str] | None:
 def is_system_folder(folder: str, windows: str) -> bool:
     """Whether a folder on PATH is one of Windows' own.
 
-    Args:
-        folder: Of the examined machine.
-        windows: Its SYSTEMROOT; "" = not known, where `Windows` of any drive may be it.
+    `windows` is the machine's SYSTEMROOT; if it is "", not known, `Windows` of any drive may be it.
     """
     if _plain(folder).endswith("\\system32") or (not windows and _USUAL.match(_plain(folder))):
         return True

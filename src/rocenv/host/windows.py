@@ -232,11 +232,7 @@ def _unlisted(text: str) -> str:
 
 
 def hip_text(libraries: tuple[str, ...]) -> str:
-    """What `hipInfo` prints, or the same said by HIP itself; "" where there is no HIP.
-
-    Args:
-        libraries: Names under which HIP's runtime may be there.
-    """
+    """What `hipInfo` prints, or the same said by HIP's runtime under one of these names; "" without HIP."""
     return (program_output("/windows/hipinfo.txt", lambda: _ask_hip(libraries)) or "").removeprefix(_MARK)
 
 

@@ -58,10 +58,6 @@ class Answers:
         if len(text) >= len(self.files.get(path, ("", 0))[0]):
             self.files[path] = (text, error)
 
-    def keep_folder(self, path: str, names: tuple[str, ...], error: int) -> None:
-        """Keep the result of listing a folder."""
-        self.folders[plain_path(path)] = (names, error)
-
     def file(self, path: str) -> tuple[str, int]:
         """The text of a file, and the errno of reading it."""
         return self.files.get(plain_path(path), ("", errno.ENOENT))
@@ -72,10 +68,10 @@ class Answers:
 
 
 class Variables(Mapping[str, str]):
-    """The environment variables of a machine; reports each one that is looked at.
+    """The environment variables of a machine; on Windows the case of names means nothing.
 
-    Iteration yields only the variables that `shown` accepts, or a recording would hold the whole environment
-    of its user.
+    `seen` gets each one that is looked at. Iteration yields only those that `shown` accepts, or a recording
+    would hold the whole environment of its user.
     """
 
     def __init__(
@@ -86,14 +82,6 @@ class Variables(Mapping[str, str]):
         seen: Callable[[str, str], None] = lambda _name, _value: None,
         shown: Callable[[str], bool] = lambda _name: True,
     ) -> None:
-        """Wrap the variables.
-
-        Args:
-            values: All variables.
-            windows: Ignore the case of names.
-            seen: Called with the name and value of each variable that is looked at.
-            shown: Which variables iteration yields.
-        """
         self._values = {name.upper() if windows else name: value for name, value in values.items()}
         self._windows, self._seen, self._shown = windows, seen, shown
 
@@ -118,11 +106,7 @@ _shown: Callable[[str], bool] | None = None
 
 @contextlib.contextmanager
 def recording(shown: Callable[[str], bool]) -> Iterator[Answers]:
-    """Record everything that the machine is asked, and its answers.
-
-    Args:
-        shown: Which variables a program that iterates over the environment sees.
-    """
+    """Record everything that the machine is asked, and its answers; of variables only those `shown`."""
     global _kept, _shown
     assert _given is None and _kept is None
     _kept, _shown = Answers(windows=examined_windows()), shown
@@ -223,12 +207,9 @@ def read_text(path: str) -> str | None:
 
 
 def program_output(copy: str, ask: Callable[[], str | None], limit_bytes: int = 1 << 20) -> str | None:
-    """The output of a program, or of an examined machine the copy of it; None = there is none.
+    """What `ask` gets from a program of this machine; None = nothing.
 
-    Args:
-        copy: The file of an examined machine with the same text, such as `/windows/hipinfo.txt`.
-        ask: Runs the program on this machine.
-        limit_bytes: How much of the copy to read.
+    Of an examined machine it is the text of the file `copy`, such as `/windows/hipinfo.txt`.
     """
     if examined_elsewhere():
         text, error = read_attribute(copy, limit_bytes)
@@ -240,25 +221,15 @@ def program_output(copy: str, ask: Callable[[], str | None], limit_bytes: int = 
 
 
 def keep_row(copy: str, key: str, row: object) -> None:
-    """Record an answer as one row of a copy that is a JSON object.
-
-    Args:
-        copy: The file of an examined machine with the same data, such as `/windows/registry.json`.
-        key: The key of the row.
-        row: Its plain value.
-    """
+    """Record an answer as one row of a copy that is a JSON object, such as `/windows/registry.json`."""
     if _kept is not None:
         _kept.rows.setdefault(copy, {})[key] = row
 
 
 def tried(what: str, about: str, attempt: Callable[[], _T], unknown: _T) -> _T:
-    """The result of an attempt that only works on the machine itself.
+    """The result of an attempt that only works on the machine itself, say `free bytes` of a path.
 
-    Args:
-        what: The name of the attempt, such as `free bytes`.
-        about: What is tried, usually a path.
-        attempt: Makes the attempt; its result is a plain value so that it can be recorded.
-        unknown: The result for an examined machine on which nobody tried it.
+    It is a plain value, so that it can be recorded; `unknown` for an examined machine where nobody tried.
     """
     if _given is not None:
         answer = _given.tried.get((what, about), unknown)
@@ -329,7 +300,7 @@ def _listed(path: str) -> tuple[tuple[str, ...], int]:
     except OSError as error:
         found = (), error.errno or errno.EIO
     if _kept is not None:
-        _kept.keep_folder(path, *found)
+        _kept.folders[plain_path(path)] = found
     return found
 
 

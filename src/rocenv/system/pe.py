@@ -80,10 +80,7 @@ def export_names(path: str | Path) -> frozenset[str]:
 def explain_not_loading(path: str, folders: Iterable[str], system: Iterable[str]) -> str:
     """Say why Windows refuses to load a library; Windows itself says only that something is missing.
 
-    Args:
-        path: The library.
-        folders: Where Windows looks for libraries, in this order, the library's own folder included.
-        system: Windows' own folders.
+    It looks in `folders`, in this order, the library's own included, then in `system`.
     """
     searched = tuple(folder for folder in folders if folder)
     try:
@@ -101,14 +98,8 @@ def explain_not_loading(path: str, folders: Iterable[str], system: Iterable[str]
 def missing(path: str | Path, folders: Iterable[str | Path], system: Iterable[str | Path]) -> list[str]:
     """Walk the imports of a library breadth first, and describe those that are missing or do not fit.
 
-    Args:
-        path: The library.
-        folders: Where to look for libraries, in this order; its own folder only if that is among them.
-        system: Windows' own folders, searched last; what is there is taken to be complete.
-
-    Raises:
-        NotPe: The library itself is none.
-        OSError: It cannot be read.
+    `folders` are searched in this order, then `system`: what is in Windows' own folders is taken to be
+    complete. Raises as `read` does if the library itself is none.
     """
     root, name = read(path), Path(path).name
     searched, windows = _Folders(folders), _Folders(system)
