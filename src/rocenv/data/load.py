@@ -10,7 +10,7 @@ import hashlib
 import os
 import re
 import sys
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -38,15 +38,8 @@ _STAMP_BYTES = 32
 TABLES: Mapping[str, type[Known]] = {item.name: get_args(item.type)[0] for item in fields(Matrix)}
 
 
-@dataclass(frozen=True, slots=True)
-class _Placed:
-    """A row and where it is: file, table and number."""
-
-    where: str
-    row: Known
-
-
-_Rows = dict[str, list[_Placed]]
+# Table -> rows, and where each is: file, table and number.
+_Rows = dict[str, list[tuple[str, "Known"]]]
 
 
 def profiles_folder() -> Path:
@@ -128,7 +121,7 @@ def _load(folder: Path, own: Path | None) -> Matrix:
         rows = {table: _merged(rows[table], own_rows[table]) for table in TABLES}
     if not rows["c_library"]:
         raise DataError(f"`{folder}` has no `c_library`")
-    tables: dict[str, Any] = {table: tuple(each.row for each in found) for table, found in rows.items()}
+    tables: dict[str, Any] = {table: tuple(row for _, row in found) for table, found in rows.items()}
     matrix = Matrix(**tables)
     for found in rows.values():
         _require_sound(found, matrix)
@@ -171,7 +164,7 @@ def _read_file(path: Path, rows: _Rows) -> None:
                 raise DataError(f"`{where}` has no source")
             if not _is_day(row.checked):
                 raise DataError(f"`checked` in `{where}` is {row.checked!r}, not a day like `2026-11-20`")
-            rows[name].append(_Placed(where, row))
+            rows[name].append((where, row))
 
 
 def _parse(path: Path) -> dict[str, Any]:
@@ -194,43 +187,40 @@ def _is_day(text: str) -> bool:
         return False
 
 
-def _require_unique(rows: list[_Placed]) -> None:
+def _require_unique(rows: list[tuple[str, Known]]) -> None:
     """Raise DataError if two rows are about the same thing."""
     seen: dict[object, str] = {}
-    for each in rows:
-        identity = each.row.identity
-        if identity is None:
-            continue
-        if identity in seen:
-            values = ((name, getattr(each.row, name)) for name in each.row.IDENTITY)
+    for where, row in rows:
+        other = seen.setdefault(row.identity, where) if row.identity else where
+        if other != where:
+            values = ((name, getattr(row, name)) for name in row.IDENTITY)
             about = ", ".join(f"{name} = {value!r}" for name, value in values if value)
-            raise DataError(f"`{each.where}` is about the same as `{seen[identity]}`: {about}")
-        seen[identity] = each.where
+            raise DataError(f"`{where}` is about the same as `{other}`: {about}")
 
 
-def _merged(rows: list[_Placed], own: list[_Placed]) -> list[_Placed]:
+def _merged(rows: list[tuple[str, Known]], own: list[tuple[str, Known]]) -> list[tuple[str, Known]]:
     """Add the user's rows; drop the rows that they replace."""
-    replaced = {each.row.identity for each in own} - {None}
-    claimed = {about for each in own for about, _ in each.row.claims()}
-    kept = []
-    for each in rows:
-        row = each.row.reduced_by(claimed)
-        if row is not None and each.row.identity not in replaced:
-            kept.append(_Placed(each.where, row))
+    replaced = {row.identity for _, row in own} - {None}
+    claimed = {about for _, row in own for about, _ in row.claims()}
+    kept = [
+        (where, reduced)
+        for where, row in rows
+        if row.identity not in replaced and (reduced := row.reduced_by(claimed)) is not None
+    ]
     return [*kept, *own]
 
 
-def _require_sound(rows: list[_Placed], matrix: Matrix) -> None:
+def _require_sound(rows: list[tuple[str, Known]], matrix: Matrix) -> None:
     """Raise DataError if a row has a mistake, or contradicts another row of its table."""
     said: dict[tuple[str, ...], tuple[str, str]] = {}
-    for each in rows:
-        for fault in each.row.all_faults(matrix):
-            raise DataError(f"{fault} (`{each.where}`)")
-        for about, value in each.row.claims():
-            where, other = said.setdefault(about, (each.where, value)) if value else ("", "")
-            if value != other:
+    for where, row in rows:
+        for fault in row.all_faults(matrix):
+            raise DataError(f"{fault} (`{where}`)")
+        for about, value in row.claims():
+            other, said_there = said.setdefault(about, (where, value)) if value else ("", "")
+            if value != said_there:
                 subject = ", ".join(filter(None, about))
-                raise DataError(f"`{each.where}` says `{value}` of {subject}, but `{where}` says `{other}`")
+                raise DataError(f"`{where}` says `{value}` of {subject}, but `{other}` says `{said_there}`")
 
 
 def _stamp(folder: Path, own: Path) -> bytes:
