@@ -185,7 +185,7 @@ task = Task.from_plain(words["task"])
 probe = Probe(task=task, python=(sys.executable,), environ=words["env"], timeout_s=60)
 child = Dialogue(probe, Path(words["log"]))
 print(child._child.pid, flush=True)
-child.ask("open", task=json.loads(words["task"]))
+child.ask("open", task=words["task"])
 child.ask("try", size=1 << 30)
 """
 
