@@ -14,7 +14,7 @@ from rocenv.activate.changes import apply, conflicts, expand
 from rocenv.activate.env import label
 from rocenv.activate.scripts import activation_script, write_activation
 from rocenv.core.errors import PrefixError
-from tests.shells.driver import CHANGES, WATCHED, Work, prepend, set_, unset
+from tests.shells.driver import CHANGES, WATCHED, Work, prepend, render, set_, unset
 from tests.shells.drivers import DRIVERS
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def test_every_value_arrives_byte_for_byte(name: str, tmp_path_factory: pytest.T
     @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
     @given(ANY_CHANGES, ANY_ENVIRONMENT)
     def check(changes: Sequence[EnvChange], before: dict[str, str]) -> None:
-        write_activation(prefix, "demo", changes)
+        render(prefix, "demo", changes)
         outcome = work.round_trip(prefix, "set -eu", environ={**work.environ, **before})
         assert outcome.dumps["active"] == apply(expand(changes, str(prefix)), outcome.dumps["before"])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import pty
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 PROMPT = "#> "  # every prompt ends so
-_QUIET_S = 0.25  # longer than any shell takes between two pieces of one prompt
+# How long a shell that waits for input has shown nothing more, once its prompt stands there.
+_QUIET_S = 0.05
 _LIMIT_S = 20.0
 _ESCAPES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[PX^_][^\x1b]*\x1b\\|\x1b[ -/]*[0-~]"
@@ -45,7 +47,7 @@ class Terminal:
 
     def __exit__(self, *_: object) -> None:
         os.close(self._fd)
-        until = time.monotonic() + 5
+        until = time.monotonic() + 0.5
         while os.waitpid(self._pid, os.WNOHANG)[0] == 0:
             if time.monotonic() > until:
                 # What strace looks at goes on without it.
@@ -61,7 +63,7 @@ class Terminal:
         return self.settle(marker=PROMPT, after=line.partition("\t")[0][-6:])
 
     def settle(self, marker: str = "", after: str = "") -> str:
-        """Return what is shown until it ends in `marker` (if any) and nothing more comes for a while.
+        """Return what is shown until it ends in `marker` (if any) and the shell waits for input.
 
         A prompt that is drawn again, late, is not the one that follows the line: that comes `after` its echo.
         """
@@ -69,7 +71,8 @@ class Terminal:
         while time.monotonic() < until:
             if not select.select([self._fd], [], [], _QUIET_S)[0]:
                 text = plain(shown)
-                if text and after in text and text.rstrip(" ").endswith(marker.rstrip(" ")):
+                done = text and after in text and text.rstrip(" ").endswith(marker.rstrip(" "))
+                if done and not self._is_busy():
                     return text
                 continue
             try:
@@ -84,6 +87,16 @@ class Terminal:
             shown += piece
         raise AssertionError(f"the shell went quiet after {plain(shown)!r}")
 
+    def _is_busy(self) -> bool:
+        """Does any thread of the shell, or of a program that it has started, have work to do?
+
+        A machine that is busy with something else may leave a shell waiting for a processor.
+        """
+        processes = [self._pid]
+        for pid in processes:
+            processes += _children(pid)
+        return any(state not in "SZ" for pid in processes for state in _states(pid))
+
 
 def plain(shown: bytes) -> str:
     """Return what was shown without escape sequences."""
@@ -91,4 +104,17 @@ def plain(shown: bytes) -> str:
 
 
 def _children(pid: int) -> list[int]:
-    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return [int(each) for text in _read_threads(pid, "children") for each in text.split()]
+
+
+def _states(pid: int) -> list[str]:
+    return [text.rpartition(")")[2].split()[0] for text in _read_threads(pid, "stat")]
+
+
+def _read_threads(pid: int, name: str) -> list[str]:
+    """Return a file of each thread of a process; one that has just ended has none."""
+    found = []
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            found.append((thread / name).read_text())
+    return found
