@@ -31,10 +31,13 @@ SHELLCHECK_EXCLUDES = {
     "SC2016": "texts for `eval` are in single quotes",
     "SC2034": "variables are for the other file",
     "SC2147": "as SC1003",
+    "SC2153": "as SC2034",
     "SC2154": "variables are of the other file",
+    "SC2195": "a placeholder stands for patterns",
     "SC2296": "zsh's `${(t)NAME}` is behind a test for zsh",
     "SC3028": "OSTYPE and FUNCNAME are empty in other shells",
     "SC3034": "`$(<FILE)` is behind a test for zsh",
+    "SC3054": "the array of aliases is behind a test for bash",
     "SC3043": "`local` is in dash, bash and zsh; ksh has a function of its own",
 }
 

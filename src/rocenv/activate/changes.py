@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from rocenv.core.errors import DataError
+from rocenv.core.model import EnvChange
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from rocenv.core.model import EnvChange
 
 SEPARATORS = {"linux": ":", "windows": ";"}
 _PREFIX = "{prefix}"
@@ -93,6 +92,20 @@ def entries(changes: Sequence[EnvChange], name: str, platform: str = "linux") ->
     """
     own = [change for change in changes if same(change.name, platform) == same(name, platform)]
     return tuple(c.value for c in own) if all(c.action == "prepend" for c in own) else ()
+
+
+def reduced(changes: Sequence[EnvChange], platform: str = "linux") -> tuple[EnvChange, ...]:
+    """Changes of the same effect that set or unset a variable once, or only prepend to it."""
+    after = apply(changes, {}, platform)
+    found: list[EnvChange] = []
+    for name in names(changes, platform):
+        if own := entries(changes, name, platform):
+            found += (EnvChange(action="prepend", name=name, value=entry) for entry in own)
+        elif name in after:
+            found.append(EnvChange(action="set", name=name, value=after[name]))
+        else:
+            found.append(EnvChange(action="unset", name=name))
+    return tuple(found)
 
 
 def conflicts(

@@ -36,7 +36,8 @@ class Env:
     name: str
     prefix: str
     platform: str
-    changes: tuple[EnvChange, ...]  # `{prefix}` in their values is replaced
+    # `{prefix}` in their values is replaced; a variable is set or unset once, or only prepended to.
+    changes: tuple[EnvChange, ...]
     watched: tuple[str, ...]  # variables to report if they are set, although nothing changes them
 
     @property

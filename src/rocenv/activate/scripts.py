@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rocenv.activate.changes import SEPARATORS, against_cmd, expand, leftovers, require_valid
+from rocenv.activate.changes import SEPARATORS, against_cmd, expand, leftovers, reduced, require_valid
 from rocenv.activate.env import Env
 from rocenv.activate.shells import SHELLS
 from rocenv.core.errors import PrefixError
@@ -91,7 +91,9 @@ def _env(name: str, prefix: str, changes: Sequence[EnvChange], watched: Sequence
     expanded = expand(changes, prefix)
     require_valid(expanded, platform)
     others = leftovers(expanded, watched, platform)
-    return Env(name=name, prefix=prefix, platform=platform, changes=expanded, watched=others)
+    return Env(
+        name=name, prefix=prefix, platform=platform, changes=reduced(expanded, platform), watched=others
+    )
 
 
 def require_listable(prefix: str, platform: str = "linux") -> None:

@@ -91,8 +91,6 @@ def _changes(env: Env) -> list[str]:
             found.append(f"''setenv {change.name} {quote(change.value)}")
         elif change.action == "unset":
             found.append(f"''unsetenv {change.name}")
-        elif change.name not in env.lists:
-            found.append(_prepend(change.name, (change.value,)))
     return [*found, *(_prepend(name, entries) for name, entries in env.lists.items())]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from rocenv.activate.env import EXECUTED_STATUS, fill, resource_text
+from rocenv.activate.env import EXECUTED_STATUS, fill, fill_text, resource_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,10 +31,11 @@ def files(env: Env) -> dict[str, str]:
     library = resource_text("fish-library.fish")
     functions = ["_rocenv_lib", "rocenv_deactivate", *re.findall(r"^function (_rocenv_\w+)", library, re.M)]
     others = [name for name in env.changed if name != "PATH"]
+    watched = " ".join(env.watched)
     script = env.path(FILE)
-    single = [_change(change) for change in env.changes if change.name not in env.lists]
-    lists = [_put_first(name, entries) for name, entries in env.lists.items()]
-    lists += [f'set -g _ROCENV_NEW_{name}_{env.ident} "x${name}"' for name in env.lists]
+    first = {name: _first(entries) for name, entries in env.lists.items()}
+    single = [change for change in env.changes if change.action != "prepend"]
+    remember = [f'set -g _ROCENV_NEW_{name}_{env.ident} "x${name}"' for name in env.lists]
     words = {
         "LABEL": env.label,
         "MARK": quote(f"({env.label}) "),
@@ -43,43 +44,38 @@ def files(env: Env) -> dict[str, str]:
         "EXECUTED": quote(f"rocenv: this file is to be sourced, not run. Type:  {source(script)}"),
         "STATUS": str(EXECUTED_STATUS),
         "GONE": quote(f"rocenv: {env.gone}"),
-        "LIBRARY": quote(library.replace("__FUNCTIONS__", " ".join(functions))),
+        "LIBRARY": quote(fill_text(library, {"FUNCTIONS": " ".join(functions), "WATCHED": watched})),
         "OTHERS": " ".join(others),
         "ALL_UNSET": str(len(others) + 1),
         "ALL_LOCAL_UNSET": str(len(others) + 2),
-        "CHANGES": "\n".join([*single, *lists]),
-        "RESTORE": quote("\n".join(_restore(env, name) for name in env.changed)),
-        "WATCHED": " ".join(env.watched),
+        "PATH_WITHOUT_OURS": "\n".join(
+            f"and not builtin contains -- {quote(entry)} $PATH" for entry in env.lists.get("PATH", ())
+        ),
+        "NEW_LISTS": "\n".join(_new_list(name, entries) for name, entries in first.items()),
+        "LISTS": "\n".join(
+            f"_rocenv_lib _rocenv_put_first {name} {entries}" for name, entries in first.items()
+        ),
+        "CHANGES": "\n".join([*map(_change, single), *remember]),
+        "RESTORE": "\n".join(_restore(env, name) for name in env.changed),
+        "WATCHED": watched,
         "ALL_WATCHED_UNSET": str(len(env.watched) + 1),
     }
     return {FILE: fill("fish.fish", words)}
 
 
+def _first(entries: Sequence[str]) -> str:
+    return " ".join(map(quote, dict.fromkeys(reversed(entries))))
+
+
+def _new_list(name: str, first: str) -> str:
+    return f"set -gx --path {name} {first}{' $PATH' if name == 'PATH' else ''}"
+
+
 def _change(change: EnvChange) -> str:
     if change.action == "set":
         return f"set -gx {change.name} {quote(change.value)}"
-    if change.action == "prepend":
-        return _put_first(change.name, [change.value])
     # A universal one, which belongs to every shell of the user, stays.
     return f"set -eg {change.name}"
-
-
-def _put_first(name: str, entries: Sequence[str]) -> str:
-    # A path variable is split at every `:` in what it is set to. Before 3.3.1 fish complains of one in what
-    # `PATH` is set to, which is a path variable anyway.
-    first = list(dict.fromkeys(reversed(entries)))
-    rest = "$PATH" if name == "PATH" else f'"${name}"'
-    return f"""\
-set -l _rocenv_first {" ".join(map(quote, first))}
-if test -n "${name}"
-set -gx --path {name} $_rocenv_first {rest}
-for _rocenv_n in $_rocenv_first
-builtin contains -- $_rocenv_n ${name}[{len(first) + 1}..-1]
-and _rocenv_lib _rocenv_once {name} {len(first)}
-end
-else
-set -gx --path {name} $_rocenv_first
-end"""
 
 
 def _restore(env: Env, name: str) -> str:

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from rocenv.activate.env import EXECUTED_STATUS, fill, resource_text
+from rocenv.activate.env import EXECUTED_STATUS, fill, fill_text, resource_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     from rocenv.activate.env import Env, Place
     from rocenv.core.model import EnvChange
@@ -49,14 +49,23 @@ def files(env: Env) -> dict[str, str]:
 
 
 def _files(env: Env, separator: str) -> dict[str, str]:
-    library = resource_text("posix-library.sh")
-    functions = " ".join(re.findall(r"^(_rocenv_\w+)\(\)", library, re.MULTILINE))
-    library = library.replace("__FUNCTIONS__", functions)
-    return {"activate": _script(env, separator), _LIBRARY: library}
+    return {"activate": _script(env, separator), _LIBRARY: _library(env, separator)}
+
+
+def _library(env: Env, separator: str) -> str:
+    text = resource_text("posix-library.sh")
+    words = {
+        "FUNCTIONS": " ".join(re.findall(r"^(_rocenv_[a-z]+(?:_[a-z]+)*)\(\)", text, re.MULTILINE)),
+        "IDENT": env.ident,
+        "OTHERS": " ".join(_but_path(env.changed)),
+        "WATCHED": " ".join(env.watched),
+        "CLEAN": "\n".join(_clean(env, name) for name in env.lists if _is_taken_apart(name, separator)),
+        "RESTORE": "\n".join(_restore(env, name) for name in env.changed),
+    }
+    return fill_text(text, words)
 
 
 def _script(env: Env, separator: str) -> str:
-    others = [name for name in env.changed if name != "PATH"]
     script = env.path("activate")
     return fill(
         "posix.sh",
@@ -70,34 +79,58 @@ def _script(env: Env, separator: str) -> str:
             "EXECUTED": quote(f"rocenv: this file is to be sourced, not run. Type:  {source(script)}"),
             "STATUS": str(EXECUTED_STATUS),
             "GONE": quote(f"rocenv: {env.gone}"),
-            "THOSE_SET": _those_set(others),
-            "WATCHED_SET": _those_set(env.watched),
+            "ANY_SET": "".join(f"${{{name}+x}}" for name in (*_but_path(env.changed), *env.watched)),
             "LISTS": quote(" ".join(env.lists)),
-            "RESTORE": quote("\n".join(_restore(env, name) for name in env.changed)),
-            "CHANGES": "\n".join(_change(change, separator) for change in env.changes),
-            # Without names `export` would list what is exported.
-            "EXPORT": f'"$_ROCENV_DO" export {" ".join(env.after)}' if env.after else "",
+            "PATH_WITH_OURS": " | ".join(dict.fromkeys(_with_ours(env))) or "''",
+            "CHANGES": _changes(env, separator),
             "REMEMBER": "\n".join(f'_ROCENV_NEW_{env.ident}_{name}="x${name}"' for name in env.lists),
         },
     )
 
 
-def _those_set(names: Sequence[str]) -> str:
-    return "".join(f"${{{name}+ {name}}}" for name in names)
+def _but_path(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(name for name in names if name != "PATH")
 
 
-def _change(change: EnvChange, separator: str) -> str:
-    name, value = change.name, quote(change.value)
-    if change.action == "set":
-        return f"{name}={value}"
-    if change.action == "unset":
-        return f'"$_ROCENV_DO" unset -v {name}'
-    if separator == ";" and name != "PATH":  # a list of Windows' own, which is not taken apart
-        return f"""\
-case ";${{{name}-}};" in *";"{value}";"*) ;; *) {name}={value}${{{name}:+";${name}"}} ;; esac"""
-    return f"""\
-case :${{{name}-}}: in *:{value}:*) _rocenv_lib _rocenv_without {name} {value} ;; esac
-{name}={value}${{{name}:+":${name}"}}"""
+def _with_ours(env: Env) -> Iterator[str]:
+    """Patterns for a PATH that has an entry of the env already; short ones, since bash reads slowly."""
+    for entry in env.lists.get("PATH", ()):
+        is_below = entry.startswith(f"{env.prefix}/")
+        yield f"*:{quote(env.prefix + '/')}*" if is_below else f"*:{quote(entry)}:*"
+
+
+def _changes(env: Env, separator: str) -> str:
+    """Set and export in one command, which is faster than one for each."""
+    before = []
+    unset = [change.name for change in env.changes if change.action == "unset"]
+    if unset:
+        before.append(f'"$_ROCENV_DO" unset -v {" ".join(unset)}')
+    words = [f"{each.name}={quote(each.value)}" for each in env.changes if each.action == "set"]
+    for name, entries in env.lists.items():
+        if _is_taken_apart(name, separator):
+            first = ":".join(dict.fromkeys(reversed(entries)))
+            words.append(f'{name}={quote(first)}"${{{name}:+:${name}}}"')
+        else:
+            before += [_put_first_on_windows(name, quote(entry)) for entry in entries]
+            words.append(name)
+    # Without names `export` would list what is exported.
+    export = " \\\n".join(['"$_ROCENV_DO" export', *words]) if words else ""
+    return "\n".join([*before, export])
+
+
+def _put_first_on_windows(name: str, entry: str) -> str:
+    return (
+        f"""case ";${{{name}-}};" in *";"{entry}";"*) ;; *) {name}={entry}${{{name}:+";${name}"}} ;; esac"""
+    )
+
+
+def _clean(env: Env, name: str) -> str:
+    return " ".join(["_rocenv_without", name, *map(quote, env.lists[name])])
+
+
+def _is_taken_apart(name: str, separator: str) -> bool:
+    """A list of Windows' own is not."""
+    return separator == ":" or name == "PATH"
 
 
 def _restore(env: Env, name: str) -> str:
@@ -120,11 +153,13 @@ def windows_files(env: Env) -> dict[str, str]:
     spelled = replace(
         env, prefix=_spelled(env.prefix), platform="linux", changes=tuple(map(_windows_change, env.changes))
     )
-    found = _files(spelled, separator=";")
     # It is within single quotes, wherever it is.
-    script = found["activate"].replace(_ROOT, "'\"$_ROCENV_ROOT\"'")
+    found = {
+        path: text.replace(_ROOT, "'\"$_ROCENV_ROOT\"'")
+        for path, text in _files(spelled, separator=";").items()
+    }
     ask = fill("msys.sh", {kind: quote(root) for kind, root in ROOTS.items()})
-    return {**found, "activate": ask + script}
+    return {**found, "activate": ask + found["activate"]}
 
 
 def _windows_change(change: EnvChange) -> EnvChange:
@@ -143,20 +178,30 @@ def _spelled(path: str) -> str:
 # ---------------------------------------------------------------- the hook
 
 
+# What bash and zsh have and others have not.
+_OWN_WORDS = {"DO": r"\builtin", "LOCAL": r"\local", "HAS_FILE": "[[ -f $_rocenv_d/.rocenv ]]"}
+
+
 def bash_hook(place: Place) -> str:
     """Render the hook of bash."""
-    return _hook(place, "bash-hook.sh", {"DO": r"\builtin", "LOCAL": r"\local", "OPTIONS": ""})
+    return _hook(place, "bash-hook.sh", {**_OWN_WORDS, "OPTIONS": ""})
 
 
 def zsh_hook(place: Place) -> str:
     """Render the hook of zsh."""
     options = r"\builtin emulate -L zsh; \builtin setopt no_warn_create_global no_warn_nested_var"
-    return _hook(place, "zsh-hook.zsh", {"DO": r"\builtin", "LOCAL": r"\local", "OPTIONS": options})
+    return _hook(place, "zsh-hook.zsh", {**_OWN_WORDS, "OPTIONS": options})
 
 
 def plain_hook(place: Place) -> str:
     """Render the hook of a POSIX shell that is neither: nothing runs at its prompt, so `cd` looks."""
-    return _hook(place, "plain-hook.sh", {"DO": r"\command", "LOCAL": ":", "OPTIONS": ""})
+    words = {
+        "DO": r"\command",
+        "LOCAL": ":",
+        "OPTIONS": "",
+        "HAS_FILE": '\\command test -f "$_rocenv_d/.rocenv"',
+    }
+    return _hook(place, "plain-hook.sh", words)
 
 
 def _hook(place: Place, own: str, words: Mapping[str, str]) -> str:

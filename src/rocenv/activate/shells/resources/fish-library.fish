@@ -24,34 +24,35 @@ function _rocenv_save
         end
     end
 end
-## NAME NUMBER: takes out of the rest of a list what is among its first entries.
-function _rocenv_once --argument-names _rocenv_n _rocenv_many
-    set -l _rocenv_all $$_rocenv_n
-    set -l _rocenv_first $_rocenv_all[1..$_rocenv_many]
-    set -e _rocenv_all[1..$_rocenv_many]
+## NAME ENTRY...: puts the entries in front of a list, each once. A list that is no path variable yet is split at
+## every `:` in what it is set to. Before 3.3.1 fish complains of one in what `PATH` is set to, which is one.
+function _rocenv_put_first --argument-names _rocenv_n
+    set -l --path _rocenv_all
+    if test $_rocenv_n = PATH
+        set _rocenv_all $PATH
+    else if test -n "$$_rocenv_n"
+        set _rocenv_all "$$_rocenv_n"
+    end
     set -l _rocenv_rest
     for _rocenv_entry in $_rocenv_all
-        if not builtin contains -- $_rocenv_entry $_rocenv_first
+        if not builtin contains -- $_rocenv_entry $argv[2..-1]
             set _rocenv_rest $_rocenv_rest $_rocenv_entry
         end
     end
-    set $_rocenv_n $_rocenv_first $_rocenv_rest
+    if test -n "$_rocenv_all"
+        set -gx --path $_rocenv_n $argv[2..-1] $_rocenv_rest
+    else
+        set -gx --path $_rocenv_n $argv[2..-1]
+    end
 end
-## IDENT NAME... -- NAME...: what the env has changed, and what it leaves alone.
+## IDENT NAME...: what the machine had of these that the env has changed, and what acts on it too.
 function _rocenv_report
     set -l _rocenv_replaced
     set -l _rocenv_acts
-    set -l _rocenv_changed yes
     for _rocenv_n in $argv[2..-1]
         set -l _rocenv_key _ROCENV_OLD_{$_rocenv_n}_$argv[1]
         set -l _rocenv_old $$_rocenv_key
-        if test $_rocenv_n = --
-            set _rocenv_changed no
-        else if test $_rocenv_changed = no
-            if set -qx $_rocenv_n
-                set _rocenv_acts $_rocenv_acts $_rocenv_n
-            end
-        else if test $_rocenv_n != PATH; and set -q _rocenv_old[1]
+        if set -q _rocenv_old[1]
             set -l $_rocenv_old[2] _rocenv_was $_rocenv_old[3..-1]
             if set -qx $_rocenv_n; and not set -qg $_rocenv_n
                 set _rocenv_acts $_rocenv_acts $_rocenv_n
@@ -62,6 +63,11 @@ function _rocenv_report
                     set _rocenv_replaced $_rocenv_replaced $_rocenv_n
                 end
             end
+        end
+    end
+    for _rocenv_n in __WATCHED__
+        if set -qx $_rocenv_n
+            set _rocenv_acts $_rocenv_acts $_rocenv_n
         end
     end
     if set -q _rocenv_replaced[1]
@@ -157,11 +163,10 @@ function _rocenv_unmark --argument-names _rocenv_own
 end
 function _rocenv_pop
     set -l _rocenv_id $_ROCENV_STACK[1]
-    set -l _rocenv_off _ROCENV_OFF_$_rocenv_id
     set -l _rocenv_own _ROCENV_PROMPT_$_rocenv_id
     set -e _ROCENV_STACK[1]
-    builtin printf %s $$_rocenv_off | builtin source
-    set -eg $_rocenv_off
+    _rocenv_off_$_rocenv_id
+    builtin functions -e _rocenv_off_$_rocenv_id
     set -eg _ROCENV_OLD_PATH_$_rocenv_id
     if set -q _ROCENV_KEPT
         _rocenv_say "changed while the env was active, and left as it is now: $_ROCENV_KEPT"

@@ -48,23 +48,26 @@ function _rocenv_enter
             set -el $_rocenv_n
         end
     end
-    ## Mostly `PATH` is set and the others are not: two commands find that out, and the library has the rest.
-    if set -qgx PATH
-        set -g _ROCENV_OLD_PATH___IDENT__ --export --path $PATH
-    else
-        _rocenv_lib _rocenv_save __IDENT__ PATH
-    end
     set -q _ROCENV_NONE $_rocenv_names
     set -l _rocenv_unset $status
-    test $_rocenv_unset -ne __ALL_UNSET__
-    and _rocenv_lib _rocenv_save __IDENT__ $_rocenv_names
+    # As a rule PATH is exported and has nothing of this env, and nothing else that it changes is set.
+    if test -n "$PATH" -a $_rocenv_unset -eq __ALL_UNSET__
+        and set -qgx PATH
+        __PATH_WITHOUT_OURS__
+        set -g _ROCENV_OLD_PATH___IDENT__ --export --path $PATH
+        __NEW_LISTS__
+    else
+        _rocenv_lib _rocenv_save __IDENT__ PATH $_rocenv_names
+        __LISTS__
+    end
     __CHANGES__
-    set -g _ROCENV_OFF___IDENT__ __RESTORE__
+    function _rocenv_off___IDENT__
+        __RESTORE__
+    end
     if not set -q _ROCENV_STACK[1]
-        set -l _rocenv_watched __WATCHED__
-        set -qx _ROCENV_NONE $_rocenv_watched
+        set -qx _ROCENV_NONE __WATCHED__
         test $_rocenv_unset/$status != __ALL_UNSET__/__ALL_WATCHED_UNSET__
-        and _rocenv_lib _rocenv_report __IDENT__ $_rocenv_names -- $_rocenv_watched
+        and _rocenv_lib _rocenv_report __IDENT__ $_rocenv_names
     end
     function rocenv_deactivate --description 'Leave the newest env of rocenv'
         _rocenv_lib _rocenv_end

@@ -37,15 +37,14 @@ _rocenv_look() {
   __LOCAL__ IFS _rocenv_d _rocenv_f _rocenv_l
   case $PWD in /*) ;; *) \return 0 ;; esac
   _rocenv_d=${PWD%/} _rocenv_f='' _rocenv_l=''
-  while case $_rocenv_d in *) ;; esac; do
-    if __DO__ test -f "$_rocenv_d/.rocenv"; then
-      _rocenv_f=$_rocenv_d/.rocenv
-      if { _rocenv_read <"$_rocenv_f"; } 2>/dev/null; then \break; fi
-      \break
-    fi
+  until __HAS_FILE__; do
     case $_rocenv_d in '') \break ;; esac
     _rocenv_d=${_rocenv_d%/*}
   done
+  if __HAS_FILE__; then
+    _rocenv_f=$_rocenv_d/.rocenv
+    if { _rocenv_read <"$_rocenv_f"; } 2>/dev/null; then :; fi
+  fi
   case $_rocenv_f:$_rocenv_l in
   "${_ROCENV_SEEN-:}") ;;
   *) case $- in

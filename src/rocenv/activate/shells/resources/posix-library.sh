@@ -27,9 +27,30 @@ x)
   }"
   ;;
 esac
-## Remembers those of the names that are set, but PATH.
+## Remembers all that is set, of what the env IDENT changes, and takes its entries out of lists; or refuses to
+## change anything.
 _rocenv_save() {
-  for _rocenv_n in $_ROCENV_HAD; do _rocenv_save_one "$1" "$_rocenv_n"; done
+  _ROCENV_FIXED=
+  "_rocenv_names_$1"
+  for _rocenv_n in ${PATH+PATH} $_ROCENV_HAD; do _rocenv_save_one "$1" "$_rocenv_n"; done
+  case $_ROCENV_FIXED in
+  ?*)
+    _ROCENV_HOW=refused
+    _rocenv_say "these are read-only, numbers or lists in this shell, so nothing is changed:$_ROCENV_FIXED"
+    for _rocenv_n in $_ROCENV_HAD; do "$_ROCENV_DO" unset -v "_ROCENV_OLD_$1_$_rocenv_n"; done
+    "$_ROCENV_DO" unset -v _ROCENV_HAD _ROCENV_LEFT
+    _rocenv_forget "$1"
+    case ${_ROCENV_STACK-} in "") _rocenv_vanish ;; esac
+    ;;
+  *) "_rocenv_clean_$1" ;;
+  esac
+  "$_ROCENV_DO" unset -v _ROCENV_FIXED
+}
+_rocenv_those_set() {
+  _rocenv_v=
+  for _rocenv_n in $1; do
+    "$_ROCENV_DO" eval "_rocenv_v=\$_rocenv_v\${$_rocenv_n+ $_rocenv_n}"
+  done
 }
 ## What cannot be set to any text stops the activation before anything is changed. A shell that cannot tell
 ## what is exported counts all as exported.
@@ -51,20 +72,18 @@ _rocenv_save_one() {
   *) "$_ROCENV_DO" eval "_ROCENV_OLD_$1_$2=\"s\$$2\"" ;;
   esac
 }
-_rocenv_refuse() {
-  _rocenv_say "these are read-only, numbers or lists in this shell, so nothing is changed:$_ROCENV_FIXED"
-  for _rocenv_n in $_ROCENV_HAD PATH; do
-    "$_ROCENV_DO" unset -v "_ROCENV_OLD_$1_$_rocenv_n"
-  done
-  case ${_ROCENV_STACK-} in "") _rocenv_vanish ;; esac
-}
 _rocenv_taken() {
   _rocenv_say "\`deactivate\` belongs to another tool here; leave this env with \`rocenv_deactivate\`"
 }
 _rocenv_say() {
   "$_ROCENV_DO" printf "rocenv: %s\n" "$1" >&2
 }
+## Says what was set on the machine, unless that is the doing of another env of ours.
 _rocenv_report() {
+  case $_ROCENV_STACK in "$1 ") _rocenv_compare "$1" "$2" ;; esac
+  "$_ROCENV_DO" unset -v _ROCENV_HAD _ROCENV_LEFT
+}
+_rocenv_compare() {
   _rocenv_id=$1
   _rocenv_now=
   for _rocenv_n in $_ROCENV_HAD; do
@@ -98,10 +117,16 @@ _rocenv_cut() {
   esac
 }
 _rocenv_without() {
-  "$_ROCENV_DO" eval "_rocenv_v=:\$$1:"
-  _rocenv_cut "$2"
-  _rocenv_v=${_rocenv_v#:}
-  "$_ROCENV_DO" eval "$1=\${_rocenv_v%:}"
+  _rocenv_n=$1
+  "$_ROCENV_DO" eval "_rocenv_v=\${$1+:\$$1:}"
+  "$_ROCENV_DO" shift
+  for _rocenv_now in "$@"; do _rocenv_cut "$_rocenv_now"; done
+  case $_rocenv_v in
+  ?*)
+    _rocenv_v=${_rocenv_v#:}
+    "$_ROCENV_DO" eval "$_rocenv_n=\${_rocenv_v%:}"
+    ;;
+  esac
 }
 ## NAME STATE [ENTRY...]: puts NAME back if it is in the state that the env left it in. What the user changed
 ## stays, but for the entries that were not there before. A venv that was entered later keeps PATH as it found
@@ -156,9 +181,8 @@ _rocenv_take_out() {
 _rocenv_pop() {
   _rocenv_id=${_ROCENV_STACK%% *}
   _ROCENV_STACK=${_ROCENV_STACK#* }
-  _rocenv_kept=
-  "$_ROCENV_DO" eval "_rocenv_v=\$_ROCENV_OFF_$_rocenv_id"
-  "$_ROCENV_DO" eval "$_rocenv_v"
+  _rocenv_define "$_rocenv_id"
+  "_rocenv_off_$_rocenv_id"
   "$_ROCENV_DO" eval "_rocenv_v=\${_ROCENV_PS1_$_rocenv_id-}"
   case $_rocenv_v:${PS1-} in
   ?*:*"$_rocenv_v"*) PS1=${PS1%%"$_rocenv_v"*}${PS1#*"$_rocenv_v"} ;;
@@ -169,11 +193,33 @@ _rocenv_pop() {
   case $_rocenv_kept in
   ?*) _rocenv_say "changed while the env was active, and left as it is now:$_rocenv_kept" ;;
   esac
-  "$_ROCENV_DO" unset -v "_ROCENV_OFF_$_rocenv_id" "_ROCENV_PS1_$_rocenv_id" "_ROCENV_OLD_${_rocenv_id}_PATH"
+  _rocenv_forget "$_rocenv_id"
+}
+## Defines the functions of the env IDENT, which are in its own copy of this text.
+_rocenv_define() {
+  "$_ROCENV_DO" eval "_rocenv_v=\$_ROCENV_LIB_$1"
+  "$_ROCENV_DO" eval "$_rocenv_v"
+}
+_rocenv_forget() {
+  "$_ROCENV_DO" unset -v "_ROCENV_LIB_$1" "_ROCENV_PS1_$1" "_ROCENV_OLD_$1_PATH"
+  "$_ROCENV_DO" unset -f "_rocenv_names_$1" "_rocenv_clean_$1" "_rocenv_off_$1"
+  case ${_ROCENV_STACK-} in
+  ?*)
+    "$_ROCENV_DO" eval "_rocenv_lib() {
+      \"\$_ROCENV_DO\" eval \"\$_ROCENV_LIB_${_ROCENV_STACK%% *}\"
+      _rocenv_neutral \"\$@\"
+    }"
+    ;;
+  esac
 }
 _rocenv_end() {
   _rocenv_pop
-  case $_ROCENV_STACK in "") _rocenv_vanish ;; esac
+  case $_ROCENV_STACK in
+  "")
+    _rocenv_vanish
+    "$_ROCENV_DO" unset -v _ROCENV_ROOT _ROCENV_DO
+    ;;
+  esac
 }
 _rocenv_leave() {
   case " $_ROCENV_STACK" in
@@ -190,5 +236,20 @@ _rocenv_vanish() {
   esac
   "$_ROCENV_DO" unset -f rocenv_deactivate 2>/dev/null || _rocenv_v=
   "$_ROCENV_DO" unset -f _rocenv_lib __FUNCTIONS__
-  "$_ROCENV_DO" unset -v _ROCENV_LIB _ROCENV_STACK _ROCENV_OURS _ROCENV_DO
+  "$_ROCENV_DO" unset -v _ROCENV_STACK _ROCENV_OURS
+}
+## Of this env: which of its variables are set, what takes its entries out of lists, and its changes back.
+_rocenv_names___IDENT__() {
+  _rocenv_those_set "__OTHERS__"
+  _ROCENV_HAD=$_rocenv_v
+  _rocenv_those_set "__WATCHED__"
+  _ROCENV_LEFT=$_rocenv_v
+}
+_rocenv_clean___IDENT__() {
+  _rocenv_v=
+  __CLEAN__
+}
+_rocenv_off___IDENT__() {
+  _rocenv_kept=
+  __RESTORE__
 }

@@ -6,16 +6,16 @@
 ##
 ##   deactivate, rocenv_deactivate, _rocenv_*    functions
 ##   _ROCENV_DO              `builtin` or `command`: what calls a command past a function of its name
-##   _ROCENV_LIB             the text of posix-library.sh, in shells that can keep it; else empty
+##   _ROCENV_LIB_IDENT       the text of posix-library.sh, in shells that can keep it; else empty
 ##   _ROCENV_STACK           idents of the active envs, each followed by a space, the newest first
 ##   _ROCENV_OLD_IDENT_NAME  what NAME was: x... exported, s... set only; absent if it was unset
 ##   _ROCENV_NEW_IDENT_NAME  x..., what the env made of a list
-##   _ROCENV_OFF_IDENT       the code that takes its changes back
 ##   _ROCENV_PS1_IDENT       what was put in front of the prompt
 ##   _ROCENV_OURS            x if `deactivate` is ours; another tool's keeps that name
+##   _ROCENV_ROOT            on Windows: where the drives are
 ##
 ## A shell started from this one just finds the env's variables set.
-case $- in *a*) \set +a; _ROCENV_ALL=a ;; *) _ROCENV_ALL= ;; esac
+case $- in *a*) \set +a; _ROCENV_ALL=x ;; esac
 case ${BASH_VERSION-}${ZSH_VERSION-} in ?*) _ROCENV_DO='builtin' ;; *) _ROCENV_DO='command' ;; esac
 case $0 in *activate) if "$_ROCENV_DO" test "$0" -ef __SCRIPT__; then
   case ${ZSH_EVAL_CONTEXT-}/${FUNCNAME-} in
@@ -24,58 +24,55 @@ case $0 in *activate) if "$_ROCENV_DO" test "$0" -ef __SCRIPT__; then
   esac
 fi ;; esac
 if "$_ROCENV_DO" test -f __MARKER__ && "$_ROCENV_DO" test -r __LIBRARY__; then
-  _ROCENV_FIXED=''
-else
-  "$_ROCENV_DO" printf '%s\n' __GONE__ >&2
-  _ROCENV_FIXED=gone
-fi
-case $_ROCENV_FIXED in '')
   # Active already: leave it, with those on top of it, and start afresh.
   case " ${_ROCENV_STACK-}" in *' __IDENT__ '*) _rocenv_lib _rocenv_leave __IDENT__ ;; esac
   case ${ZSH_VERSION-}/${BASH_VERSION-} in
   ?*/)
-    _ROCENV_LIB="$(<__LIBRARY__)"
+    _ROCENV_LIB___IDENT__="$(<__LIBRARY__)"
     case ${PATH+${(t)PATH}} in scalar*-export-special) _ROCENV_HOW=x ;; *) _ROCENV_HOW=s ;; esac
     ;;
   /4.[4-9]* | /[5-9].* | /[1-9][0-9]*)
-    "$_ROCENV_DO" mapfile -d '' _ROCENV_LIB <__LIBRARY__
+    "$_ROCENV_DO" mapfile -d '' _ROCENV_LIB___IDENT__ <__LIBRARY__
     _ROCENV_HOW=${PATH+${PATH@a}}
     ;;
   *)
-    _ROCENV_LIB=
+    _ROCENV_LIB___IDENT__=
     \. __LIBRARY__
     _ROCENV_HOW=x
     ;;
   esac
-  "$_ROCENV_DO" eval '
-    _rocenv_lib() { "$_ROCENV_DO" eval "$_ROCENV_LIB"; _rocenv_neutral "$@"; }
-    rocenv_deactivate() { _rocenv_lib _rocenv_end; }'
-  _ROCENV_HAD=__THOSE_SET__
-  _ROCENV_LEFT=__WATCHED_SET__
-  case ${PATH+x}/$_ROCENV_HOW in
-  x/x) _ROCENV_OLD___IDENT___PATH="x$PATH" ;;
-  x/*) _rocenv_lib _rocenv_save_one __IDENT__ PATH ;;
+  _rocenv_lib() { "$_ROCENV_DO" eval "$_ROCENV_LIB___IDENT__"; _rocenv_neutral "$@"; }
+  rocenv_deactivate() { _rocenv_lib _rocenv_end; }
+  _ROCENV_OLD___IDENT___PATH=${PATH+"x$PATH"}
+  # As a rule PATH is exported and has nothing of this env, and nothing else that it changes or watches is set.
+  case $_ROCENV_HOW__ANY_SET__:${PATH-}: in
+  __PATH_WITH_OURS__) _ROCENV_HOW=unusual ;;
+  x:*) ;;
+  *) _ROCENV_HOW=unusual ;;
   esac
-  case $_ROCENV_HAD in ?*) _rocenv_lib _rocenv_save __IDENT__ ;; esac
-  case $_ROCENV_FIXED in ?*) _rocenv_lib _rocenv_refuse __IDENT__ ;; esac
-  ;;
-esac
-case $_ROCENV_FIXED in '')
+  case $_ROCENV_HOW in unusual) _rocenv_lib _rocenv_save __IDENT__ ;; esac
+else
+  "$_ROCENV_DO" printf '%s\n' __GONE__ >&2
+  _ROCENV_HOW=refused
+fi
+case $_ROCENV_HOW in
+refused) ;;
+*)
   # From here on it can be left, whatever happens.
-  _ROCENV_OFF___IDENT__=__RESTORE__
-  _ROCENV_FIRST=${_ROCENV_STACK:+-}
   _ROCENV_STACK="__IDENT__ ${_ROCENV_STACK-}"
   __CHANGES__
-  __EXPORT__
   __REMEMBER__
-  case $_ROCENV_FIRST$_ROCENV_HAD$_ROCENV_LEFT in
-  [!-]*) _rocenv_lib _rocenv_report __IDENT__ __LISTS__ ;;
-  esac
-  if case $_ROCENV_DO in
-    builtin) "$_ROCENV_DO" alias deactivate || "$_ROCENV_DO" typeset -f deactivate ;;
+  case $_ROCENV_HOW in unusual) _rocenv_lib _rocenv_report __IDENT__ __LISTS__ ;; esac
+  if case $_ROCENV_DO/${BASH_VERSION+bash} in
+    */bash)
+      case ${BASH_ALIASES[deactivate]+x} in x) ;; *) "$_ROCENV_DO" typeset -F deactivate >/dev/null ;; esac
+      ;;
+    builtin/) { "$_ROCENV_DO" alias deactivate || "$_ROCENV_DO" typeset -f deactivate; } >/dev/null ;;
     # (Not in zsh, which would export a PATH that is not set.)
-    *) "$_ROCENV_DO" alias deactivate || PATH=/dev/null "$_ROCENV_DO" command -v deactivate ;;
-    esac >/dev/null 2>&1; then
+    *)
+      { "$_ROCENV_DO" alias deactivate || PATH=/dev/null "$_ROCENV_DO" command -v deactivate; } >/dev/null 2>&1
+      ;;
+    esac; then
     case ${_ROCENV_OURS-}${_OLD_VIRTUAL_PATH+v} in x) ;; *) _rocenv_lib _rocenv_taken ;; esac
   else
     "$_ROCENV_DO" eval 'deactivate() { _rocenv_lib _rocenv_end; }'
@@ -88,14 +85,12 @@ case $_ROCENV_FIXED in '')
   esac
   ;;
 esac
-case $_ROCENV_ALL in a) \set -a ;; esac
-case $_ROCENV_FIXED in
-'')
-  "$_ROCENV_DO" unset -v _ROCENV_ALL _ROCENV_FIRST _ROCENV_FIXED _ROCENV_HAD _ROCENV_HOW _ROCENV_LEFT _ROCENV_ROOT
-  ;;
-*)
-  \unset -v _ROCENV_ALL _ROCENV_FIRST _ROCENV_FIXED _ROCENV_HAD _ROCENV_HOW _ROCENV_LEFT _ROCENV_ROOT
-  case ${_ROCENV_STACK-} in '') \unset -v _ROCENV_DO ;; esac
+case ${_ROCENV_ALL-} in x) \set -a ;; esac
+case $_ROCENV_HOW in
+refused)
+  "$_ROCENV_DO" unset -v _ROCENV_ALL _ROCENV_HOW
+  case ${_ROCENV_STACK-} in '') "$_ROCENV_DO" unset -v _ROCENV_ROOT _ROCENV_DO ;; esac
   \return 1
   ;;
 esac
+"$_ROCENV_DO" unset -v _ROCENV_ALL _ROCENV_HOW
