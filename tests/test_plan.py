@@ -19,9 +19,9 @@ from rocenv.core.progress import Progress
 from rocenv.data.load import load
 from rocenv.home import Home
 from rocenv.net import Network
-from rocenv.net.unreachable import REMEMBERED_FOR_S
 from rocenv.plan import make_plan
-from rocenv.sources import relocated
+from rocenv.sources.apt.mirrors import relocated
+from rocenv.sources.unreachable import REMEMBERED_FOR_S
 from tests.loopback import Fault, Loopback
 from tests.mini import FUTURE_GLIBC, LIBRARIES, LOADER
 

@@ -82,14 +82,14 @@ class Prefix:
             return "incomplete"
         return "complete" if os.path.exists(self.own / "record.json") else "incomplete"
 
-    def write_record(self, record: Record, files: Mapping[str, FileEntry]) -> None:
-        """Write the list of files and then the record, which makes the env complete.
+    def write_record(self, record: Record, files: Mapping[str, FileEntry]) -> Record:
+        """Write the list of files and then the record, which vouches for it and makes the env complete.
 
         The list of an earlier record stays beside the new one until the new record is there, so that at any
         moment the record has the list it vouches for.
         """
-        text = _files_text(files)
-        assert record.files_sha256 == hashlib.sha256(text).hexdigest()
+        text = json.dumps({name: to_plain(files[name]) for name in sorted(files)}, indent=0).encode()
+        record = replace(record, name=self.name, files_sha256=hashlib.sha256(text).hexdigest())
         new_list = self._list_of(record)
         write_atomic(new_list, text)
         write_atomic(
@@ -99,6 +99,7 @@ class Prefix:
         for path in self.own.glob("files-*.json"):
             if path != new_list:
                 path.unlink()
+        return record
 
     def _list_of(self, record: Record) -> Path:
         return self.own / f"files-{record.files_sha256[:16]}.json"
@@ -221,15 +222,6 @@ class Prefix:
                     ),
                     code="env-incomplete",
                 )
-
-
-def files_sha256(files: Mapping[str, FileEntry]) -> str:
-    """The hash by which a record vouches for a list of files."""
-    return hashlib.sha256(_files_text(files)).hexdigest()
-
-
-def _files_text(files: Mapping[str, FileEntry]) -> bytes:
-    return json.dumps({name: to_plain(files[name]) for name in sorted(files)}, indent=0).encode()
 
 
 def library_folders(prefix: Prefix, lock: Lock) -> tuple[Path, ...]:

@@ -13,7 +13,7 @@ from rocenv.doctor.run import Finding, applying, look
 from rocenv.doctor.scene import Env, Scene
 from rocenv.home import Home
 from rocenv.host import detect
-from rocenv.prefix import Prefix, files_sha256
+from rocenv.prefix import Prefix
 from tests.host.roots import GIB, Root
 
 if TYPE_CHECKING:
@@ -73,7 +73,6 @@ class Scenery:
             created="2026-11-20T00:00:00+00:00",
             rocenv_version="1",
             lock=lock,
-            files_sha256=files_sha256({}),
         )
         env = Env(prefix=Prefix(self.folder / "home" / "envs" / name), record=record)
         self.envs.append(env)

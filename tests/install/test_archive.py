@@ -492,7 +492,6 @@ class TestInTheStore:
         self, cellar: Cellar, pack: Callable[[dict[str, bytes]], bytes]
     ) -> None:
         artifact = self.artifact(cellar, pack(FILES))
-        assert store.unpacks(artifact)
         store.add(cellar.home, artifact, cellar.package(artifact), cellar.pool, lambda _size: None)
         assert set(store.manifest_of(cellar.home, artifact)) == set(FILES)
         tree = store.tree_of(cellar.home, artifact)
@@ -516,18 +515,6 @@ class TestInTheStore:
         with pytest.raises(ArchiveError, match="7-Zip") as caught:
             store.add(cellar.home, artifact, cellar.package(artifact), cellar.pool, lambda _size: None)
         assert "install 7-Zip" in caught.value.hints[0]
-
-    def test_only_what_is_unpacked_from_a_file(self, cellar: Cellar) -> None:
-        for kind, unpacked in {"deb": True, "installer": True, "wheel": False, "folder": False}.items():
-            artifact = Artifact(
-                kind=kind,  # type: ignore[arg-type]
-                name="x",
-                version="1",
-                url="",
-                sha256="0" * 64,
-                size_bytes=0,
-            )
-            assert store.unpacks(artifact) == unpacked
 
 
 def by_store(content: bytes) -> bytes:

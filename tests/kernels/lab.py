@@ -12,7 +12,7 @@ from typing import Any
 
 from rocenv.core.model import Component, EnvChange, Layout, Lock, Program, Record, Request
 from rocenv.home import Home
-from rocenv.prefix import Prefix, files_sha256
+from rocenv.prefix import Prefix
 from tests import forked
 from tests.programs import PYTHON
 
@@ -138,9 +138,7 @@ def make_lab(root: Path) -> Lab:
     )
     cache = EnvChange(action="set", name="XDG_CACHE_HOME", value="{prefix}/cache")
     lock = Lock(request=Request(), platform="linux", target="", components=(part,), environment=(cache,))
-    record = Record(
-        name="cc", created="2026-11-22", rocenv_version="0", lock=lock, files_sha256=files_sha256({})
-    )
+    record = Record(name="cc", created="2026-11-22", rocenv_version="0", lock=lock)
     prefix.write_record(record, {})
     return lab
 

@@ -30,7 +30,7 @@ from rocenv.core.model import (
     Shims,
     venv_layout,
 )
-from rocenv.prefix import Prefix, files_sha256
+from rocenv.prefix import Prefix
 from tests import forked
 from tests.host.roots import Root
 
@@ -144,7 +144,6 @@ class Lab:
             created="2026-11-20T00:00:00+00:00",
             rocenv_version="1",
             lock=lock,
-            files_sha256=files_sha256(entries),
             shims_in_torch=in_torch,
         )
         prefix.write_record(record, entries)

@@ -16,7 +16,7 @@ from msgspec import structs
 from rocenv.core.errors import ArchiveError, FetchError, PrefixError, RocenvError
 from rocenv.core.model import Artifact
 from rocenv.install.path_length import refuse_long
-from rocenv.install.venv import create_venv, install_wheels, venv_files
+from rocenv.install.venv import install_wheels, venv_files
 from rocenv.sources.interpreter import examine
 from tests.wheels.conftest import ROCM
 from tests.wheels.index import Index, Wheel, build_wheel
@@ -51,11 +51,13 @@ class Bench:
 
     def create(self, name: str, *artifacts: Artifact) -> tuple[Path, dict[str, FileEntry]]:
         venv = self.folder / "envs" / name / "venv"
-        create_venv(venv, self.python, self.uv)
+        self.uv.make_venv(venv, self.python)
         return venv, self.install(venv, *(artifacts or self.artifacts))
 
     def install(self, venv: Path, *artifacts: Artifact) -> dict[str, FileEntry]:
-        return install_wheels(venv, artifacts, files=self.files, python=self.python, uv=self.uv)
+        return install_wheels(
+            venv, self.site(venv), artifacts, files=self.files, python=self.python, uv=self.uv
+        )
 
     def site(self, venv: Path) -> Path:
         return venv / "lib" / f"python{self.python.series}" / "site-packages"
@@ -285,13 +287,13 @@ def test_a_lock_for_another_python_is_refused(bench: Bench) -> None:
 def test_a_venv_is_never_made_over_another(bench: Bench) -> None:
     venv, entries = bench.create("a")
     with pytest.raises(PrefixError, match="already exists"):
-        create_venv(venv, bench.python, bench.uv)
+        bench.uv.make_venv(venv, bench.python)
     assert venv_files(venv) == entries
 
 
 def test_a_missing_interpreter_is_named(bench: Bench, tmp_path: Path) -> None:
     with pytest.raises(PrefixError, match=r"python3\.99"):
-        create_venv(tmp_path / "venv", replace(bench.python, path=tmp_path / "python3.99"), bench.uv)
+        bench.uv.make_venv(tmp_path / "venv", replace(bench.python, path=tmp_path / "python3.99"))
 
 
 def test_a_path_that_windows_cannot_take_is_named(tmp_path: Path) -> None:

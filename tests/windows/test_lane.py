@@ -281,7 +281,7 @@ class TestFailures:
         assert "it asks for administrator rights" in closed.err
         assert "it changes: Program Files" in closed.err
         assert taken.code == 0, taken.text
-        assert r"ROCm\a name of its own` (Program Files) was copied into the store" in taken.err
+        assert r"ROCm\a name of its own` (Program Files) is copied into the store" in taken.err
         assert after == before, "a library pack never touches Program Files"
 
     def test_a_path_that_is_too_long(self, sd: Lane) -> None:

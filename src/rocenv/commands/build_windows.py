@@ -7,14 +7,13 @@ import sys
 from typing import TYPE_CHECKING
 
 import click
-from msgspec.structs import replace
 
 from rocenv.commands.output import note
 from rocenv.core.errors import FetchError, RocenvError
 
 if TYPE_CHECKING:
     from rocenv.context import Context
-    from rocenv.core.model import Artifact, Component, Lock, Record
+    from rocenv.core.model import Component, Lock, Record
     from rocenv.data.rows import Matrix
 
 
@@ -30,19 +29,13 @@ def build_windows(name: str, lock: Lock, context: Context) -> Record:
     from rocenv.host.hip_sdk import installed_sdks
     from rocenv.install.build import build
     from rocenv.install.installer import InstallerClosed
-    from rocenv.install.pin import pinned
+    from rocenv.install.pin import with_installed_sdk
 
     closed = False
-
-    def pin(plan: Lock) -> Lock:
-        found = pinned(plan, context, installed_sdks(context.matrix), closed=closed)
-        for text in found.notes[len(plan.notes) :]:
-            note(f"  - {text}")
-        return replace(found, notes=plan.notes)  # what was done here says nothing on another machine
-
     while True:
+        installed = installed_sdks(context.matrix)
         try:
-            return build(name, lock, context, pin=pin)
+            return build(name, with_installed_sdk(lock, context, installed, closed=closed), context)
         except InstallerClosed as error:
             by_hand = _by_hand(error, lock, context.matrix)
             if closed or not _is_installed(lock, context.matrix):
@@ -95,22 +88,12 @@ def _explained(error: FetchError, lock: Lock, context: Context) -> FetchError:
         for artifact in part.artifacts:
             if artifact.name not in error.message:
                 continue
-            if error.code == "hash-mismatch" and (
-                why := why_pinned(_as_pinned(artifact, context), context.home)
-            ):
+            if error.code == "hash-mismatch" and (why := why_pinned(artifact, context.home)):
                 return FetchError(error.message, hints=(why, *error.hints), code=error.code)
             if re.search(r"\b404\b", error.message):
                 others = f"; known of the same release: {_known(part, context.matrix)}"
                 return FetchError(f"{error.message}{others}", hints=error.hints, code=error.code)
     return error
-
-
-def _as_pinned(artifact: Artifact, context: Context) -> Artifact:
-    """Return an artifact of a plan with the hash that its first fetch recorded."""
-    from rocenv.install.pin import read_pins
-
-    pin = read_pins(context.home).get(artifact.url)
-    return replace(artifact, sha256=pin["sha256"]) if pin and not artifact.sha256 else artifact
 
 
 def _known(part: Component, matrix: Matrix) -> str:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from rocenv.commands.build_windows import build_windows
 from rocenv.commands.output import json_option, note, print_json
 from rocenv.commands.plan_view import plan_json, plan_text
-from rocenv.commands.resolve import Asked, completed, lacking_of, plan_of, request_options, visible_gpus
+from rocenv.commands.resolve import Asked, completed, plan_of, request_options, visible_gpus
 from rocenv.commands.verify import print_ladder, verdict_text
 from rocenv.context import Context
 from rocenv.core.codec import verification_to_plain
@@ -61,6 +61,7 @@ def command(
     """
     from rocenv.commands.activate import activation_line
     from rocenv.install.build import require_place
+    from rocenv.resolve.apps import lacking
 
     if lock_file and request != Request(platform=""):
         raise click.UsageError("--from names the whole set; it goes with no option that asks for another one")
@@ -74,14 +75,14 @@ def command(
     with storage_errors(context.home.path):
         asked = Asked(request=request, machine=Machine()) if lock_file else completed(request, context)
         lock = _lock(asked, lock_file, context)
-    lacking = lacking_of(lock, asked.machine, context, f"rocenv create {shell_join(name)}")
+    missing = tuple(lacking(lock, asked.machine, context.matrix, f"rocenv create {shell_join(name)}"))
     if dry_run:
         if as_json:
-            print_json(plan_json(lock, lacking))
+            print_json(plan_json(lock, missing))
         else:
-            click.echo(plan_text(lock, lacking))
+            click.echo(plan_text(lock, missing))
         return 0
-    note(plan_text(lock, lacking))
+    note(plan_text(lock, missing))
     if lock_file is not None:
         _warn_of_known(lock, context)
     _require_installable(lock)
@@ -97,7 +98,7 @@ def command(
             {
                 "env": name,
                 "prefix": str(prefix.path),
-                "plan": plan_json(record.lock, lacking),
+                "plan": plan_json(record.lock, missing),
                 "verify": verification_to_plain(verdict) if verdict else None,
             }
         )
@@ -109,7 +110,7 @@ def command(
 def _lock(asked: Asked, lock_file: Path | None, context: Context) -> Lock:
     from rocenv.core.lock import for_this_machine, read_lock
     from rocenv.host import detect
-    from rocenv.sources import relocated
+    from rocenv.sources.apt.mirrors import relocated
 
     if lock_file is None:
         return plan_of(asked, context)

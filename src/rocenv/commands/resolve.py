@@ -201,18 +201,6 @@ def plan_of(asked: Asked, context: Context, *, unlisted: bool = False) -> Lock:
     )
 
 
-def lacking_of(lock: Lock, machine: Machine, context: Context, again: str) -> tuple[str, ...]:
-    """Return what a user has to bring for the app of a set, and how else it is to be had; see `lacking`."""
-    from rocenv.resolve.apps import AppSet, lacking
-
-    rocm = lock.part("rocm")
-    if rocm is None or not lock.request.app:
-        return ()
-    version, request = rocm.version, lock.request
-    found = AppSet(request=request, channel=rocm.channel, rocm=version, machine=machine, again=again)
-    return tuple(lacking(found, context.matrix))
-
-
 def visible_gpus(host: Host, target: str) -> tuple[EnvChange, ...]:
     """Return what makes programs of an env take the GPU that it is for, where this machine has others too."""
     shown = host.visible_devices(target)
@@ -259,12 +247,14 @@ def _target_of(host: Host) -> str:
 @json_option
 def command(request: Request, offline: bool, as_json: bool) -> None:
     """Show the set that `create` would take for the same options, and why."""
+    from rocenv.resolve.apps import lacking
+
     context = Context(offline=offline)
     with storage_errors(context.home.path):
         asked = completed(request, context)
         lock = plan_of(asked, context, unlisted=True)
-    lacking = lacking_of(lock, asked.machine, context, "rocenv resolve")
+    missing = tuple(lacking(lock, asked.machine, context.matrix, "rocenv resolve"))
     if as_json:
-        print_json(plan_json(lock, lacking))
+        print_json(plan_json(lock, missing))
     else:
-        click.echo(plan_text(lock, lacking))
+        click.echo(plan_text(lock, missing))

@@ -228,8 +228,9 @@ class Lock(Value, frozen=True, kw_only=True):
     @property
     def artifacts(self) -> tuple[Artifact, ...]:
         """Every file of the set once."""
-        by_hash = {artifact.sha256: artifact for part in self.components for artifact in part.artifacts}
-        return tuple(by_hash.values())
+        # The hash of some files is not known before their first download.
+        found = {each.sha256 or each.url: each for part in self.components for each in part.artifacts}
+        return tuple(found.values())
 
     @property
     def python(self) -> str:
@@ -259,7 +260,7 @@ class Record(Value, frozen=True, kw_only=True):
     created: str  # ISO 8601, UTC
     rocenv_version: str
     lock: Lock
-    files_sha256: str  # of the list of files beside it
+    files_sha256: str = ""  # of the list of files beside it; filled in when that is written
     loader: str = ""  # path of the prefix's own program loader; "" = the machine's is used
     shims_in_torch: bool = False  # they replace torch's own files, instead of being loaded before them
 

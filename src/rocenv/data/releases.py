@@ -184,6 +184,12 @@ class TorchSet(Known, frozen=True, kw_only=True):
     glibc: str = ""  # the oldest C library its wheels run with
     released: bool = True
 
+    @property
+    def build(self) -> str:
+        """The version with the local part that says what it is built for: `2.5.1+rocm6.2`, `2.5.1+cu118`."""
+        local = f"rocm{self.rocm}" if self.rocm else f"cu{self.cuda.replace('.', '')}"
+        return f"{self.version}+{local}"
+
     def faults(self, matrix: "Matrix") -> Iterator[str]:
         """Yield a complaint unless it is built for either ROCm or CUDA."""
         if bool(self.rocm) == bool(self.cuda):

@@ -41,10 +41,7 @@ _DAMAGE = (
 def unpack_archive(path: Path, tree: Tree, work: Path) -> None:
     """Unpack a zip or 7z archive, without modes and empty folders; check every name before writing anything.
 
-    Args:
-        path: The archive; its name says nothing.
-        tree: Where to, by Windows' rules for names.
-        work: A folder on the same disk that does not exist; made and removed where another program unpacks.
+    Where another program has to unpack, it does so in `work`, which is made and removed.
 
     Raises:
         ArchiveError: It is something else, damaged, encrypted, a bomb, or needs a program that is missing;

@@ -13,15 +13,16 @@ from rocenv.core.errors import PrefixError
 from rocenv.core.model import Record
 from rocenv.install.fetch import ensure_available, require_room
 from rocenv.install.path_length import require_short_home
-from rocenv.install.place import own_loader, place_all, write_own_files
-from rocenv.prefix import Prefix, files_sha256
+from rocenv.install.pin import with_pins
+from rocenv.install.place import complete, own_loader, place_all
+from rocenv.prefix import Prefix
 from rocenv.system import WINDOWS
 from rocenv.system.files import storage_errors
 from rocenv.system.locks import locked
 from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from rocenv.context import Context
     from rocenv.core.model import Lock
@@ -31,44 +32,37 @@ if TYPE_CHECKING:
 _LOADER_SYNTAX = re.compile(r";|\$\{?(?:ORIGIN|LIB|PLATFORM)\}?")
 
 
-def build(
-    name: str, lock: Lock, context: Context, *, pin: Callable[[Lock], Lock] = lambda lock: lock
-) -> Record:
-    """Make the env `name` from a lock, and return its record.
+def build(name: str, lock: Lock, context: Context) -> Record:
+    """Make the env `name` from a plan or lock, and return its record.
 
-    Nothing of the prefix is touched before every file of the lock is fetched and checked. If this is
-    interrupted in any way, the env is not complete, and the same call completes it; what was fetched and
-    unpacked is kept. `pin` gives hashes to what has none in a plan, while nothing of the home is freed.
+    Nothing of the prefix is touched before every file of the lock is downloaded and checked. If this is
+    interrupted in any way, the env is not complete, and the same call completes it; what was downloaded and
+    unpacked is kept.
 
     Raises:
-        PrefixError: The env exists already or is not ours, or there is not enough room.
-        FetchError: A file cannot be downloaded, or is not the one that was promised.
-        ArchiveError: A package is damaged or unsafe.
+        PrefixError: The env exists already or is not ours.
+        RocenvError: As `ensure_available` raises.
     """
     home = context.home
     prefix = Prefix(home.envs / name)
     require_place(prefix, home)
     with env_locked(home, name, uses_store=True):
         require_free(prefix)
-        lock = pin(lock)
+        lock = with_pins(lock, context)
         require_room(lock, home)
-        fetched = ensure_available(lock, context)
+        lock, wheels = ensure_available(lock, context)
         if prefix.state == "incomplete":
             prefix.wipe()
         prefix.own.mkdir(parents=True)
-        files = place_all(prefix, lock, fetched, context)
-        loader = own_loader(lock, files)
-        files |= write_own_files(prefix, lock, loader, files)
+        files = place_all(prefix, lock, wheels, context)
         record = Record(
             name=name,
             created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
             rocenv_version=__version__,
             lock=lock,
-            files_sha256=files_sha256(files),
-            loader=loader,
+            loader=own_loader(lock, files),
         )
-        prefix.write_record(record, files)
-    return record
+        return complete(prefix, record, files)
 
 
 @contextlib.contextmanager

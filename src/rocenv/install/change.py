@@ -18,11 +18,11 @@ from rocenv.install import store
 from rocenv.install.build import env_locked, require_free
 from rocenv.install.fetch import ensure_available
 from rocenv.install.origins import tree_files
-from rocenv.install.place import place_file, write_own_files
+from rocenv.install.place import complete, place_files
 from rocenv.install.shims import apply_shims, base_files, undo_shims
 from rocenv.install.venv import install_venv
 from rocenv.integrity import differences
-from rocenv.prefix import files_sha256, prefix_of, to_remove
+from rocenv.prefix import prefix_of, to_remove
 from rocenv.preload import ORIGINALS, preload, shims_of
 from rocenv.system import WINDOWS
 from rocenv.system.files import in_use, move_unused, remove_path, require_unused, set_aside
@@ -85,7 +85,7 @@ def rename(home: Home, old: str, new: str) -> None:
             if target.path.exists():
                 target.wipe()
         move_unused(source.path, home.envs / new)
-        _write_record(prefix_of(home, new), record, files)
+        complete(prefix_of(home, new), record, files)
 
 
 def repair(name: str, context: Context) -> dict[str, str]:
@@ -103,7 +103,7 @@ def repair(name: str, context: Context) -> dict[str, str]:
         found = differences(prefix.path, files)
         if found:
             files = _restore(prefix, record, files, found, context)
-        _write_record(prefix, record, files)
+        complete(prefix, record, files)
         left = differences(prefix.path, prefix.files(prefix.record())) if found else {}
         for path, what in left.items():
             raise PrefixError(
@@ -130,7 +130,7 @@ def _restore(
     # The wheels of a venv in which nothing differs may be gone.
     needed = [part for part in lock.components if not part.is_wheels or part in venvs]
     needed_lock = replace(lock, components=tuple(needed))
-    wheels = ensure_available(needed_lock, context)
+    _, wheels = ensure_available(needed_lock, context)
     origins = {path: origin for path, origin in tree_files(lock, home).items() if path in paths}
     # Root, or a tool that changes modes, reaches a file of the env and that of the store at once.
     expected: dict[Artifact, dict[str, FileEntry]] = defaultdict(dict)
@@ -143,9 +143,7 @@ def _restore(
         ensure_available(needed_lock, context)
     for path in paths:
         _clear(prefix.path, path)
-    folders: set[Path] = set()
-    for path, origin in origins.items():
-        place_file(origin.path(home), prefix.path / path, origin.entry, folders)
+    place_files(prefix, origins, home)
     kept = base_files(lock, files)
     for part in venvs:
         undo_shims(prefix, lock)  # a wheel lists torch's own files
@@ -165,13 +163,6 @@ def _clear(root: Path, path: str) -> None:
         if (root / above).is_symlink() or not (root / above).is_dir():
             remove_path(root / above)
     remove_path(root / path)
-
-
-def _write_record(prefix: Prefix, record: Record, files: Mapping[str, FileEntry]) -> None:
-    """Write rocenv's own files for the prefix's present place, and the record that goes with them."""
-    own = write_own_files(prefix, record.lock, record.loader, files, in_torch=record.shims_in_torch)
-    kept = {**files, **own}
-    prefix.write_record(replace(record, name=prefix.name, files_sha256=files_sha256(kept)), kept)
 
 
 def move_shims(home: Home, name: str, *, in_torch: bool) -> bool:
@@ -196,7 +187,7 @@ def move_shims(home: Home, name: str, *, in_torch: bool) -> bool:
         made = apply_shims(prefix, record.lock, base, in_torch=in_torch)
         for path in listed.keys() - base.keys() - made.keys():
             remove_path(prefix.path / path)
-        _write_record(prefix, replace(record, shims_in_torch=in_torch), base | made)
+        complete(prefix, replace(record, shims_in_torch=in_torch), base | made)
     return True
 
 

@@ -29,10 +29,7 @@ def unpack_deb(stream: Readable, tree: Tree, pool: Executor, ahead: int) -> None
 def data_chunks(stream: Readable, pool: Executor, ahead: int) -> Iterator[bytes]:
     """Yield the uncompressed tar stream of a package's files.
 
-    Args:
-        stream: The package, from its first byte; read once, forwards.
-        pool: See `xz_chunks`.
-        ahead: See `xz_chunks`.
+    `stream` is the package from its first byte, read once, forwards. `xz_chunks` explains the rest.
 
     Raises:
         ArchiveError: It is not a Debian package, is damaged, or uses an unknown compression.

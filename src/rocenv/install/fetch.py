@@ -1,4 +1,4 @@
-"""Ensure disk space, packages and wheels for a lock: fetched, checked, and unpacked into the store."""
+"""Ensure disk space, packages and wheels for a lock: downloaded, checked, and unpacked into the store."""
 
 from __future__ import annotations
 
@@ -6,16 +6,21 @@ import os
 import threading
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
+from itertools import chain, count
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rocenv.core.errors import PrefixError
+from msgspec import structs
+
+from rocenv.core.errors import ArchiveError, PrefixError
 from rocenv.core.progress import size_text
 from rocenv.install import store
+from rocenv.install.pin import record_pin, with_pins
 from rocenv.system.machine import free_bytes
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-    from pathlib import Path
+    from collections.abc import Callable, Sequence
+    from concurrent.futures import Executor, Future
 
     from rocenv.context import Context
     from rocenv.core.model import Artifact, Lock
@@ -27,10 +32,8 @@ _TRIES = 3  # with a cache that holds damaged files; more than a few mean a fail
 
 
 def require_room(lock: Lock, home: Home) -> None:
-    """Raise PrefixError unless the disk has room for what is missing, before anything is fetched."""
-    # Some of a plan have no hash yet.
-    artifacts = {each.sha256 or each.url: each for part in lock.components for each in part.artifacts}
-    needed = sum(_bytes_to_come(artifact, home) for artifact in artifacts.values())
+    """Raise PrefixError unless the disk has room for what is missing, before anything is downloaded."""
+    needed = sum(_bytes_to_come(artifact, home) for artifact in lock.artifacts)
     free = free_bytes(home.path)
     if needed and free < needed + _MARGIN_BYTES:
         raise PrefixError(
@@ -43,68 +46,49 @@ def require_room(lock: Lock, home: Home) -> None:
 def _bytes_to_come(artifact: Artifact, home: Home) -> int:
     if store.holds(home, artifact):
         return 0
-    here = bool(artifact.sha256) and (home.artifacts / artifact.sha256).exists()
+    here = artifact.kind == "folder" or (artifact.sha256 and (home.artifacts / artifact.sha256).exists())
     download = 0 if here else artifact.size_bytes
     # A wheel's installed size is not known before it is unpacked; three times its own is a high guess.
     known = artifact.installed_bytes if store.unpacks(artifact) else 0
     return download + (known or 3 * artifact.size_bytes)
 
 
-def ensure_available(lock: Lock, context: Context) -> dict[str, Path]:
+def ensure_available(lock: Lock, context: Context) -> tuple[Lock, dict[str, Path]]:
     """Ensure that every package of a lock is in the store and every wheel in the cache.
 
-    A package that was damaged in the cache is fetched again.
+    A package that was damaged in the cache is downloaded again.
 
     Returns:
-        The wheels: sha256 -> file.
-    """
-    for attempt in range(_TRIES):
-        missing = [part for part in lock.artifacts if not store.holds(context.home, part)]
-        for part in [part for part in missing if part.kind == "folder"]:
-            restore_folder(part, context.home)
-            missing.remove(part)
-        if not missing:
-            break
-        try:
-            return download_and_unpack(missing, context)
-        except store.DamagedPackage as error:
-            if attempt + 1 == _TRIES:
-                raise
-            context.progress.note(f"{error.message}; downloading it again")
-    return {}
-
-
-def restore_folder(artifact: Artifact, home: Home) -> None:
-    """Import a folder again; raise PrefixError where it is gone or has changed since."""
-    from rocenv.install.import_folder import import_again  # late: hardly ever needed
-
-    if not import_again(home, artifact):
-        raise PrefixError(
-            f"the store has lost the files of {artifact.name} {artifact.version}, which were imported from "
-            f"`{artifact.path}`",
-            hints=("make the env again; `rocenv create` imports the installed one, if it is still there",),
-            code="adopted-gone",
-        )
-
-
-def download_and_unpack(artifacts: list[Artifact], context: Context) -> dict[str, Path]:
-    """Fetch artifacts, and unpack packages into the store while others are still being fetched.
-
-    Returns:
-        The wheels: sha256 -> file.
+        The lock with the hash of every file, and the wheels: sha256 -> file.
 
     Raises:
-        DamagedPackage: One was damaged in the cache; it was removed from there.
-        FetchError: One cannot be fetched, or is not the one that was promised.
+        FetchError: A file cannot be downloaded, or is not the one that was promised.
         ArchiveError: A package is damaged or unsafe.
-        PrefixError: There is no room.
+        InstallerClosed: An installer can only be run.
+        PrefixError: There is no room, or a folder that was copied is gone or has changed.
     """
+    for attempt in count(1):
+        lock = with_pins(lock, context)
+        missing = [part for part in lock.artifacts if not store.holds(context.home, part)]
+        try:
+            wheels = _download_and_unpack(missing, context) if missing else {}
+            break
+        except store.DamagedPackage as error:
+            if attempt == _TRIES:
+                raise
+            context.note(f"{error.message}; downloading it again")
+    return with_pins(lock, context), wheels
+
+
+def _download_and_unpack(artifacts: Sequence[Artifact], context: Context) -> dict[str, Path]:
+    """Unpack packages into the store while others are still being downloaded; return the wheels."""
     from rocenv.net.download import fetch_all  # late: most envs are made of what is in the store already
 
-    wheels: dict[str, Path] = {}
-    unpacked_bytes = sum(part.installed_bytes for part in artifacts if store.unpacks(part))
     # The largest first: it decides when the work ends.
-    artifacts.sort(key=lambda part: -part.size_bytes)
+    remote = sorted((each for each in artifacts if each.kind != "folder"), key=lambda each: -each.size_bytes)
+    folders = [(each, Path(each.path)) for each in artifacts if each.kind == "folder"]
+    wheels: dict[str, Path] = {}
+    unpacked_bytes = sum(each.installed_bytes for each in artifacts if store.unpacks(each))
     cores = os.cpu_count() or 1
     stop = threading.Event()
 
@@ -121,18 +105,15 @@ def download_and_unpack(artifacts: list[Artifact], context: Context) -> dict[str
         waiting: list[Future[None]] = []
         # As the index came: apt's settings alone may know the way out.
         network = replace(context.network, proxy=context.network.proxy or _apt_proxy(artifacts))
-        fetched = fetch_all(artifacts, context.home.artifacts, network, context.progress)
+        fetched = fetch_all(remote, context.home.artifacts, network, context.progress)
         try:
-            for artifact, path in fetched:
+            for artifact, path in chain(folders, fetched):
                 for future in waiting:
                     if future.done():
-                        future.result()  # nothing more is fetched once one cannot be unpacked
-                if store.unpacks(artifact):
-                    waiting.append(
-                        unpackers.submit(store.add, context.home, artifact, path, decoders, advance)
-                    )
-                else:
-                    wheels[artifact.sha256] = path
+                        future.result()  # nothing more is downloaded once one cannot be unpacked
+                if not store.unpacks(artifact):
+                    wheels[path.name] = path
+                waiting.append(unpackers.submit(_keep, artifact, path, context, decoders, advance))
             for future in as_completed(waiting):
                 future.result()
         finally:
@@ -143,7 +124,23 @@ def download_and_unpack(artifacts: list[Artifact], context: Context) -> dict[str
     return wheels
 
 
-def _apt_proxy(artifacts: list[Artifact]) -> str:
+def _keep(
+    artifact: Artifact, path: Path, context: Context, decoders: Executor, advance: Callable[[int], None]
+) -> None:
+    """Unpack what is a package; record the hash of what nobody publishes one of, once it is sound."""
+    found = artifact if artifact.sha256 else structs.replace(artifact, sha256=path.name)
+    try:
+        if store.unpacks(found):
+            store.add(context.home, found, path, decoders, advance)
+    except ArchiveError:
+        if not artifact.sha256:
+            path.unlink(missing_ok=True)  # it may be an error of the server in place of the file
+        raise
+    if not artifact.sha256:
+        record_pin(found, context)
+
+
+def _apt_proxy(artifacts: Sequence[Artifact]) -> str:
     from rocenv.sources.apt.mirrors import apt_settings
 
     return apt_settings().http_proxy if any(each.kind == "deb" for each in artifacts) else ""

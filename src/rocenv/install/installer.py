@@ -68,11 +68,7 @@ class InstallerClosed(RocenvError):
 def unpack_installer(path: Path, tree: Tree, work: Path) -> None:
     r"""Unpack the SDK, so that `bin` in the tree is what would be `…\ROCm\5.7\bin`; register nothing.
 
-    Args:
-        path: The installer.
-        tree: Where to, by Windows' rules for names.
-        work: A folder on the same disk that does not exist, made and removed here. A short path is best: the
-            system's programs handle long ones badly.
+    `work` is made and removed. Its path should be short: the system's programs handle long ones badly.
 
     Raises:
         ArchiveError: It is something else, damaged or unsafe.

@@ -8,7 +8,6 @@ Source: https://learn.microsoft.com/en-us/windows/win32/fileio/maximum-file-path
 from __future__ import annotations
 
 import sys
-import zipfile
 from typing import TYPE_CHECKING
 
 from rocenv.core.errors import PrefixError
@@ -24,18 +23,6 @@ _HINTS = (
     "or let an administrator enable long paths (LongPathsEnabled=1 below "
     "`HKLM\\SYSTEM\\CurrentControlSet\\Control\\FileSystem`), and sign in again",
 )
-
-
-def require_short_paths(folder: Path, wheel: Path) -> None:
-    """Raise PrefixError where a file of a wheel would get a path that Windows does not take."""
-    if not _is_limited():
-        return
-    try:
-        with zipfile.ZipFile(wheel) as archive:
-            names = archive.namelist()
-    except zipfile.BadZipFile:
-        return  # what is to install it will say so
-    refuse_long(folder, names)
 
 
 def require_short_home(home: Path) -> None:

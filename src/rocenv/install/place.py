@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rocenv.context import Context
-    from rocenv.core.model import FileEntry, Layout, Lock
+    from rocenv.core.model import FileEntry, Layout, Lock, Record
+    from rocenv.home import Home
+    from rocenv.install.origins import Origin
     from rocenv.prefix import Prefix
 
 
@@ -36,12 +38,7 @@ def place_all(
     for text in require_fitting_packs(lock, origins, context.home):
         context.progress.note(text)
     require_short_names(prefix.path, origins)
-    folders: set[Path] = set()
-    ways = [
-        place_file(origin.path(context.home), prefix.path / path, origin.entry, folders)
-        for path, origin in origins.items()
-    ]
-    if copies := ways.count("copy"):
+    if copies := place_files(prefix, origins, context.home):
         context.progress.note(
             f"{copies} files were copied, since `{prefix.path.parent}` takes no hard links (a folder that a "
             "cloud synchronises, or another kind of disk): each env there takes its full size"
@@ -53,18 +50,20 @@ def place_all(
     return files | apply_shims(prefix, lock, files)
 
 
-def place_file(source: Path, destination: Path, entry: FileEntry, folders: set[Path]) -> str:
-    """Make one file or link of a prefix; `folders` lists those known to exist, and grows.
-
-    Returns what `clone_file` does; `link` for a symbolic one.
-    """
-    if destination.parent not in folders:
-        destination.parent.mkdir(parents=True, exist_ok=True)
-        folders.add(destination.parent)
-    if entry.link:
-        destination.symlink_to(entry.link)
-        return "link"
-    return clone_file(source, destination)
+def place_files(prefix: Prefix, origins: Mapping[str, Origin], home: Home) -> int:
+    """Make files and links of a prefix, where nothing is yet; return how many had to be copied."""
+    folders: set[Path] = set()
+    copies = 0
+    for path, origin in origins.items():
+        place = prefix.path / path
+        if place.parent not in folders:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            folders.add(place.parent)
+        if origin.entry.link:
+            place.symlink_to(origin.entry.link)
+        else:
+            copies += clone_file(origin.path(home), place) == "copy"
+    return copies
 
 
 def own_loader(lock: Lock, files: Mapping[str, FileEntry]) -> str:
@@ -81,51 +80,39 @@ def own_loader(lock: Lock, files: Mapping[str, FileEntry]) -> str:
     return ""
 
 
-def write_own_files(
-    prefix: Prefix, lock: Lock, loader: str, files: Collection[str], *, in_torch: bool = False
-) -> dict[str, FileEntry]:
-    """Write rocenv's own files: lock, activation scripts, wrappers, starters, start-up; list them.
-
-    Args:
-        prefix: The env.
-        lock: Its set.
-        loader: See `Record`.
-        files: What else it consists of.
-        in_torch: See `Record.shims_in_torch`.
-    """
+def complete(prefix: Prefix, record: Record, files: Mapping[str, FileEntry]) -> Record:
+    """Write rocenv's own files for the prefix's present place, and the record last, which lists all files."""
+    lock = record.lock
     (prefix.path / "cache").mkdir(exist_ok=True)
     prefix.bin.mkdir(exist_ok=True)
     write_atomic(prefix.lock_file, lock_text(lock).encode())
     written = [
         prefix.lock_file,
         *write_activation(prefix.path, prefix.name, lock.environment, lock.watched, lock.platform),
+        *write_startup(prefix, record, files),
     ]
-    written += write_startup(prefix, lock, files, in_torch=in_torch)
-    if loader:
+    if record.loader:
         written += write_wrappers(
-            prefix.bin, loader=prefix.path / loader, library_dirs=library_folders(prefix, lock)
+            prefix.bin, loader=prefix.path / record.loader, library_dirs=library_folders(prefix, lock)
         )
-    written += write_programs(prefix, lock, loader, files)
-    return {path.relative_to(prefix.path).as_posix(): file_entry(path) for path in written}
+    written += _write_programs(prefix, record, files)
+    own = {path.relative_to(prefix.path).as_posix(): file_entry(path) for path in written}
+    return prefix.write_record(record, {**files, **own})
 
 
 # ---------------------------------------------------------------- programs of a set
 
 
-def write_programs(prefix: Prefix, lock: Lock, loader: str, files: Collection[str]) -> list[Path]:
+def _write_programs(prefix: Prefix, record: Record, files: Collection[str]) -> list[Path]:
     """Write starters and links for the programs of a set, and list them.
-
-    Args:
-        prefix: The env, whose folder of programs exists.
-        lock: Its set.
-        loader: See `Record`.
-        files: What it consists of.
 
     Raises:
         PrefixError: The set has no such program, two of one name, or something else where a link belongs.
         DataError: A program has a name that no starter can have.
     """
-    parts = [(part.layout, prefix.path / part.into) for part in lock.components if part.layout is not None]
+    parts = [
+        (part.layout, prefix.path / part.into) for part in record.lock.components if part.layout is not None
+    ]
     links = [
         _link(prefix, folder, each)
         for layout, _ in parts
@@ -134,7 +121,7 @@ def write_programs(prefix: Prefix, lock: Lock, loader: str, files: Collection[st
     ]
     starters: list[Path] = []
     for layout, tree in parts:
-        for starter in _starters(prefix, lock, layout, tree, loader, files):
+        for starter in _starters(prefix, record, layout, tree, files):
             if starter in starters:
                 raise PrefixError(
                     f"two programs of the set would be started as `{starter.name}`", code="package-conflict"
@@ -144,7 +131,7 @@ def write_programs(prefix: Prefix, lock: Lock, loader: str, files: Collection[st
 
 
 def _starters(
-    prefix: Prefix, lock: Lock, layout: Layout, tree: Path, loader: str, files: Collection[str]
+    prefix: Prefix, record: Record, layout: Layout, tree: Path, files: Collection[str]
 ) -> Iterator[Path]:
     for program in layout.programs:
         matching = _matching(program.path, files)
@@ -162,13 +149,13 @@ def _starters(
                 program,
                 prefix.path / path,
                 tree=tree,
-                loader=prefix.path / loader if loader else None,
-                library_dirs=library_folders(prefix, lock),
+                loader=prefix.path / record.loader if record.loader else None,
+                library_dirs=library_folders(prefix, record.lock),
             )
 
 
 def _can_be_started(path: Path) -> bool:
-    """Tell whether a program can be started; a link to what no package of the set holds cannot."""
+    """Whether a program can be started; a link to what no package of the set holds cannot."""
     return os.path.isfile(path) and os.access(path, os.X_OK)
 
 

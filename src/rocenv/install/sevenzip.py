@@ -53,7 +53,7 @@ def unpack_7z(path: Path, tree: Tree, work: Path, *, start: int = 0, below: str 
     Args:
         path: The file that holds the archive.
         tree: Where to.
-        work: A folder that does not exist; made and removed where another program has to unpack.
+        work: Made and removed where another program has to unpack.
         start: Where in the file the archive begins.
         below: Unpack only what is below a folder of this name; "" = everything.
 
@@ -213,7 +213,7 @@ class _Window(io.RawIOBase):
 
 
 def _unpack_by_program(
-    path: Path, members: Sequence[Member], tree: Tree, work: Path, *, start: int = 0, only_these: bool = False
+    path: Path, members: Sequence[Member], tree: Tree, work: Path, *, start: int, only_these: bool
 ) -> None:
     """Unpack members whose names are known to be safe with 7-Zip or libarchive's tar.
 

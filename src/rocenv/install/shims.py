@@ -15,12 +15,13 @@ from rocenv.core.errors import PrefixError
 from rocenv.core.model import KEPT_ORIGINAL
 from rocenv.preload import folders_of, preload, shims_of, zluda_of
 from rocenv.system.files import clone_file, remove_path, sha256_of, write_atomic
+from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from pathlib import Path
 
-    from rocenv.core.model import FileEntry, Lock
+    from rocenv.core.model import FileEntry, Lock, Record
     from rocenv.prefix import Prefix
 
 _STARTUP = "rocenv_zluda"
@@ -31,13 +32,8 @@ def apply_shims(
 ) -> dict[str, FileEntry]:
     """Make the shims of a set whose other files are in place, and return them with the originals kept.
 
-    Existing ones are replaced. A shim shares its data with the file that it is.
-
-    Args:
-        prefix: The env.
-        lock: Its set.
-        files: What it consists of without shims; see `base_files`.
-        in_torch: Replace torch's own files, which are kept, instead of lying beside the build.
+    Existing ones are replaced. A shim shares its data with the file that it is. `files` is what the env
+    consists of without shims. With `in_torch` they replace torch's own files, which are kept.
 
     Raises:
         PrefixError: A file that a shim is, or stands for, is not in the set; or torch's own is a shim.
@@ -49,20 +45,16 @@ def apply_shims(
     shims = shims_of(lock, in_torch=in_torch)
     for shim in shims:
         if shim.original:
-            _require(prefix, shim.path, files)
-            if files[shim.path].sha256 in builds:
+            made[shim.original] = _listed(prefix, shim.path, files)
+            if made[shim.original].sha256 in builds:
                 raise _calls_itself(prefix, shim.path)
-            _keep(prefix, shim.path, shim.original, files[shim.path])
-            made[shim.original] = files[shim.path]
+            _keep(prefix, shim.path, shim.original, made[shim.original])
     for shim in shims:
-        entry = made.get(shim.source) or files.get(shim.source)
-        if entry is None:
-            raise _absent(prefix, shim.source)
+        entry = made[shim.path] = made.get(shim.source) or _listed(prefix, shim.source, files)
         (prefix.path / shim.path).parent.mkdir(parents=True, exist_ok=True)
         remove_path(prefix.path / shim.path)
         clone_file(prefix.path / shim.source, prefix.path / shim.path)
-        made[shim.path] = entry
-        if _is_original(shim.path) and entry.sha256 in builds:
+        if shim.path.endswith(f"/{KEPT_ORIGINAL}") and entry.sha256 in builds:
             raise _calls_itself(prefix, shim.path)
     return made
 
@@ -84,7 +76,7 @@ def _keep(prefix: Prefix, path: str, original: str, entry: FileEntry) -> None:
     if not _is(prefix.path / path, entry):
         raise PrefixError(
             f"`{path}` of env `{prefix.name}` is not the file that came with torch, so it cannot be kept",
-            hints=(f"rocenv repair {prefix.name}",),
+            hints=(f"rocenv repair {shell_join(prefix.name)}",),
             code="shim-original",
         )
     remove_path(kept)
@@ -103,29 +95,22 @@ def base_files(lock: Lock, files: Mapping[str, FileEntry]) -> dict[str, FileEntr
     return base
 
 
-def _require(prefix: Prefix, path: str, files: Mapping[str, FileEntry]) -> None:
+def _listed(prefix: Prefix, path: str, files: Mapping[str, FileEntry]) -> FileEntry:
     if path not in files:
-        raise _absent(prefix, path)
-
-
-def _is_original(path: str) -> bool:
-    return path.rpartition("/")[2] == KEPT_ORIGINAL
+        raise PrefixError(
+            f"env `{prefix.name}` cannot have its shims: `{path}` is in no part of the set",
+            hints=("another build may hold it: `rocenv matrix --zluda '*'`",),
+            code="shim-missing",
+        )
+    return files[path]
 
 
 def _calls_itself(prefix: Prefix, path: str) -> PrefixError:
     return PrefixError(
         f"what should be torch's own file in env `{prefix.name}`, for `{path}`, is one of ZLUDA's: it would "
         "call itself",
-        hints=(f"put torch's files back: `rocenv repair {prefix.name}`",),
+        hints=(f"put torch's files back: `rocenv repair {shell_join(prefix.name)}`",),
         code="shim-original",
-    )
-
-
-def _absent(prefix: Prefix, path: str) -> PrefixError:
-    return PrefixError(
-        f"env `{prefix.name}` cannot have its shims: `{path}` is in no part of the set",
-        hints=("another build may hold it: `rocenv matrix --zluda '*'`",),
-        code="shim-missing",
     )
 
 
@@ -133,17 +118,18 @@ def _is(path: Path, entry: FileEntry) -> bool:
     return path.is_file() and sha256_of(path) == entry.sha256
 
 
-def write_startup(prefix: Prefix, lock: Lock, files: Collection[str], *, in_torch: bool) -> tuple[Path, ...]:
+def write_startup(prefix: Prefix, record: Record, files: Collection[str]) -> tuple[Path, ...]:
     """Write what loads ZLUDA before torch into the venv of a set with both; return the paths.
 
     Nothing in these files names the prefix, so they stay valid where it is moved.
     """
+    lock = record.lock
     build, torch = zluda_of(lock), lock.part("torch")
     if build is None or build.shims is None or torch is None or torch.layout is None:
         return ()
     settings = {
         "folders": folders_of(lock),
-        "load": preload(lock, files, in_torch=in_torch),
+        "load": preload(lock, files, in_torch=record.shims_in_torch),
         "environment": [(each.action, each.name, each.value) for each in lock.environment],
         "switches": [
             {"name": each.name, "how": each.how, "value": each.value} for each in build.shims.switches

@@ -42,7 +42,7 @@ def tree_of(home: Home, artifact: Artifact) -> Path:
 
 
 def holds(home: Home, artifact: Artifact) -> bool:
-    """Tell whether an artifact is in the store."""
+    """Whether an artifact is in the store."""
     return (home.store / artifact.sha256 / "manifest.json").exists()
 
 
@@ -71,7 +71,7 @@ def add(
     Args:
         home: Whose store.
         artifact: What `package` must be.
-        package: The fetched file. Its hash is checked again: it may have lain in the cache for months.
+        package: The downloaded file; its hash is checked again, since it may have lain there for months.
         pool: Decodes; shared by all artifacts of a set.
         advance: Called with the number of bytes written, as they are written.
 
@@ -79,35 +79,65 @@ def add(
         ArchiveError: The package is damaged or unsafe; names the package.
         DamagedPackage: The file is not the one that was promised; it is removed, so that it is fetched again.
         InstallerClosed: It is an installer that can only be run.
-        PrefixError: There is no room for it, or the store cannot be written.
+        PrefixError: There is no room for it, the store cannot be written, or a folder has changed.
     """
-
-    def make(tree: Tree, work: Path) -> None:
-        if not package.exists():
-            raise FetchError(
-                f"the fetched file of {artifact.name} {artifact.version} is gone: `{package}`",
-                hints=("run the same command again to download it",),
-            )
+    final = home.store / artifact.sha256
+    with locked(home.lock("store", artifact.sha256)), storage_errors(home.path):
+        if holds(home, artifact):
+            return
+        staging = home.store / STAGING / artifact.sha256
+        work = home.store / STAGING / artifact.sha256[:_SHORT]
+        remove_tree(staging)
+        remove_tree(work)
         try:
-            if artifact.kind == "deb":
-                _unpack_deb(artifact, package, tree, pool)
-            else:
-                _require_hash(artifact, package, sha256_of(package))
-                _unpack_for_windows(artifact, package, tree, work)
-        except ArchiveError as error:
-            hint = f"the package came from {artifact.url}; report this to whoever builds it"
-            message = f"{artifact.name} {artifact.version}: {error.message}"
-            raise ArchiveError(message, hints=error.hints or (hint,)) from error
-
-    fill(home, artifact, make, advance)
+            (staging / "tree").mkdir(parents=True)
+            tree = Tree(staging / "tree", advance, for_windows=artifact.kind != "deb")
+            _unpack(artifact, package, tree, work, pool)
+            manifest = {"schema": 1, "name": artifact.name, "version": artifact.version}
+            text = json.dumps({**manifest, "files": to_plain(tree.files)})
+            (staging / "manifest.json").write_text(text, encoding="utf-8")
+            remove_tree(final)  # what is there without a manifest is no artifact
+            move(staging, final)
+        finally:
+            remove_tree(work)
+            remove_tree(staging)
 
 
 def unpacks(artifact: Artifact) -> bool:
-    """Tell whether the store unpacks artifacts of this kind from a fetched file."""
-    return artifact.kind in ("deb", "archive", "installer")
+    """Whether the store takes artifacts of this kind; uv installs wheels from its own cache."""
+    return artifact.kind != "wheel"
 
 
-# The modules are imported late: most envs are made of what is in the store already.
+def _unpack(artifact: Artifact, package: Path, tree: Tree, work: Path, pool: Executor) -> None:
+    """Fill a tree by the kind of the artifact; `work`, which does not exist, is for what this needs."""
+    # The readers are imported late: most envs are made of what is in the store already.
+    if artifact.kind == "folder":
+        from rocenv.install.folder import copy_folder
+
+        copy_folder(artifact, tree)
+        return
+    if not package.exists():
+        raise FetchError(
+            f"the downloaded file of {artifact.name} {artifact.version} is gone: `{package}`",
+            hints=("run the same command again to download it",),
+        )
+    try:
+        if artifact.kind == "deb":
+            _unpack_deb(artifact, package, tree, pool)
+            return
+        _require_hash(artifact, package, sha256_of(package))
+        if artifact.kind == "installer":
+            from rocenv.install.installer import unpack_installer
+
+            unpack_installer(package, tree, work)
+        else:
+            from rocenv.install.archive import unpack_archive
+
+            unpack_archive(package, tree, work)
+    except ArchiveError as error:
+        hint = f"the package came from {artifact.url}; report this to whoever builds it"
+        message = f"{artifact.name} {artifact.version}: {error.message}"
+        raise ArchiveError(message, hints=error.hints or (hint,)) from error
 
 
 def _unpack_deb(artifact: Artifact, package: Path, tree: Tree, pool: Executor) -> None:
@@ -139,54 +169,6 @@ class _Hashing:
         data = self._file.read(size)
         self.digest.update(data)
         return data
-
-
-def _unpack_for_windows(artifact: Artifact, package: Path, tree: Tree, work: Path) -> None:
-    if artifact.kind == "installer":
-        from rocenv.install.installer import unpack_installer
-
-        unpack_installer(package, tree, work)
-    else:
-        from rocenv.install.archive import unpack_archive
-
-        unpack_archive(package, tree, work)
-
-
-def fill(
-    home: Home, artifact: Artifact, make: Callable[[Tree, Path], None], advance: Callable[[int], None]
-) -> None:
-    """Put an artifact into the store, unless it is there.
-
-    Args:
-        home: Whose store.
-        artifact: What it is known as.
-        make: Called with an empty tree that it fills, and with a folder that does not exist, for whatever it
-            needs on the way.
-        advance: Called with the number of bytes written, as they are written.
-
-    Raises:
-        PrefixError: There is no room for it, or the store cannot be written.
-    """
-    final = home.store / artifact.sha256
-    with locked(home.lock("store", artifact.sha256)), storage_errors(home.path):
-        if holds(home, artifact):
-            return
-        staging = home.store / STAGING / artifact.sha256
-        work = home.store / STAGING / artifact.sha256[:_SHORT]
-        remove_tree(staging)
-        remove_tree(work)
-        try:
-            (staging / "tree").mkdir(parents=True)
-            tree = Tree(staging / "tree", advance, for_windows=artifact.kind != "deb")
-            make(tree, work)
-            manifest = {"schema": 1, "name": artifact.name, "version": artifact.version}
-            text = json.dumps({**manifest, "files": to_plain(tree.files)})
-            (staging / "manifest.json").write_text(text, encoding="utf-8")
-            remove_tree(final)  # what is there without a manifest is no artifact
-            move(staging, final)
-        finally:
-            remove_tree(work)
-            remove_tree(staging)
 
 
 def discard(home: Home, artifact: Artifact) -> None:
@@ -245,7 +227,7 @@ def _require_hash(artifact: Artifact, package: Path, sha256: str) -> None:
         return
     package.unlink()
     raise DamagedPackage(
-        f"the fetched file of {artifact.name} {artifact.version} was damaged in the cache: its sha256 is "
+        f"the downloaded file of {artifact.name} {artifact.version} was damaged in the cache: its sha256 is "
         f"{sha256}, not {artifact.sha256}",
         hints=("it was removed; run the same command again to download it again",),
         code="hash-mismatch",

@@ -21,7 +21,7 @@ from rocenv.core.errors import ArchiveError
 from rocenv.core.model import FileEntry
 from rocenv.install.path_length import too_long
 from rocenv.system import WINDOWS
-from rocenv.system.files import file_chunks, is_device, remove_tree, sha256_of, write_uncached
+from rocenv.system.files import file_chunks, is_device, is_link, remove_tree, sha256_of, write_uncached
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 # Source: learn.microsoft.com, "Maximum Path Length Limitation"
 _PATH_LIMIT = 248  # of a folder; a file's is 260
-_JUNCTION = 0xA0000003  # Source: winnt.h, IO_REPARSE_TAG_MOUNT_POINT; files in a cloud have other tags
 # What a file system answers to a name that it cannot hold, or that it already holds in another spelling.
 _NAME_ERRORS = (errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ, errno.EEXIST)
 
@@ -284,11 +283,6 @@ def require_plausible(unpacked_bytes: int, archive_bytes: int) -> None:
         raise ArchiveError(
             f"it claims to hold {unpacked_bytes} bytes in {archive_bytes}, and no libraries shrink like that"
         )
-
-
-def is_link(info: os.stat_result) -> bool:
-    """Tell whether the answer of `lstat` is a symbolic link's or a junction's."""
-    return stat.S_ISLNK(info.st_mode) or getattr(info, "st_reparse_tag", 0) == _JUNCTION
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ import os
 import posixpath
 import secrets
 import stat
+import zipfile
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -24,11 +25,11 @@ from packaging.utils import canonicalize_name
 
 from rocenv.core.errors import FetchError, RocenvError
 from rocenv.core.versions import series
-from rocenv.install.path_length import require_short_paths
+from rocenv.install.path_length import require_short_names
 from rocenv.integrity import file_entry
 from rocenv.sources.uv import wheel_file_name
 from rocenv.system import WINDOWS
-from rocenv.system.files import break_link, clone_file, hash_of, remove_tree, sha256_of, storage_errors
+from rocenv.system.files import break_link, clone_file, hash_of, remove_tree, sha256_of
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping, Sequence
@@ -47,11 +48,7 @@ def install_venv(
 ) -> dict[str, FileEntry]:
     """Install a component's wheels, into a venv that is made unless it is there; list its files.
 
-    Args:
-        prefix: Of the env. The venv keeps working when it is renamed.
-        component: Its wheels are the locked set.
-        wheels: sha256 -> the fetched wheel, under any file name.
-        context: For uv.
+    The venv keeps working when the prefix is renamed. `wheels` maps sha256 to a file of any name.
 
     Raises:
         PrefixError: It cannot be made; or as `install_wheels` raises.
@@ -59,28 +56,21 @@ def install_venv(
     from rocenv.sources.interpreter import find_python
     from rocenv.sources.uv import Uv
 
+    assert component.layout is not None
     uv = Uv.for_context(context)
     python = find_python(series(component.python), uv)
     venv = prefix / component.into
     if not (venv / "pyvenv.cfg").exists():
         remove_tree(venv)
-        create_venv(venv, python, uv)
-    entries = install_wheels(venv, component.artifacts, files=wheels, python=python, uv=uv)
-    return {f"{component.into}/{name}": entry for name, entry in entries.items()}
-
-
-def create_venv(venv: Path, python: Interpreter, uv: Uv) -> None:
-    """Make an empty venv, which keeps working when the folder above it is renamed.
-
-    Raises:
-        PrefixError: It cannot be made, for example because something is there.
-    """
-    with storage_errors(venv):
         uv.make_venv(venv, python)
+    site = prefix / component.layout.site_packages
+    entries = install_wheels(venv, site, component.artifacts, files=wheels, python=python, uv=uv)
+    return {f"{component.into}/{name}": entry for name, entry in entries.items()}
 
 
 def install_wheels(
     venv: Path,
+    site: Path,
     artifacts: Sequence[Artifact],
     *,
     files: Mapping[str, Path],
@@ -92,6 +82,7 @@ def install_wheels(
     Args:
         venv: A venv. Of what is in it, changed or missing files of these wheels and other versions of
             them are replaced; further packages are left alone.
+        site: Its folder of packages.
         artifacts: The locked set; their hashes are enforced.
         files: sha256 -> the fetched wheel, under any file name.
         python: What the venv was made of.
@@ -106,23 +97,16 @@ def install_wheels(
         PrefixError: The wheels do not fit the interpreter, a path would be too long for Windows, or the venv
             cannot be written.
     """
-    with storage_errors(venv):
-        pins, places = _pins(artifacts, files, uv.cache / "rocenv-wheels")
-        if python.pip_wheel is not None:
-            pins["pip"] = _pin_of(python.pip_wheel)
-            places.append(python.pip_wheel.parent)
-        for artifact in artifacts:
-            require_short_paths(site_packages(venv), files[artifact.sha256])
-        _drop_broken_lists(venv, pins)
-        uv.install(venv, pins, places)
-        entries = _verified(venv, pins, places, uv)
-        _cut_off(venv, entries)
+    pins, places = _pins(artifacts, files, uv.cache / "rocenv-wheels")
+    if python.pip_wheel is not None:
+        pins["pip"] = _pin_of(python.pip_wheel)
+        places.append(python.pip_wheel.parent)
+    require_short_names(site, (name for each in artifacts for name in _names_in(files[each.sha256])))
+    _drop_broken_lists(site, pins)
+    uv.install(venv, pins, places)
+    entries = _verified(venv, pins, places, uv)
+    _cut_off(venv, entries)
     return entries
-
-
-def site_packages(venv: Path) -> Path:
-    """The folder of a venv's packages."""
-    return venv / "Lib" / "site-packages" if WINDOWS else next(venv.glob("lib/python3*/site-packages"))
 
 
 def venv_files(venv: Path) -> dict[str, FileEntry]:
@@ -181,7 +165,7 @@ def _link(link: Path, target: Path) -> None:
 
 
 def _looks_like(copy: Path, original: Path) -> bool:
-    """Tell whether a file was copied from another before; uv checks the hash."""
+    """Whether a file was copied from another before; uv checks the hash."""
     first, second = copy.stat(), original.stat()
     return (first.st_size, first.st_mtime_ns) == (second.st_size, second.st_mtime_ns)
 
@@ -191,9 +175,17 @@ def _pin_of(wheel: Path) -> str:
     return f"{name}=={version} --hash=sha256:{sha256_of(wheel)}"
 
 
-def _drop_broken_lists(venv: Path, projects: Container[str]) -> None:
+def _names_in(wheel: Path) -> list[str]:
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            return archive.namelist()
+    except zipfile.BadZipFile:
+        return []  # uv will say so
+
+
+def _drop_broken_lists(site: Path, projects: Container[str]) -> None:
     """Remove the `.dist-info` of projects that lacks its list of files: uv would not replace those."""
-    for info in list(site_packages(venv).glob("*.dist-info")):
+    for info in list(site.glob("*.dist-info")):
         whole = (info / "RECORD").is_file() and (info / "METADATA").is_file()
         if not whole and _project_of(info.name) in projects:
             remove_tree(info)

@@ -66,7 +66,7 @@ class Network:
         return self.offline or _offline_by_environment()
 
     def candidates(self, url: str) -> tuple[str, ...]:
-        """Return the addresses to try for `url`, in order.
+        """List the addresses to try for `url`, in order.
 
         A prefix ends at a `/` or at its own last `/` or `:`, so that `…/whl` does not match `…/whl-old`. An
         address that is only a name (`debian:pool/x.deb`) has no original to end with.
@@ -79,7 +79,7 @@ class Network:
         return tuple(dict.fromkeys(found))
 
     def require_candidates(self, url: str) -> tuple[str, ...]:
-        """Return `candidates(url)`; raise FetchError if there are none."""
+        """List `candidates(url)`; raise FetchError if there are none."""
         found = self.candidates(url)
         if not found:
             scheme = url.partition(":")[0]
@@ -143,7 +143,7 @@ class Network:
         *,
         name: str = "",
     ) -> T:
-        """Return the result of the first of the addresses for `url` whose attempt succeeds.
+        """Try the addresses for `url` in order until an attempt succeeds.
 
         Args:
             url: The address before mirrors.
@@ -194,7 +194,7 @@ class Network:
             raise connection_error(url, error, *timeout) from error
 
     def pause_before(self, attempt: int, error: TransientError) -> float:
-        """Return the seconds to wait before try number `attempt` (2 is the first repeat)."""
+        """How many seconds to wait before try number `attempt` (2 is the first repeat)."""
         # Spread, so that parallel downloads do not come back in step.
         own: float = self.pause_s * 2 ** (attempt - 2) * random.uniform(0.75, 1.25)
         return min(max(own, error.retry_after_s), LONGEST_PAUSE_S)
@@ -217,7 +217,7 @@ class Network:
             raise FetchError(f"`{shown(url)}` is needed, but {reason}", hints=(hint,), code="offline")
 
     def _session(self) -> requests.Session:
-        """Return this thread's session: requests does not promise that threads can share one."""
+        """Open one session per thread: requests does not promise that threads can share one."""
         session: requests.Session | None = getattr(self._local, "session", None)
         if session is None:
             import requests

@@ -33,11 +33,12 @@ if TYPE_CHECKING:
     from rocenv.net import Network
 
 STOP_WITHIN_S = 0.5
+_CONNECTIONS = 4
 _HEAD_BYTES = 512
 
 
 def fetch_all(
-    artifacts: Sequence[Artifact], folder: Path, network: Network, progress: Progress, *, workers: int = 4
+    artifacts: Sequence[Artifact], folder: Path, network: Network, progress: Progress
 ) -> Generator[tuple[Artifact, Path], None, None]:
     """Yield each artifact with its verified file as soon as it is there, in order of completion.
 
@@ -62,7 +63,7 @@ def fetch_all(
         def download(artifact: Artifact) -> Path:
             return _download(artifact, folder, network, stage, stop)
 
-        with _workers(missing, download, stop, min(workers, len(missing))) as results:
+        with _workers(missing, download, stop, min(_CONNECTIONS, len(missing))) as results:
             # After the start of the workers, so that the caller's work on these overlaps with theirs.
             yield from ((artifact, folder / artifact.sha256) for artifact in ready)
             yield from results
@@ -252,11 +253,6 @@ class PartialDownload:
     Nothing is buffered, so what was written survives the process. A file beside it keeps what identifies it
     on the server (its strong ETag, else its date); without that, a file of unknown hash is not continued.
 
-    Args:
-        path: The file; continued if it exists.
-        artifact: What it becomes.
-        stage: Counts every byte, and every byte that has to be fetched again.
-
     Attributes:
         size_bytes: How much of the artifact is there.
         resumed: Whether it holds bytes of more than one connection.
@@ -295,7 +291,7 @@ class PartialDownload:
         return head.startswith((b"<!doctype html", b"<html", b"<head", b"<body"))
 
     def resume_headers(self, url: str) -> dict[str, str]:
-        """Return the headers that request the rest.
+        """Ask for the rest.
 
         `If-Range` only to the server that gave the validator; for others the hash decides at the end.
         """

@@ -46,7 +46,7 @@ def all_failed(name: str, failures: Sequence[FetchError]) -> FetchError:
 
 
 def shown(url: str) -> str:
-    """Return `url` for messages: without the name and password that it may carry."""
+    """Remove the name and password from an address, for messages."""
     parts = _split(url)
     if "@" not in parts.netloc:
         return url
@@ -54,7 +54,7 @@ def shown(url: str) -> str:
 
 
 def mirror_hint(url: str) -> str:
-    """Return the command that puts another address in front of the one that failed."""
+    """The command that puts another address in front of the one that failed."""
     parts = _split(url)
     host = parts.netloc.rpartition("@")[2]
     return (
@@ -63,7 +63,7 @@ def mirror_hint(url: str) -> str:
 
 
 def status_error(url: str, response: requests.Response) -> FetchError:
-    """Return the error for a status that brings no bytes."""
+    """The error for a status that brings no bytes."""
     status = response.status_code
     phrase = f" ({response.reason})" if response.reason else ""
     message = f"`{shown(url)}` answers {status}{phrase}"
@@ -91,7 +91,7 @@ def status_error(url: str, response: requests.Response) -> FetchError:
 def connection_error(
     url: str, error: Exception, connect_timeout_s: float, read_timeout_s: float
 ) -> FetchError:
-    """Return the error for an exception of requests or urllib3: who did not answer, and in which way."""
+    """Explain an exception of requests or urllib3: who did not answer, and in which way."""
     import socket
     import ssl
 
@@ -128,7 +128,7 @@ def connection_error(
 
 
 def _retry_after_s(header: str) -> float:
-    """Return the pause that a `Retry-After` header asks for, in either of its forms."""
+    """Parse a `Retry-After` header in either of its forms; 0 if it is neither."""
     import urllib3
 
     try:

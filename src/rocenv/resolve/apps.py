@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
+from msgspec import structs
 
 from rocenv.core.errors import RocenvError
 from rocenv.core.versions import allows, lowest, newest_first
@@ -16,7 +16,7 @@ from rocenv.system.quoting import shell_join
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rocenv.core.model import Machine, Request
+    from rocenv.core.model import Lock, Machine, Request
     from rocenv.data.apps import AppPackages, Launcher
     from rocenv.data.rows import Matrix
 
@@ -37,15 +37,15 @@ def narrowed(request: Request, matrix: Matrix) -> tuple[Request, tuple[str, ...]
     needs, notes = row.needs, []
     rocm, name = _rocm_for(row, request, matrix)
     if rocm and not request.rocm:
-        request = replace(request, rocm=rocm)
+        request = structs.replace(request, rocm=rocm)
         notes.append(f"{name} works with ROCm {rocm}, so no other is considered; `--rocm` overrides this")
     if needs.torch and not request.torch:
-        request = replace(request, torch="*")
+        request = structs.replace(request, torch="*")
         notes.append(f"{row.title} needs torch, so the env gets it; `--no-torch` leaves it out")
     elif needs.torch and request.torch == NO_TORCH:
         notes.append(f"{row.title} needs torch, which `--no-torch` leaves out: it has to bring its own")
     if needs.python and not request.python and request.torch not in ("", NO_TORCH):
-        request = replace(request, python=needs.python)
+        request = structs.replace(request, python=needs.python)
         notes.append(f"{row.title} works with Python {needs.python}; `--python` overrides this")
     return request, tuple(notes)
 
@@ -59,63 +59,49 @@ def packages_of(app: str, channel: str, matrix: Matrix) -> AppPackages | None:
 # ---------------------------------------------------------------- programs that a set lacks
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppSet:
-    """A set that was found for a request with an app."""
-
-    request: Request
-    channel: str
-    rocm: str  # its version
-    machine: Machine
-    again: str  # the command that asks for another set, without its options
-
-
-def lacking(found: AppSet, matrix: Matrix) -> Iterator[str]:
+def lacking(lock: Lock, machine: Machine, matrix: Matrix, again: str) -> Iterator[str]:
     """Yield notes for a set without packages of its app: the user brings the program.
 
     An app that no channel has, and that is not a program to install, gets none: everybody brings a folder
-    of it.
+    of it. `again` is the command that asks for another set, without its options.
     """
-    row = next((each for each in matrix.launcher if each.key == found.request.app), None)
-    if row is None or packages_of(row.key, found.channel, matrix) is not None:
+    case, rocm = Case(request=lock.request, matrix=matrix, machine=machine), lock.part("rocm")
+    row = next((each for each in matrix.launcher if each.key == lock.request.app), None)
+    if rocm is None or row is None or packages_of(row.key, rocm.channel, matrix) is not None:
         return
     channels = {name for each in matrix.app_packages if each.app == row.key for name in each.channels}
     if not row.programs and not channels:
         return
-    where = f"channel {found.channel} has no packages of it" if channels else "no channel has packages of it"
-    yield f"{row.title} is not included: {where}, so bring your own{_elsewhere(found, channels, matrix)}"
-    yield from _release_notes(row.title, found, matrix)
+    where = f"channel {rocm.channel} has no packages of it" if channels else "no channel has packages of it"
+    yield f"{row.title} is not included: {where}, so bring your own{_elsewhere(channels, case, again)}"
+    yield from _release_notes(row.title, rocm.version, case)
 
 
-def _elsewhere(found: AppSet, channels: set[str], matrix: Matrix) -> str:
+def _elsewhere(channels: set[str], case: Case, again: str) -> str:
     """Name a channel that has the app and fits the request; channels that must be named come last."""
-    if not channels or found.request.platform != "linux":
+    if not channels or case.request.platform != "linux":
         return ""
-    for name in sorted(channels, key=lambda name: (matrix.channels[name].only_named, name)):
-        request = replace(found.request, channel=name)
-        if _fits(request, found, matrix):
-            title = matrix.channels[name].title
-            return f". {title} has it: `{found.again} {options(request, found.machine.platform)}`"
+    known = case.matrix.channels
+    for name in sorted(channels, key=lambda name: (known[name].only_named, name)):
+        request = structs.replace(case.request, channel=name)
+        if fitting(replace(case, request=request)):
+            return f". {known[name].title} has it: `{again} {options(request, case.machine.platform)}`"
     return ". The channels that have it do not fit the rest of your request"
 
 
-def _release_notes(title: str, found: AppSet, matrix: Matrix) -> Iterator[str]:
+def _release_notes(title: str, rocm: str, case: Case) -> Iterator[str]:
     """Yield which releases of the app a set is for, and what to ask for with the others."""
-    known = spans(known_releases(found.request.app, found.request.platform, matrix))
+    known = spans(known_releases(case.request.app, case.request.platform, case.matrix))
     if not known:
         return
-    mine = [span for span in known if allows(span.rocm, found.rocm)]
+    mine = [span for span in known if allows(span.rocm, rocm)]
     others = [
         f"; for {span.label}: `--rocm {shell_join(span.rocm)}`"
         for span in known
-        if span not in mine and _fits(replace(found.request, rocm=span.rocm), found, matrix)
+        if span not in mine and fitting(replace(case, request=structs.replace(case.request, rocm=span.rocm)))
     ]
     which = Span(rocm="", low=mine[-1].low, high=mine[0].high).label if mine else "no known release"
-    yield f"ROCm {found.rocm} works with {title} {which}{''.join(others)}"
-
-
-def _fits(request: Request, found: AppSet, matrix: Matrix) -> bool:
-    return bool(fitting(Case(request=request, matrix=matrix, machine=found.machine)))
+    yield f"ROCm {rocm} works with {title} {which}{''.join(others)}"
 
 
 # ---------------------------------------------------------------- releases of apps
@@ -136,7 +122,7 @@ class Span:
 
 
 def known_releases(app: str, platform: str, matrix: Matrix) -> list[Span]:
-    """Return the releases of an app with a known ROCm, the newest first; each lasts up to the next one."""
+    """List the releases of an app with a known ROCm, the newest first; each lasts up to the next one."""
     rows = [
         (low, row.rocm)
         for row in matrix.app_release
@@ -158,7 +144,7 @@ def spans(releases: Sequence[Span]) -> list[Span]:
 
 
 def _rocm_for(row: Launcher, request: Request, matrix: Matrix) -> tuple[str, str]:
-    """Return the ROCm that an app works with, and its name; if releases differ, those of the newest."""
+    """Find the ROCm that an app works with, and its name; if releases differ, those of the newest."""
     newest = next(iter(known_releases(row.key, request.platform, matrix)), None)
     if newest is None:
         return row.needs.rocm, row.title
@@ -170,7 +156,7 @@ def _rocm_for(row: Launcher, request: Request, matrix: Matrix) -> tuple[str, str
 
 def _other_platform(row: Launcher, request: Request) -> RocenvError:
     where = " and ".join(each.capitalize() for each in row.platforms)
-    other = replace(request, platform=row.platforms[0], target=request.target or "GFX")
+    other = structs.replace(request, platform=row.platforms[0], target=request.target or "GFX")
     error = RocenvError(
         f"{row.title} is known to work on {where} only, and the env is for {request.platform.capitalize()}",
         hints=(f"plan a set for {where}: `{resolve_command(other, request.platform)}`",),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
+from rocenv.core.model import Component
+
 if TYPE_CHECKING:
     from rocenv.core.model import ComponentKind
     from rocenv.data.knowledge import Override
@@ -26,6 +28,17 @@ class Choice:
     asset: Asset | None = None  # of a ZLUDA build
     python: str = ""  # version for the wheels, "3.11"; "" = the source chooses
 
+    def outline(self, name: str) -> Component:
+        """Describe the part without its files."""
+        return Component(
+            kind=self.kind,
+            name=name,
+            version=self.version,
+            channel=self.channel,
+            why=self.why,
+            python=self.python,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
@@ -42,11 +55,11 @@ class Candidate:
         return next(each for each in self.parts if each.kind == "rocm")
 
     def part(self, kind: ComponentKind) -> Choice | None:
-        """Return the part of a kind; None where the set has none."""
+        """The part of a kind; None where the set has none."""
         return next((each for each in self.parts if each.kind == kind), None)
 
     def row(self, table: type[R]) -> R | None:
-        """Return the chosen row of a table; None where no part is one."""
+        """The chosen row of a table; None where no part is one."""
         return next((each.row for each in self.parts if isinstance(each.row, table)), None)
 
     @property

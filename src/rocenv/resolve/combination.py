@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
     from rocenv.core.model import Request
+    from rocenv.data.known import Known
     from rocenv.data.rows import Matrix
     from rocenv.resolve.candidate import Candidate
 
@@ -85,7 +86,7 @@ class Kind(Protocol):
         ...
 
     def candidate(self, parts: Any, case: Case) -> Candidate:
-        """Return a set that fits, with the reasons and notes that users should see."""
+        """Describe a set that fits, with the reasons and notes that users should see."""
         ...
 
     def rejection(self, constraint: str, parts: Any, case: Case) -> Rejection:
@@ -93,7 +94,7 @@ class Kind(Protocol):
         ...
 
     def remarks(self, case: Case) -> tuple[str, ...]:
-        """Return further notes for users if nothing fits."""
+        """What else users should know if nothing fits."""
         ...
 
 
@@ -106,14 +107,14 @@ KINDS: Mapping[tuple[str, bool], str] = {
 
 
 def kind_of(request: Request) -> Kind:
-    """Return the kind of set that a request asks for."""
+    """Import the module of the kind of set that a request asks for."""
     kind: Any = importlib.import_module(KINDS[request.platform, bool(request.zluda)])
     found: Kind = kind
     return found
 
 
 def best_of_each_root(combinations: Iterable[Combination]) -> list[Combination]:
-    """Return the best combination that breaks nothing of each root that has one, best first."""
+    """Find the best combination of each root that breaks nothing, best first."""
     best: dict[int, Combination] = {}
     for each in combinations:
         key = id(each.root)
@@ -151,25 +152,30 @@ def choices(
             yield each, each.broken | {constraint}
 
 
-def excluded(name: str, wanted: str, found: str, source: str) -> Rejection:
-    """Word that a part is not what the user asked for."""
-    text = f"You asked for {wanted}, which rules out {name}"
-    return Rejection(component=name, requirement=wanted, found=found, source=source, text=text)
+def rejected(row: Known, name: str, wanted: str, found: str, text: str = "") -> Rejection:
+    """Word why a part is ruled out, by default because it is not what the user asked for."""
+    text = text or f"You asked for {wanted}, which rules out {name}"
+    return Rejection(component=name, requirement=wanted, found=found, source=row.source, text=text)
+
+
+def unmet(**constraints: bool) -> Constraints:
+    """Name the constraints that do not hold."""
+    return frozenset(name for name, holds in constraints.items() if not holds)
 
 
 def requirements(broken: Constraints) -> Constraints:
-    """Return the broken constraints that are requirements of the user."""
+    """Keep the constraints that are requirements of the user."""
     return broken.intersection(REQUIREMENTS)
 
 
 def requirement_behind(constraint: str) -> str:
-    """Return the requirement that a constraint is, or depends on as in `driver: …`; "" for a fact."""
+    """The requirement that a constraint is, or depends on as in `driver: …`; "" for a fact."""
     name = constraint.partition(":")[0]
     return name if name in REQUIREMENTS else ""
 
 
 def closest(combinations: Iterable[Combination]) -> dict[Constraints, Combination]:
-    """Return the minimal sets of constraints that combinations break, with the best combination for each."""
+    """Find the minimal sets of constraints that combinations break, and the best combination for each."""
     best: dict[Constraints, Combination] = {}
     for each in combinations:
         if each.broken not in best or each.rank < best[each.broken].rank:
@@ -178,7 +184,7 @@ def closest(combinations: Iterable[Combination]) -> dict[Constraints, Combinatio
 
 
 def explanation(broken: Iterable[Constraints]) -> list[str]:
-    """Return constraints of which every combination breaks one, none of which could be left out.
+    """Choose constraints of which every combination breaks one, none of which could be left out.
 
     Where several such lists exist, this one holds as many requirements as possible, since users can change
     those; an unknown target outweighs all.
@@ -195,7 +201,7 @@ def explanation(broken: Iterable[Constraints]) -> list[str]:
 
 
 def example(constraint: str, lines: Iterable[str], found: dict[Constraints, Combination]) -> Combination:
-    """Return the combination that shows best why a line is needed: it breaks no other line."""
+    """Find the combination that shows best why a line is needed: it breaks no other line."""
     others = frozenset(lines) - {constraint}
     shown = [each for broken, each in found.items() if constraint in broken and not others & broken]
     return min(shown, key=lambda each: (len(each.broken), each.rank))

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def kernel_driver(text: str, matrix: Matrix) -> str:
-    """Return the ROCm series that an amdgpu driver belongs to ("6.2", "30.10"); "" where that is not known.
+    """Find the ROCm series that an amdgpu driver belongs to ("6.2", "30.10"); "" where that is not known.
 
     Understood are a series itself, the version of an amdgpu package (`22.20.50200`, `6.1.60101`,
     `30.10.1`), and the module's own version where it ends in one (`5.16.9.22.20`). A module version without
@@ -34,7 +34,7 @@ def kernel_driver(text: str, matrix: Matrix) -> str:
 
 
 def tested(driver: str, release: str, matrix: Matrix) -> bool | None:
-    """Tell whether a release was tested with a kernel driver; None where neither of them is in any list."""
+    """Whether a release was tested with a kernel driver; None where neither of them is in any list."""
     if not driver:
         return None
     heard = False
@@ -46,7 +46,7 @@ def tested(driver: str, release: str, matrix: Matrix) -> bool | None:
 
 
 def oldest_kernel(release: str, matrix: Matrix) -> tuple[str, str]:
-    """Return the oldest plain kernel that a release was tested on, and where that is said; "" = not known."""
+    """Find the oldest plain kernel that a release was tested on, and the source; "" = not known."""
     found = [
         (version_of(kernel), kernel, row.source)
         for row in matrix.system_kernel
@@ -58,7 +58,7 @@ def oldest_kernel(release: str, matrix: Matrix) -> tuple[str, str]:
 
 
 def kernel_is_older(kernel: str, oldest: str) -> bool:
-    """Tell whether a kernel ("5.10.6-200.fc33") is of an older series than one tested; False = not known."""
+    """Whether a kernel ("5.10.6-200.fc33") is of an older series than one tested; False = not known."""
     own = re.match(r"(\d+)\.(\d+)", kernel)
     other = re.match(r"(\d+)\.(\d+)", oldest)
     if own is None or other is None:
@@ -67,7 +67,7 @@ def kernel_is_older(kernel: str, oldest: str) -> bool:
 
 
 def tested_drivers(release: str, matrix: Matrix) -> tuple[list[str], str]:
-    """Return the kernel drivers that a release was tested with, and where that is said."""
+    """List the kernel drivers that a release was tested with, and the source."""
     rows = [row for row in matrix.driver_pair if release in row.rocm]
     drivers = {driver for row in rows for driver in row.drivers}
     source = min((row.source for row in rows), default="")

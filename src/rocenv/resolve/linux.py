@@ -19,9 +19,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import replace
-
-from rocenv.core.model import Rejection
 from rocenv.core.versions import allows, any_meets, joined, meets, newest_first, series
 from rocenv.data.known import STATUS_RANK
 from rocenv.resolve import verdicts
@@ -34,7 +31,8 @@ from rocenv.resolve.combination import (
     Constraints,
     Option,
     choices,
-    excluded,
+    rejected,
+    unmet,
 )
 from rocenv.resolve.drivers import kernel_driver, kernel_is_older, oldest_kernel, tested, tested_drivers
 from rocenv.resolve.verdicts import Facts, without_zluda
@@ -42,6 +40,7 @@ from rocenv.resolve.verdicts import Facts, without_zluda
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from rocenv.core.model import Rejection
     from rocenv.data.knowledge import Override
     from rocenv.data.releases import RocmSet, TorchSet
     from rocenv.resolve.combination import Case
@@ -119,18 +118,19 @@ def _ways(case: Case) -> Iterator[Way]:
 
 def _broken(way: Way, case: Case) -> Constraints:
     request, row, override = case.request, way.row, way.override
-    broken = set(case.unknown_target)
-    if not meets(request.rocm, row.version, "--rocm", floating=row.floating):
-        broken.add("rocm")
-    if request.channel and row.channel != request.channel:
-        broken.add("channel")
-    if way.runs_as not in (row.compiles if way.kind == "compile" else row.blas):
-        broken.add("target")
-    if override is not None and override.verdict in ("block", "reject"):
-        broken.add(f"override {override.value}")
-    if override is not None and not allows(override.rocm, row.version):
-        broken.add(f"override {override.value} {override.rocm}")
-    return frozenset(broken)
+    broken = case.unknown_target | unmet(
+        rocm=meets(request.rocm, row.version, "--rocm", floating=row.floating),
+        channel=request.channel in ("", row.channel),
+        target=way.runs_as in (row.compiles if way.kind == "compile" else row.blas),
+    )
+    if override is None:
+        return broken
+    return broken | unmet(
+        **{
+            f"override {override.value}": override.verdict not in ("block", "reject"),
+            f"override {override.value} {override.rocm}": allows(override.rocm, row.version),
+        }
+    )
 
 
 def _rank(way: Way, untested: frozenset[str], case: Case) -> tuple[Any, ...]:
@@ -160,7 +160,7 @@ def _doubt(way: Way, case: Case) -> int:
 
 
 def _untested(case: Case) -> frozenset[str]:
-    """Return the releases that were not tested with the kernel driver, or only on newer kernels."""
+    """List the releases that were not tested with the kernel driver, or only on newer kernels."""
     matrix, kernel = case.matrix, case.machine.kernel
     driver = kernel_driver(case.driver, matrix)
     releases = {series(row.version) for row in matrix.rocm}
@@ -173,16 +173,14 @@ def _untested(case: Case) -> frozenset[str]:
 
 def _torch_option(row: TorchSet, case: Case) -> Option:
     request, glibc = case.request, case.machine.glibc
-    broken = set()
-    # A request may name the build: `==2.5.1+rocm6.2`.
-    if not meets(request.torch, row.version, "--torch", floating=True, local=f"+rocm{row.rocm}"):
-        broken.add("torch")
-    if not any_meets(request.python, row.python, "--python"):
-        broken.add("python")
-    if row.glibc and glibc and not allows(f">={row.glibc}", glibc):
-        broken.add("glibc")
+    broken = unmet(
+        # A request may name the build: `==2.5.1+rocm6.2`.
+        torch=meets(request.torch, row.version, "--torch", floating=True, local=f"+rocm{row.rocm}"),
+        python=any_meets(request.python, row.python, "--python"),
+        glibc=not (row.glibc and glibc) or allows(f">={row.glibc}", glibc),
+    )
     rank = (not row.released, newest_first(row.version), newest_first(row.rocm), STATUS_RANK[row.status])
-    return Option(row=row, rank=rank, broken=frozenset(broken))
+    return Option(row=row, rank=rank, broken=broken)
 
 
 def _torch_choices(way: Way, wheels: Sequence[Option], case: Case) -> Iterator[tuple[Option, Constraints]]:
@@ -204,7 +202,7 @@ def _goes_with(torch: TorchSet, way: Way, case: Case) -> bool:
 
 
 def candidate(parts: Parts, case: Case) -> Candidate:
-    """Return a set that fits, with the reasons and notes that users should see."""
+    """See `Kind`."""
     way, torch = parts.way, parts.torch
     row = way.row
     chosen = [Choice(kind="rocm", row=row, version=row.version, channel=row.channel, why=_why(way, case))]
@@ -292,7 +290,7 @@ def _driver_notes(row: RocmSet, case: Case) -> Iterator[str]:
 
 
 def rejection(constraint: str, parts: Parts, case: Case) -> Rejection:
-    """Word why a combination breaks a constraint, with the source of the fact."""
+    """See `Kind`."""
     way, request = parts.way, case.request
     row = way.row
     if verdicts.is_verdict(constraint):
@@ -302,46 +300,35 @@ def rejection(constraint: str, parts: Parts, case: Case) -> Rejection:
     if way.override is not None and constraint.startswith("override"):
         return _no_override(way.override, way.title, constraint)
     if constraint == "channel":
-        return excluded(way.title, f"channel {request.channel}", row.channel, row.source)
+        return rejected(row, way.title, f"channel {request.channel}", row.channel)
     return _not_this_rocm(way, case) if constraint == "rocm" else _no_torch(constraint, parts, case)
 
 
 def _not_this_rocm(way: Way, case: Case) -> Rejection:
     spec, rows = case.request.rocm, case.matrix.rocm
-    found = excluded(way.title, f"ROCm {spec}", way.row.version, way.row.source)
-    if any(meets(spec, each.version, "--rocm", floating=each.floating) for each in rows):
-        return found
-    versions = sorted({each.version for each in rows}, key=lambda each: (newest_first(each), each))
-    text = f"rocenv knows no ROCm release that matches {spec}, only {', '.join(versions)}"
-    return replace(found, text=text)
+    text = ""
+    if not any(meets(spec, each.version, "--rocm", floating=each.floating) for each in rows):
+        versions = sorted({each.version for each in rows}, key=lambda each: (newest_first(each), each))
+        text = f"rocenv knows no ROCm release that matches {spec}, only {', '.join(versions)}"
+    return rejected(way.row, way.title, f"ROCm {spec}", way.row.version, text)
 
 
 def _no_kernels(way: Way, case: Case) -> Rejection:
     row, target = way.row, case.request.target
     targets = ", ".join(row.blas if way.override else row.compiles)
     wanted = way.runs_as if way.override is None else f"{way.runs_as}, which {target} could run as"
-    return Rejection(
-        component=way.title,
-        requirement=f"target {wanted}",
-        found=f"built for {targets}",
-        source=row.source,
-        text=f"{way.title} is not built for {wanted}; it is built for {targets}",
-    )
+    text = f"{way.title} is not built for {wanted}; it is built for {targets}"
+    return rejected(row, way.title, f"target {wanted}", f"built for {targets}", text)
 
 
 def _no_override(override: Override, name: str, constraint: str) -> Rejection:
     setting = f"HSA_OVERRIDE_GFX_VERSION={override.value}"
-    if override.rocm and constraint.endswith(f" {override.rocm}"):
-        found = f"only with ROCm {override.rocm}: {override.note}"
-    else:
-        found = f"known to fail: {override.note}"
-    return Rejection(
-        component=f"{override.target} as {override.runs_as}",
-        requirement=f"{setting} with {name}",
-        found=found,
-        source=override.source,
-        text=f"{override.target} must not run as {override.runs_as} with {name} ({setting}): {found}",
-    )
+    is_limited = override.rocm and constraint.endswith(f" {override.rocm}")
+    found = f"only with ROCm {override.rocm}" if is_limited else "known to fail"
+    found += f": {override.note}"
+    text = f"{override.target} must not run as {override.runs_as} with {name} ({setting}): {found}"
+    component = f"{override.target} as {override.runs_as}"
+    return rejected(override, component, f"{setting} with {name}", found, text)
 
 
 def _no_torch(constraint: str, parts: Parts, case: Case) -> Rejection:
@@ -349,17 +336,16 @@ def _no_torch(constraint: str, parts: Parts, case: Case) -> Rejection:
     assert torch is not None
     name = parts.torch_title
     if constraint == "torch":
-        wanted, found = f"torch {request.torch}", torch.version
-        text = f"You asked for {wanted}, which rules out {name}"
-    elif constraint == "python":
+        return rejected(torch, name, f"torch {request.torch}", torch.version)
+    if constraint == "python":
         wanted, found = f"Python {request.python}", f"Python {torch.python[0]} to {torch.python[-1]}"
-        text = f"You asked for {wanted}, and {name} is built for {found}"
-    elif constraint == "glibc":
-        wanted, found = f"the machine's C library, {glibc}", f"needs {torch.glibc}"
+        return rejected(
+            torch, name, wanted, found, f"You asked for {wanted}, and {name} is built for {found}"
+        )
+    if constraint == "glibc":
         text = f"{name} needs glibc {torch.glibc}, and this machine has {glibc}"
-    else:
-        return _no_wheels(parts, torch, case)
-    return Rejection(component=name, requirement=wanted, found=found, source=torch.source, text=text)
+        return rejected(torch, name, f"the machine's C library, {glibc}", f"needs {torch.glibc}", text)
+    return _no_wheels(parts, torch, case)
 
 
 def _no_wheels(parts: Parts, torch: TorchSet, case: Case) -> Rejection:
@@ -370,7 +356,6 @@ def _no_wheels(parts: Parts, torch: TorchSet, case: Case) -> Rejection:
     if any(target in row.targets for row in built):
         return _not_this_torch(parts, torch, case)
     built.sort(key=lambda row: (newest_first(row.version), row.rocm))
-    source = built[0].source if built else way.row.source
     if not any(target in row.targets for row in case.matrix.torch):
         text = found = f"no PyTorch release, for any ROCm, has kernels for {target}"
     elif not built:
@@ -383,12 +368,8 @@ def _no_wheels(parts: Parts, torch: TorchSet, case: Case) -> Rejection:
         if any(target in row.compiled for row in built):
             found += f"; it is compiled for {target}, but its own rocBLAS has no kernels for it"
         text = f"no torch for ROCm {release} has kernels for {target}: {found}"
-    return Rejection(
-        component=way.title,
-        requirement=f"torch with kernels for {target}",
-        found=found,
-        source=source,
-        text=text,
+    return rejected(
+        built[0] if built else way.row, way.title, f"torch with kernels for {target}", found, text
     )
 
 
@@ -405,10 +386,4 @@ def _not_this_torch(parts: Parts, torch: TorchSet, case: Case) -> Rejection:
     else:
         found = f"has kernels for {case.request.target} itself"
         text = f"{name} {found}, as does {way.title}, so nothing needs to run as {target}"
-    return Rejection(
-        component=name,
-        requirement=f"torch for ROCm {release} with kernels for {target}",
-        found=found,
-        source=torch.source,
-        text=text,
-    )
+    return rejected(torch, name, f"torch for ROCm {release} with kernels for {target}", found, text)

@@ -15,7 +15,7 @@ _OPTIONS = ("rocm", "zluda", "torch", "python", "target", "channel", "driver", "
 
 
 def options(request: Request, here: str = "linux") -> str:
-    """Return a request as command line options, to be given on a machine of the platform `here`."""
+    """Spell a request as command line options, to be given on a machine of the platform `here`."""
     parts = [f"--platform {request.platform}"] if request.platform != here else []
     for name in _OPTIONS:
         value = _torch_option(request) if name == "torch" else getattr(request, name)
@@ -29,29 +29,29 @@ def options(request: Request, here: str = "linux") -> str:
 
 
 def _torch_option(request: Request) -> str:
-    """Return the value of `--torch`: with ZLUDA, any release is the default and needs none."""
+    """The value of `--torch`: with ZLUDA, any release is the default and needs none."""
     if not request.zluda:
         return request.torch
     return {"*": "", "": NO_TORCH}.get(request.torch, request.torch)
 
 
 def create_command(name: str, request: Request, here: str = "linux") -> str:
-    """Return the command that makes an env for a request, to be given on a machine of the platform `here`."""
+    """The command that makes an env for a request; see `options`."""
     return f"rocenv create {shell_join(name)} {options(request, here)}"
 
 
 def rebuild_command(name: str, lock_file: str) -> str:
-    """Return the command that makes an env from a lock."""
+    """The command that makes an env from a lock."""
     return shell_join("rocenv", "create", name, "--from", lock_file)
 
 
 def resolve_command(request: Request, here: str = "linux") -> str:
-    """Return the command that plans a set for a request, to be given on a machine of the platform `here`."""
+    """The command that plans a set for a request; see `options`."""
     return f"rocenv resolve {options(request, here)}"
 
 
 def no_set(request: Request) -> str:
-    """Return the message that nothing fits: `No ROCm and PyTorch combination works on gfx1033`."""
+    """Say that nothing fits: `No ROCm and PyTorch combination works on gfx1033`."""
     noun = "combination" if request.zluda or request.torch else "release"
     return f"No {_components(request)} {noun} works on {_place(request)}"
 
@@ -64,7 +64,7 @@ def _components(request: Request) -> str:
 
 
 def _place(request: Request) -> str:
-    """Return the target, and what else the set has to live with."""
+    """Name the target, and what else the set has to live with."""
     given = ["Windows"] if request.platform == "windows" else []
     for name in ("Python", "driver", "channel", "app"):
         if value := getattr(request, name.lower()):

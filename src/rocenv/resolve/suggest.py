@@ -29,11 +29,9 @@ if TYPE_CHECKING:
 
 
 def suggestions(found: Iterable[Constraints], case: Case) -> tuple[Suggestion, ...]:
-    """Return commands that do resolve, best first: those that drop the fewest requirements.
+    """Find commands that do resolve, best first: those that drop the fewest requirements.
 
-    Args:
-        found: Minimal sets of constraints that combinations break.
-        case: The request that no set fits.
+    `found` are the minimal sets of constraints that combinations break.
     """
     behind = {frozenset(map(requirement_behind, broken)) for broken in found}
     droppable = [names for names in behind if "" not in names]
@@ -45,7 +43,7 @@ def suggestions(found: Iterable[Constraints], case: Case) -> tuple[Suggestion, .
 
 
 def without_zluda(case: Case) -> tuple[Suggestion, ...]:
-    """Return the command for the best set without ZLUDA, if there is one."""
+    """Suggest the best set without ZLUDA, if there is one."""
     request = structs.replace(case.request, zluda="", rocm="", torch="*" if case.request.torch else "")
     best = _best(request, case)
     return () if best is None else (_suggestion(request, best, case),)
@@ -69,7 +67,7 @@ def _without(dropped: Constraints, case: Case) -> Iterator[Suggestion]:
 
 
 def _other_drivers(case: Case) -> list[str]:
-    """Return display drivers that the data distinguishes from the present one: the newest of each group."""
+    """List display drivers that the data distinguishes from the present one: the newest of each group."""
     matrix = case.matrix
     rows: list[ZludaBuild | Verdict | RocmWheels] = [*matrix.zluda, *matrix.verdict, *matrix.rocm_wheels]
     ranges = {row.driver for row in rows if row.driver}
@@ -99,14 +97,10 @@ def _best(request: Request, case: Case) -> Candidate | None:
 def resolved_command(
     name: str, request: Request, matrix: Matrix, machine: Machine, unlike: tuple[tuple[str, str], ...] = ()
 ) -> str:
-    """Return the command that makes an env for a request; "" if no set fits.
+    """Word the command that makes an env for a request; "" if no set fits.
 
-    Args:
-        name: Of the env.
-        request: What to ask for; what its app needs is added to find the set, and not to the command.
-        matrix: The matrix.
-        machine: The machine that the set is for.
-        unlike: Kinds and versions of a set that does not count.
+    What its app needs is added to find the set, and not to the command. A set of the kinds and versions
+    `unlike` does not count.
     """
     best = best_for(request, matrix, machine)
     if best is None or best.versions == unlike:
@@ -115,7 +109,7 @@ def resolved_command(
 
 
 def best_for(request: Request, matrix: Matrix, machine: Machine) -> Candidate | None:
-    """Return the best set for a request and what its app needs; None if none fits, or no such app exists."""
+    """Find the best set for a request and what its app needs; None if none fits, or no such app exists."""
     try:
         request = narrowed(request, matrix)[0]
         return _best(request, Case(request=request, matrix=matrix, machine=machine))
@@ -132,18 +126,12 @@ def suggest_env(
     zluda: str = "",
     app: str = "",
 ) -> str:
-    """Return the command that makes the nearest set without a known failure; "" if there is none.
+    """Find the command that makes the nearest set without a known failure; "" if there is none.
 
     What the verdicts recommend instead comes first, in their order: an SDK, a build, or both. Then the same
     SDK with another build, then any set.
 
-    Args:
-        lock: The set to replace.
-        matrix: The matrix.
-        machine: The machine that the set is for.
-        name: Of the new env.
-        zluda: Allow these builds only, as for `--zluda`.
-        app: That the env is for; "" = the one that the set is for.
+    `zluda` allows some builds only, as the option does. `app` replaces the one that the set is for.
     """
     machine = machine or Machine(platform=lock.platform)
     app = app or lock.request.app

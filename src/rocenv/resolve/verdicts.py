@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from rocenv.core.model import Rejection
 from rocenv.core.versions import allows
 from rocenv.data.knowledge import Verdict
+from rocenv.resolve.combination import rejected
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from rocenv.core.model import Component, Lock
+    from rocenv.core.model import Component, Lock, Rejection
     from rocenv.data.rows import Matrix
     from rocenv.resolve.combination import Case, Constraints
 
@@ -34,7 +34,7 @@ class Facts(NamedTuple):
 
 
 def applies(row: Verdict, facts: Facts) -> bool:
-    """Tell whether a set meets every condition of a verdict, as far as the facts say.
+    """Whether a set meets every condition of a verdict, as far as the facts say.
 
     This is the only place that decides it. Conditions on facts that are left open count as met. What a row
     cannot express as a condition (`only_if`) is not checked.
@@ -53,7 +53,7 @@ def applies(row: Verdict, facts: Facts) -> bool:
 
 
 def without_zluda(rocm: str, torch: str = "") -> Facts:
-    """Return the facts of a set that has no ZLUDA."""
+    """The facts of a set that has no ZLUDA."""
     return Facts(rocm=rocm, torch=torch, zluda="", project="", flavour="", pack="")
 
 
@@ -62,12 +62,12 @@ def _in_range(condition: str, version: str | None) -> bool:
 
 
 def is_certain(row: Verdict) -> bool:
-    """Tell whether a verdict rules sets out: it calls them broken, and all its conditions can be checked."""
+    """Whether a verdict rules sets out: it calls them broken, and all its conditions can be checked."""
     return row.verdict == "broken" and not row.only_if
 
 
 def certain(case: Case) -> list[tuple[str, Verdict]]:
-    """Return the verdicts that may rule out sets for a request, each with the name of its constraint."""
+    """Find the verdicts that may rule out sets for a request, each with the name of its constraint."""
     request = case.request
     facts = Facts(platform=request.platform, target=request.target, driver=case.driver)
     return [
@@ -76,12 +76,9 @@ def certain(case: Case) -> list[tuple[str, Verdict]]:
 
 
 def against(rows: Iterable[tuple[str, Verdict]], facts: Facts, *, apart: object = False) -> Constraints:
-    """Return the constraints of those verdicts that apply.
+    """Name the constraints of those verdicts that apply.
 
-    Args:
-        rows: As `certain` returns them.
-        facts: Of a combination.
-        apart: If true, its parts do not go together anyway, so verdicts about several parts say nothing.
+    If the parts do not go together anyway (`apart`), verdicts about several parts say nothing.
     """
     return frozenset(
         name for name, row in rows if not (apart and _is_about_several(row)) and applies(row, facts)
@@ -94,34 +91,34 @@ def _is_about_several(row: Verdict) -> bool:
 
 
 def about(case: Case) -> list[Verdict]:
-    """Return all verdicts about a request's platform and target, in a stable order."""
+    """Find all verdicts about a request's platform and target, in a stable order."""
     facts = Facts(platform=case.request.platform, target=case.request.target)
     found = [row for row in case.matrix.verdict if applies(row, facts)]
     return sorted(found, key=lambda row: (not row.targets, constraint_of(row), row.only_if))
 
 
 def constraint_of(row: Verdict) -> str:
-    """Return the name of the constraint that a verdict makes."""
+    """Name the constraint that a verdict makes."""
     kind = "driver" if row.driver else "verdict"  # another driver would lift it
     return f"{kind}: {row.what} {tuple(getattr(row, name) for name in _CONDITIONS)}"
 
 
 def is_verdict(constraint: str) -> bool:
-    """Tell whether `constraint_of` made a name."""
+    """Whether `constraint_of` made a name."""
     return constraint.startswith(("verdict: ", "driver: "))
+
+
+def verdict_behind(constraint: str, case: Case) -> Verdict:
+    """Find the verdict that makes a constraint."""
+    return next(each for each in about(case) if constraint_of(each) == constraint)
 
 
 def rejection(constraint: str, name: str, case: Case) -> Rejection:
     """Word what a verdict says against a set, or against those parts that `name` names."""
-    row = next(each for each in about(case) if constraint_of(each) == constraint)
+    row = verdict_behind(constraint, case)
     given = f" with driver {case.driver}" if row.driver else ""
-    return Rejection(
-        component=name,
-        requirement="no combination that is known to fail",
-        found=row.what,
-        source=row.source,
-        text=f"{name}{given} is known to fail: {row.what}" + (f"; {row.remedy}" if row.remedy else ""),
-    )
+    text = f"{name}{given} is known to fail: {row.what}" + (f"; {row.remedy}" if row.remedy else "")
+    return rejected(row, name, "no combination that is known to fail", row.what, text)
 
 
 def note(row: Verdict) -> str:
@@ -136,7 +133,7 @@ def note(row: Verdict) -> str:
 
 
 def known_broken(lock: Lock, matrix: Matrix, driver: str = "") -> tuple[Verdict, ...]:
-    """Return the verdicts that rule out a set that exists already, the most specific first.
+    """Find the verdicts that rule out a set that exists already, the most specific first.
 
     `resolve` never returns such a set. But an env may be older than a verdict, or made from somebody's lock,
     and its display driver may have changed. Verdicts on drivers count only if the driver is known. A ZLUDA
@@ -166,7 +163,7 @@ def facts_of(lock: Lock, matrix: Matrix, driver: str) -> Facts:
 
 
 def _flavour(part: Component, matrix: Matrix) -> str:
-    """Return the flavour of a build's archive, by its name."""
+    """Find the flavour of a build's archive by its name."""
     names = [artifact.name for artifact in part.artifacts]
     builds = (build for build in matrix.zluda if build.project == part.channel)
     assets = (asset for build in builds for asset in build.assets)

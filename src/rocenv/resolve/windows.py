@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rocenv.core.model import Rejection
 from rocenv.core.versions import allows, any_meets, joined, meets, newest_first, series
 from rocenv.data.known import STATUS_RANK
 from rocenv.data.releases import HipSdk, RocmWheels
 from rocenv.resolve import verdicts
 from rocenv.resolve.candidate import Candidate, Choice
-from rocenv.resolve.combination import SERVING, Combination, Constraints
+from rocenv.resolve.combination import SERVING, Combination, Constraints, rejected, unmet
 from rocenv.resolve.verdicts import without_zluda
 from rocenv.resolve.zluda import CHANNEL, has_kernels
 
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import TypeAlias
 
+    from rocenv.core.model import Rejection
     from rocenv.resolve.combination import Case
 
     Row: TypeAlias = RocmWheels | HipSdk
@@ -33,9 +33,8 @@ def combinations(case: Case) -> Iterator[Combination]:
     wheels = [row for row in case.matrix.rocm_wheels if "windows" in row.platforms]
     choices: list[Row] = [*wheels, *case.matrix.hip_sdk]
     for row in choices:
-        broken = _against_wheels(row, case) if isinstance(row, RocmWheels) else _against_sdk(row, case)
-        broken |= _against_any(row, case) | verdicts.against(rows, without_zluda(row.version))
-        yield Combination(root=row, parts=row, rank=_rank(row, case), broken=frozenset(broken))
+        broken = _broken(row, case) | verdicts.against(rows, without_zluda(row.version))
+        yield Combination(root=row, parts=row, rank=_rank(row, case), broken=broken)
 
 
 def _rank(row: Row, case: Case) -> tuple[Any, ...]:
@@ -49,47 +48,29 @@ def _rank(row: Row, case: Case) -> tuple[Any, ...]:
     )
 
 
-def _against_any(row: Row, case: Case) -> Constraints:
-    broken = set(case.unknown_target)
-    if not meets(case.request.rocm, row.version, "--rocm"):
-        broken.add("rocm")
-    if case.request.channel not in ("", channel_of(row)):
-        broken.add("channel")
-    return frozenset(broken)
-
-
-def _against_sdk(row: HipSdk, case: Case) -> set[str]:
-    broken = set()
-    if not has_kernels(row, case):
-        broken.add("target")
-    if case.request.torch:
-        broken.add("wheels")
-    return broken
-
-
-def _against_wheels(row: RocmWheels, case: Case) -> set[str]:
+def _broken(row: Row, case: Case) -> Constraints:
     request = case.request
-    broken = set()
-    if request.target not in row.targets:
-        broken.add("target")
-    if not any_meets(request.python, row.python, "--python"):
-        broken.add("python")
-    if row.torch and not any(meets(request.torch, version, "--torch") for version in row.torch):
-        broken.add("torch")
-    if case.driver and not allows(row.driver, case.driver):
-        broken.add("driver")
-    if row.nightly and request.channel != row.channel:
-        broken.add("nightly")
-    return broken
+    broken = case.unknown_target | unmet(
+        rocm=meets(request.rocm, row.version, "--rocm"), channel=request.channel in ("", channel_of(row))
+    )
+    if isinstance(row, HipSdk):
+        return broken | unmet(target=has_kernels(row, case), wheels=not request.torch)
+    return broken | unmet(
+        target=request.target in row.targets,
+        python=any_meets(request.python, row.python, "--python"),
+        torch=not row.torch or any(meets(request.torch, version, "--torch") for version in row.torch),
+        driver=not case.driver or allows(row.driver, case.driver),
+        nightly=not row.nightly or request.channel == row.channel,
+    )
 
 
 def channel_of(row: Row) -> str:
-    """Return the channel that a row belongs to."""
+    """The channel that a row belongs to."""
     return row.channel if isinstance(row, RocmWheels) else CHANNEL
 
 
 def _targets(row: Row, case: Case, *, supported: bool) -> tuple[str, ...]:
-    """Return the targets that a row has kernels for, or only those that AMD supports."""
+    """List the targets that a row has kernels for, or only those that AMD supports."""
     if isinstance(row, RocmWheels):
         return row.official if supported else row.targets
     levels = ("official", "deprecated") if supported else SERVING
@@ -107,7 +88,7 @@ def _targets(row: Row, case: Case, *, supported: bool) -> tuple[str, ...]:
 
 
 def candidate(row: Row, case: Case) -> Candidate:
-    """Return a set that fits, with the reasons and notes that users should see."""
+    """See `Kind`."""
     target = case.request.target
     supported = target in _targets(row, case, supported=True)
     promise = f"AMD supports {target}" if supported else f"works on {target}, but AMD does not support it"
@@ -124,7 +105,7 @@ def candidate(row: Row, case: Case) -> Candidate:
 
 
 def _python(row: Row, case: Case) -> str:
-    """Return the newest Python that a release has wheels for and the user accepts."""
+    """Choose the newest Python that a release has wheels for and the user accepts."""
     known = row.python if isinstance(row, RocmWheels) else ()
     wanted = [each for each in known if any_meets(case.request.python, (each,), "--python")]
     return min(wanted, key=newest_first, default="")
@@ -147,7 +128,7 @@ def _notes(row: Row, case: Case) -> Iterator[str]:
 
 
 def rejection(constraint: str, row: Row, case: Case) -> Rejection:
-    """Word why a release breaks a constraint, with the source of the fact."""
+    """See `Kind`."""
     name, request = _title(row), case.request
     if verdicts.is_verdict(constraint):
         return verdicts.rejection(constraint, name, case)
@@ -169,12 +150,12 @@ def rejection(constraint: str, row: Row, case: Case) -> Rejection:
         "nightly": f"{name} has {found}; name the channel to use it (`--channel {channel_of(row)}`)",
         "python": f"You asked for {wanted}, and {name} is for {found}",
         "torch": f"You asked for {wanted}, and {name} has {found}",
-    }.get(constraint, f"You asked for {wanted}, which rules out {name}")
-    return Rejection(component=name, requirement=wanted, found=found, source=row.source, text=text)
+    }.get(constraint, "")
+    return rejected(row, name, wanted, found, text)
 
 
 def remarks(_case: Case) -> tuple[str, ...]:
-    """Return nothing: the suggestions name the alternatives."""
+    """See `Kind`; the suggestions name the alternatives."""
     return ()
 
 

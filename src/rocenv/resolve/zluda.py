@@ -18,7 +18,6 @@ from __future__ import annotations
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rocenv.core.model import Rejection
 from rocenv.core.template import fill
 from rocenv.core.versions import allows, any_meets, joined, meets, newest_first, series
 from rocenv.data.known import STATUS_RANK
@@ -32,13 +31,15 @@ from rocenv.resolve.combination import (
     Constraints,
     Option,
     choices,
-    excluded,
+    rejected,
+    unmet,
 )
 from rocenv.resolve.verdicts import Facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from rocenv.core.model import Rejection
     from rocenv.data.knowledge import GoodSet, Verdict
     from rocenv.data.releases import Asset, HipSdk, Pack, Support, TorchSet, ZludaBuild
     from rocenv.resolve.combination import Case
@@ -124,12 +125,9 @@ def combinations(case: Case) -> Iterator[Combination]:
 
 def _sdk_broken(sdk: HipSdk, case: Case) -> Constraints:
     request = case.request
-    broken = set(case.unknown_target)
-    if not meets(request.rocm, sdk.version, "--rocm"):
-        broken.add("rocm")
-    if request.channel not in ("", CHANNEL):
-        broken.add("channel")
-    return frozenset(broken)
+    return case.unknown_target | unmet(
+        rocm=meets(request.rocm, sdk.version, "--rocm"), channel=request.channel in ("", CHANNEL)
+    )
 
 
 def _sdk_rank(sdk: HipSdk, case: Case) -> tuple[Any, ...]:
@@ -157,13 +155,13 @@ def promise_of(sdk: HipSdk, case: Case) -> Support | None:
 
 
 def has_kernels(sdk: HipSdk, case: Case) -> bool:
-    """Tell whether the SDK's own rocBLAS has kernels for the target."""
+    """Whether the SDK's own rocBLAS has kernels for the target."""
     promise = promise_of(sdk, case)
     return promise is not None and promise.level in SERVING
 
 
 def recommended(sdk: HipSdk, case: Case) -> list[GoodSet]:
-    """Return the sets with an SDK that app makers recommend for the target, with a build the user accepts."""
+    """List what app makers recommend for the target with an SDK and a build that the user accepts."""
     request = case.request
     return [
         row
@@ -180,7 +178,7 @@ def recommended(sdk: HipSdk, case: Case) -> list[GoodSet]:
 
 
 def serves(asset: Asset, version: str, target: str = "") -> bool:
-    """Tell whether an archive is for an SDK, or is reported to work with it for the target."""
+    """Whether an archive is for an SDK, or is reported to work with it for the target."""
     release = series(version)
     is_for = release in asset.rocm or version.split(".")[0] in asset.rocm
     return asset.platform == "windows" and (is_for or target in asset.also.get(release, ()))
@@ -188,11 +186,10 @@ def serves(asset: Asset, version: str, target: str = "") -> bool:
 
 def _archive_option(archive: Archive, case: Case) -> Option:
     build, asset = archive.build, archive.asset
-    broken = set()
-    if not meets(case.request.zluda, build.version, "--zluda"):
-        broken.add("zluda")
-    if case.driver and not allows(build.driver, case.driver):
-        broken.add("driver")
+    broken = unmet(
+        zluda=meets(case.request.zluda, build.version, "--zluda"),
+        driver=not case.driver or allows(build.driver, case.driver),
+    )
     rank = (
         not build.preferred,
         asset.flavour == "nightly",
@@ -201,14 +198,14 @@ def _archive_option(archive: Archive, case: Case) -> Option:
         newest_first(build.version),
         asset.name,
     )
-    return Option(row=archive, rank=rank, broken=frozenset(broken))
+    return Option(row=archive, rank=rank, broken=broken)
 
 
 def _pack_options(sdk: HipSdk, case: Case) -> list[Option]:
     if has_kernels(sdk, case):
         return [NOTHING]
     options = [_pack_option(pack) for pack in _packs_for(sdk, case)]
-    return options or [Option(row=None, rank=(), broken=frozenset(["pack"]))]
+    return options or [Option(row=None, rank=(), broken=unmet(pack=False))]
 
 
 def _pack_option(pack: Pack) -> Option:
@@ -222,7 +219,7 @@ def _packs_for(sdk: HipSdk, case: Case) -> list[Pack]:
 
 
 def packs_of(case: Case) -> list[Pack]:
-    """Return the rocBLAS packs for the target, whatever its features: Windows has them one way only."""
+    """List the rocBLAS packs for the target, whatever its features: Windows has them one way only."""
     return [
         row
         for row in case.matrix.pack
@@ -235,14 +232,12 @@ def _is_for(pack: Pack, target: str) -> bool:
 
 
 def _torch_option(row: TorchSet, case: Case) -> Option:
-    request, full = case.request, f"{row.version}+cu{row.cuda.replace('.', '')}"
-    broken = set()
-    if not any(meets(request.torch, version, "--torch") for version in (row.version, full)):
-        broken.add("torch")
-    if not any_meets(request.python, row.python, "--python"):
-        broken.add("python")
-    rank = (STATUS_RANK[row.status], newest_first(row.version))
-    return Option(row=row, rank=rank, broken=frozenset(broken))
+    request = case.request
+    broken = unmet(
+        torch=any(meets(request.torch, version, "--torch") for version in (row.version, row.build)),
+        python=any_meets(request.python, row.python, "--python"),
+    )
+    return Option(row=row, rank=(STATUS_RANK[row.status], newest_first(row.version)), broken=broken)
 
 
 def _paired(option: Option, build: ZludaBuild, good: Sequence[GoodSet]) -> Option:
@@ -256,7 +251,7 @@ def _paired(option: Option, build: ZludaBuild, good: Sequence[GoodSet]) -> Optio
 
 
 def is_paired(torch: TorchSet, build: ZludaBuild) -> bool:
-    """Tell whether app makers pair a PyTorch release with a build."""
+    """Whether app makers pair a PyTorch release with a build."""
     return bool(torch.zluda) and allows(torch.zluda, build.version)
 
 
@@ -264,7 +259,7 @@ def is_paired(torch: TorchSet, build: ZludaBuild) -> bool:
 
 
 def candidate(parts: Parts, case: Case) -> Candidate:
-    """Return a set that fits, with the reasons and notes that users should see."""
+    """See `Kind`."""
     sdk, archive, pack, torch = parts.sdk, parts.archive, parts.pack, parts.torch
     build, target = archive.build, case.request.target
     chosen = [
@@ -362,7 +357,7 @@ def _known(parts: Parts, case: Case) -> Iterator[str]:
 
 
 def _is_avoided(row: Verdict, parts: Parts) -> bool:
-    """Tell whether a verdict rules out other builds with the same SDK on this target."""
+    """Whether a verdict rules out other builds with the same SDK on this target."""
     about_others = bool(row.targets and row.rocm and row.zluda)
     return verdicts.is_certain(row) and about_others and verdicts.applies(row, Facts(rocm=parts.sdk.version))
 
@@ -378,7 +373,7 @@ def _recommending(parts: Parts, case: Case) -> list[GoodSet]:
 
 
 def _python(parts: Parts, torch: TorchSet, case: Case) -> str:
-    """Return the newest Python that the user accepts, first of those that the set is recommended with."""
+    """Choose the newest Python that the user accepts, first of those that the set is recommended with."""
     named = {python for good in _recommending(parts, case) for python in good.python}
     wanted = [each for each in torch.python if any_meets(case.request.python, (each,), "--python")]
     return min(wanted, key=lambda python: (python not in named, newest_first(python)), default="")
@@ -388,38 +383,33 @@ def _python(parts: Parts, torch: TorchSet, case: Case) -> str:
 
 
 def rejection(constraint: str, parts: Parts, case: Case) -> Rejection:
-    """Word why a combination breaks a constraint, with the source of the fact."""
+    """See `Kind`."""
     sdk, build, request = parts.sdk, parts.archive.build, case.request
     sdk_title, title = f"HIP SDK {sdk.version}", parts.archive.title
     if verdicts.is_verdict(constraint):
         return verdicts.rejection(constraint, _concerned(constraint, parts, case), case)
     if constraint == "rocm":
-        return excluded(sdk_title, f"HIP SDK {request.rocm}", sdk.version, sdk.source)
+        return rejected(sdk, sdk_title, f"HIP SDK {request.rocm}", sdk.version)
     if constraint == "channel":
-        return excluded(sdk_title, f"channel {request.channel}", CHANNEL, sdk.source)
+        return rejected(sdk, sdk_title, f"channel {request.channel}", CHANNEL)
     if constraint == "zluda":
-        return excluded(title, f"ZLUDA {request.zluda}", build.version, build.source)
+        return rejected(build, title, f"ZLUDA {request.zluda}", build.version)
     if constraint == "build":
         return _no_build(parts)
     if constraint == "driver":
-        return Rejection(
-            component=title,
-            requirement=f"display driver {build.driver}",
-            found=case.driver,
-            source=build.source,
-            text=f"{title} works with display drivers {build.driver}, not with {case.driver}",
-        )
+        text = f"{title} works with display drivers {build.driver}, not with {case.driver}"
+        return rejected(build, title, f"display driver {build.driver}", case.driver, text)
     return _no_pack(parts, case) if constraint == "pack" else _no_torch(constraint, parts, case)
 
 
 def remarks(_case: Case) -> tuple[str, ...]:
-    """Return nothing: the suggestions name the alternatives."""
+    """See `Kind`; the suggestions name the alternatives."""
     return ()
 
 
 def _concerned(constraint: str, parts: Parts, case: Case) -> str:
-    """Return the parts that a verdict has conditions on."""
-    row = next(each for each in verdicts.about(case) if verdicts.constraint_of(each) == constraint)
+    """Name the parts that a verdict has conditions on."""
+    row = verdicts.verdict_behind(constraint, case)
     torch = f"torch {parts.torch.version}" if parts.torch else "no torch"
     names = {
         f"HIP SDK {parts.sdk.version}": row.rocm,
@@ -433,50 +423,40 @@ def _concerned(constraint: str, parts: Parts, case: Case) -> str:
 def _no_build(parts: Parts) -> Rejection:
     build, release = parts.archive.build, series(parts.sdk.version)
     names = [f"{asset.name} for HIP SDK {joined(asset.rocm)}" for asset in build.assets if asset.rocm]
-    found = "; ".join(names)
-    return Rejection(
-        component=f"ZLUDA {build.version}",
-        requirement=f"an archive for HIP SDK {release}",
-        found=f"has {found}",
-        source=build.source,
-        text=f"ZLUDA {build.version} has no archive for HIP SDK {release}, only {found}",
-    )
+    name, found = f"ZLUDA {build.version}", "; ".join(names)
+    text = f"{name} has no archive for HIP SDK {release}, only {found}"
+    return rejected(build, name, f"an archive for HIP SDK {release}", f"has {found}", text)
 
 
 def _no_pack(parts: Parts, case: Case) -> Rejection:
     sdk, target = parts.sdk, case.request.target
-    title, source = f"HIP SDK {sdk.version}", sdk.source
+    shown_by: HipSdk | Pack = sdk
     packs = packs_of(case)
     found = f"rocenv knows no pack for {target}"
     if packs:
         releases = sorted({series(version) for row in packs for version in row.rocm})
         found = f"packs for {target} are for HIP SDK {joined(releases)} only"
-        source = min(row.source for row in packs)
+        shown_by = min(packs, key=lambda row: row.source)
     absent = [
-        (row.note, row.source)
+        row
         for row in case.matrix.pack
         if row.absent
         and series(sdk.version) in map(series, row.rocm)
         and (not row.targets or _is_for(row, target))
     ]
     if absent:
-        note, source = max(absent)
-        found += f"; {note}" if note else ""
-    return Rejection(
-        component=title,
-        requirement=f"rocBLAS kernels for {target}, of its own or in a library pack",
-        found=found,
-        source=source,
-        text=f"{title} has no rocBLAS kernels for {target}, and no library pack adds them: {found}",
-    )
+        shown_by = max(absent, key=lambda row: (row.note, row.source))
+        found += f"; {shown_by.note}" if shown_by.note else ""
+    name, wanted = f"HIP SDK {sdk.version}", f"rocBLAS kernels for {target}, of its own or in a library pack"
+    text = f"{name} has no rocBLAS kernels for {target}, and no library pack adds them: {found}"
+    return rejected(shown_by, name, wanted, found, text)
 
 
 def _no_torch(constraint: str, parts: Parts, case: Case) -> Rejection:
     row, request = parts.torch, case.request
     assert row is not None
-    name = f"torch {row.version}+cu{row.cuda.replace('.', '')}"
+    name = f"torch {row.build}"
     if constraint == "torch":
-        return excluded(name, f"torch {request.torch}", row.version, row.source)
+        return rejected(row, name, f"torch {request.torch}", row.version)
     found, wanted = f"Python {row.python[0]} to {row.python[-1]}", f"Python {request.python}"
-    text = f"You asked for {wanted}, and {name} works with {found}"
-    return Rejection(component=name, requirement=wanted, found=found, source=row.source, text=text)
+    return rejected(row, name, wanted, found, f"You asked for {wanted}, and {name} works with {found}")

@@ -24,7 +24,7 @@ GENERAL = "pypi:"  # the key of `[mirrors]` for the general index
 
 
 def general_indices(environ: Mapping[str, str], network: Network) -> tuple[str, ...]:
-    """Return the addresses to try, in order: rocenv's mirrors, then uv's or pip's index; "" = uv's default.
+    """List the addresses to try in order: rocenv's mirrors, then uv's or pip's index; "" = uv's default.
 
     Raises:
         DataError: A configuration file of pip is invalid.
@@ -37,7 +37,6 @@ def general_indices(environ: Mapping[str, str], network: Network) -> tuple[str, 
 
 
 def _index_of_pip(environ: Mapping[str, str]) -> str:
-    """Return the index that pip's configuration files name, "" if none does."""
     parser = configparser.RawConfigParser()
     for file in _files_of_pip(environ):
         try:

@@ -64,11 +64,9 @@ class Interpreter:
 
 
 def find_python(spec: str, uv: Uv) -> Interpreter:
-    """Find the Python for a venv.
+    """Find the Python for a venv; uv downloads it if necessary and permitted.
 
-    Args:
-        spec: A version (`3.11`), a specifier (`>=3.10,<3.13`), a path or a name; "" = rocenv's own.
-        uv: Searches for it, and downloads it if necessary and permitted.
+    `spec` is a version (`3.11`), a specifier (`>=3.10,<3.13`), a path or a name; "" = rocenv's own.
 
     Raises:
         RocenvError: There is none, it does not run, or it is unsuitable for torch; names `spec`.
@@ -109,7 +107,7 @@ def examine(path: Path) -> Interpreter:
 
 
 def is_from_store(path: Path) -> bool:
-    """Tell whether a Windows path belongs to the Microsoft Store."""
+    """Whether a Windows path belongs to the Microsoft Store."""
     return "windowsapps" in (part.lower() for part in re.split(r"[/\\]", str(path)))
 
 
@@ -145,12 +143,12 @@ def _from_python_org(spec: str) -> str:
 
 
 def _is_version(spec: str) -> bool:
-    """Tell whether `spec` is a version or a specifier, and no path or name."""
+    """Whether `spec` is a version or a specifier, and no path or name."""
     return re.match(r"[\d<>=!~]", spec) is not None
 
 
 def _allows(spec: str, version: str) -> bool:
-    """Tell whether `spec` allows a version; a path or a name allows none."""
+    """Whether `spec` allows a version; a path or a name allows none."""
     if not _is_version(spec):
         return False
     from packaging.specifiers import InvalidSpecifier, SpecifierSet

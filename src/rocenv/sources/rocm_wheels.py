@@ -4,28 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rocenv.core.model import Component
-
 if TYPE_CHECKING:
     from rocenv.context import Context
-    from rocenv.core.model import Request
+    from rocenv.core.model import Component, Request
     from rocenv.resolve import Candidate, Choice
 
 
 def outline(choice: Choice, _candidate: Candidate, _request: Request, _context: Context) -> Component:
-    """Return the release without its wheels; see `Source`."""
-    return Component(
-        kind=choice.kind,
-        name="ROCm wheels",
-        version=choice.version,
-        channel=choice.channel,
-        why=choice.why,
-        python=choice.python,
-    )
+    """See `Source`."""
+    return choice.outline("ROCm wheels")
 
 
 def component(
     choice: Choice, candidate: Candidate, request: Request, context: Context
 ) -> tuple[Component, tuple[str, ...]]:
-    """Return the same as `outline`."""
+    """See `Source`."""
     return outline(choice, candidate, request, context), ()

@@ -181,12 +181,12 @@ class Uv:
 
 
 def wheel_file_name(url: str) -> str:
-    """Return the file name of the wheel at `url`, without any slash that the address may hide in it."""
+    """Take the file name out of an address, without any slash that the address may hide in it."""
     return re.split(r"[/\\:]", unquote(url.partition("#")[0]))[-1]
 
 
 def _ranking(python: Interpreter) -> Callable[[str], int]:
-    """Return a function that ranks wheels by file name: the most specific to this machine is lowest."""
+    """Make the key that sorts wheels by file name: the most specific to this interpreter comes first."""
     from packaging.tags import compatible_tags, cpython_tags
     from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
@@ -206,7 +206,7 @@ def _ranking(python: Interpreter) -> Callable[[str], int]:
 
 
 def _artifact(package: dict[str, Any], rank: Callable[[str], int]) -> Artifact:
-    """Return the best wheel of a package in uv's lock, which lists every wheel that fits."""
+    """Choose the best wheel of a package in uv's lock, which lists every wheel that fits."""
     name, version = package["name"], package.get("version", "")
     wheels = package.get("wheels", [])
     if not wheels:

@@ -24,7 +24,7 @@ _UNREACHABLE = re.compile(
 
 
 def index_name(index_url: str) -> str:
-    """Return an index in words, without the name and password in its address."""
+    """Name an index in a message, without the password in its address."""
     return shown(index_url) if index_url else "the default package index"
 
 
@@ -107,7 +107,7 @@ class Outcome:
         raise PrefixError(f"cannot install the wheels: {self.reason}", code="venv")
 
     def _supported_pythons(self) -> tuple[str, tuple[str, ...]]:
-        """Return the project without a wheel for this Python, and the versions it has wheels for, if any."""
+        """Find the project without a wheel for this Python, and the versions it has wheels for, if any."""
         # hint: ... found wheels for `torch` (v2.5.1+rocm6.2) with the following Python ABI tags: `cp310`
         pattern = r"found wheels for `([\w.-]+)` .* the following Python \w+ tags?: (.*)"
         found = re.search(pattern, self.stderr)
@@ -118,7 +118,7 @@ class Outcome:
 
 
 def _conclusion(stderr: str) -> str:
-    """Return the `Because ...` paragraphs of a failed resolution as one line, without their refrain."""
+    """Join the `Because ...` paragraphs of a failed resolution to one line, without their refrain."""
     text = stderr.partition("cause: ")[2].partition("\n\n")[0]
     text = " ".join(text.split())
     return text.removesuffix(", we can conclude that your requirements are unsatisfiable.").rstrip(".")

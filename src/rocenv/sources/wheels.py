@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import platform
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from msgspec.structs import replace
@@ -19,8 +19,8 @@ from rocenv.core.errors import ResolutionImpossible, RocenvError
 from rocenv.core.model import VENV, Artifact, Component, venv_layout
 from rocenv.core.versions import series, specifier
 from rocenv.data.releases import TorchSet
-from rocenv.net import unreachable
 from rocenv.net.errors import shown
+from rocenv.sources import unreachable
 from rocenv.sources.general_index import general_indices
 from rocenv.sources.interpreter import find_python
 from rocenv.sources.uv import Uv
@@ -35,24 +35,15 @@ if TYPE_CHECKING:
     from rocenv.resolve import Candidate, Choice
     from rocenv.sources.interpreter import Interpreter
 
-T = TypeVar("T")
-
 # The projects whose local version (`+rocm6.2`) says which GPUs they are built for.
 _GPU_BUILDS = frozenset({"torch", "torchaudio", "torchvision"})
 
 
 def outline(choice: Choice, _candidate: Candidate, _request: Request, _context: Context) -> Component:
-    """Return torch without its wheels; see `Source`."""
+    """See `Source`."""
     row = choice.row
     assert isinstance(row, TorchSet)
-    return Component(
-        kind=choice.kind,
-        name="torch",
-        version=f"{row.version}+{local_version(row)}",
-        channel=choice.channel,
-        why=choice.why,
-        python=choice.python,
-    )
+    return replace(choice.outline("torch"), version=row.build)
 
 
 def component(
@@ -70,15 +61,13 @@ def component(
     python = find_python(choice.python or request.python or _default_python(row.python), uv)
     with unreachable.tracked(
         urlsplit(row.index).netloc,
-        context.home,
-        context.network.mirrors,
-        ask_anyway=not context.max_age_s or context.network.is_offline,
+        context,
         hint=f"try again in ten minutes, or set a mirror: `rocenv config set mirrors.{row.index} MIRROR`",
     ):
         found = resolve_wheels(
             list(_requirements(row, request)),
             index_url=row.index,
-            local=local_version(row),
+            local=row.build.partition("+")[2],
             python=python,
             uv=uv,
             candidates=context.network.candidates,
@@ -97,11 +86,6 @@ def component(
     return part, ()
 
 
-def local_version(row: TorchSet) -> str:
-    """Return the local version that the builds of a row carry: `rocm6.2`, `cu118`."""
-    return f"rocm{row.rocm}" if row.rocm else f"cu{row.cuda.replace('.', '')}"
-
-
 def resolve_wheels(
     requirements: Sequence[str],
     *,
@@ -113,15 +97,8 @@ def resolve_wheels(
 ) -> tuple[Artifact, ...]:
     """Select the wheels that fulfil `requirements`, with all they depend on, sorted by name.
 
-    Each has a sha256. `size_bytes` is 0 where the index does not publish it.
-
-    Args:
-        requirements: PEP 508, such as `torch==2.5.*`.
-        index_url: The index of the matrix row; no other is asked.
-        local: The local version that torch and its siblings must carry: `rocm6.2`.
-        python: The interpreter that the wheels are for.
-        uv: Resolves.
-        candidates: The addresses to try for an index, in order: mirrors and itself.
+    Each has a sha256. `size_bytes` is 0 where the index does not publish it. Only the index and its mirrors
+    (`candidates`) are asked. torch and its siblings must carry the local version `local`: `rocm6.2`.
 
     Raises:
         ResolutionImpossible: The index cannot fulfil the requirements for this interpreter, or only with
@@ -180,12 +157,13 @@ def _requirements(row: TorchSet, request: Request) -> Iterator[str]:
 
 
 def _default_python(supported: tuple[str, ...]) -> str:
-    """Return "" (rocenv's own Python) if torch supports it, else the newest series that it supports."""
+    """Prefer rocenv's own Python (""), if torch supports it, to the newest series that it supports."""
     return "" if series(platform.python_version()) in supported else supported[-1]
 
 
-def _from_first(urls: Sequence[str], resolve: Callable[[str], T], uv: Uv) -> T:
-    """Return the result of the first address that has one."""
+def _from_first(
+    urls: Sequence[str], resolve: Callable[[str], tuple[Artifact, ...]], uv: Uv
+) -> tuple[Artifact, ...]:
     errors: list[RocenvError] = []
     for url in urls:
         if errors:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from rocenv.core.model import Artifact, Component, Layout
 from rocenv.core.template import fill
 from rocenv.core.versions import series
@@ -15,13 +17,13 @@ from rocenv.data.releases import HipSdk, Pack, TorchSet, ZludaBuild
 
 if TYPE_CHECKING:
     from rocenv.context import Context
-    from rocenv.core.model import Request, Shims
+    from rocenv.core.model import Request
     from rocenv.data.rows import Matrix
     from rocenv.resolve import Candidate, Choice
 
 
 def outline(choice: Choice, candidate: Candidate, _request: Request, context: Context) -> Component:
-    """Return a part of a set for Windows with its files; see `Source`."""
+    """See `Source`; the data names every file."""
     row = choice.row
     if isinstance(row, HipSdk):
         return _hip_sdk(choice, row)
@@ -34,7 +36,7 @@ def outline(choice: Choice, candidate: Candidate, _request: Request, context: Co
 def component(
     choice: Choice, candidate: Candidate, request: Request, context: Context
 ) -> tuple[Component, tuple[str, ...]]:
-    """Return the same as `outline`: the data names every file."""
+    """See `Source`."""
     return outline(choice, candidate, request, context), ()
 
 
@@ -42,24 +44,32 @@ def _hip_sdk(choice: Choice, sdk: HipSdk) -> Component:
     installer = Artifact(
         kind="installer", name=sdk.installer, version=sdk.version, url=sdk.url, sha256="", size_bytes=0
     )
-    return Component(
-        kind=choice.kind,
-        name="HIP SDK",
-        version=choice.version,
-        channel=choice.channel,
-        why=choice.why,
-        artifacts=(installer,),
-        layout=sdk_layout(sdk),
-        into=_folder(sdk),
+    root = _folder(sdk)
+    named = {"hip": sdk.runtime, "hiprtc": sdk.hiprtc}
+    libraries = {role: names[0] for role, names in named.items() if names}
+    for name in sdk.libraries:
+        if name.startswith("rocblas"):
+            libraries["rocblas"] = name
+    layout = Layout(
+        root=root,
+        library_dirs=(f"{root}/bin",),
+        libraries=libraries,
+        bin=f"{root}/bin",
+        runtime={"hip": series(sdk.version)},
     )
+    return replace(choice.outline("HIP SDK"), artifacts=(installer,), layout=layout, into=root)
 
 
 def _zluda(choice: Choice, build: ZludaBuild, candidate: Candidate, matrix: Matrix) -> Component:
-    asset, sdk, torch = choice.asset, candidate.rocm.row, candidate.part("torch")
+    asset, sdk = choice.asset, candidate.row(HipSdk)
     assert asset is not None
-    for_torch = torch.row if torch is not None else None
-    assert for_torch is None or isinstance(for_torch, TorchSet)
-    shims = shims_for(sdk, build, for_torch, matrix) if isinstance(sdk, HipSdk) else None
+    assert sdk is not None
+    shims = shims_for(sdk, build, candidate.row(TorchSet), matrix)
+    layout = None
+    if shims is not None:
+        libraries = {"nvcuda": shims.driver[0], "cublas": shims.files[0].stands_for}
+        runtime = {"nvcuda": build.cuda} if build.cuda else {}
+        layout = Layout(root="", library_dirs=(), libraries=libraries, runtime=runtime)
     archive = Artifact(
         kind="archive",
         name=asset.name,
@@ -68,14 +78,10 @@ def _zluda(choice: Choice, build: ZludaBuild, candidate: Candidate, matrix: Matr
         sha256=asset.sha256,
         size_bytes=asset.size_bytes,
     )
-    return Component(
-        kind=choice.kind,
-        name=f"ZLUDA of {build.project}",
-        version=choice.version,
-        channel=choice.channel,
-        why=choice.why,
+    return replace(
+        choice.outline(f"ZLUDA of {build.project}"),
         artifacts=(archive,),
-        layout=_zluda_layout(build, shims),
+        layout=layout,
         into="zluda",
         anchor=shims.driver[0] if shims else "",
         shims=shims,
@@ -83,8 +89,8 @@ def _zluda(choice: Choice, build: ZludaBuild, candidate: Candidate, matrix: Matr
 
 
 def _library_pack(choice: Choice, pack: Pack, candidate: Candidate, matrix: Matrix) -> Component:
-    sdk = candidate.rocm.row
-    assert isinstance(sdk, HipSdk)
+    sdk = candidate.row(HipSdk)
+    assert sdk is not None
     archive = Artifact(
         kind="archive",
         name=pack.asset,
@@ -93,12 +99,8 @@ def _library_pack(choice: Choice, pack: Pack, candidate: Candidate, matrix: Matr
         sha256=pack.sha256,
         size_bytes=0,
     )
-    return Component(
-        kind=choice.kind,
-        name="rocBLAS library pack",
-        version=choice.version,
-        channel=choice.channel,
-        why=choice.why,
+    return replace(
+        choice.outline("rocBLAS library pack"),
         artifacts=(archive,) if pack.url else (),
         places={row.member: row.place for row in matrix.pack_place if row.kind == pack.kind},
         into=_folder(sdk),
@@ -106,34 +108,5 @@ def _library_pack(choice: Choice, pack: Pack, candidate: Candidate, matrix: Matr
 
 
 def _folder(sdk: HipSdk) -> str:
-    """Return the folder of an SDK below the prefix, named by its series as in AMD's own installation."""
+    """Name an SDK's folder below the prefix by its series, as AMD's own installer does."""
     return f"rocm/{series(sdk.version)}"
-
-
-def sdk_layout(sdk: HipSdk) -> Layout:
-    """Build the layout of an SDK, below the prefix."""
-    root = _folder(sdk)
-    named = {"hip": sdk.runtime, "hiprtc": sdk.hiprtc}
-    libraries = {role: names[0] for role, names in named.items() if names}
-    for name in sdk.libraries:
-        if name.startswith("rocblas"):
-            libraries["rocblas"] = name
-    return Layout(
-        root=root,
-        library_dirs=(f"{root}/bin",),
-        libraries=libraries,
-        bin=f"{root}/bin",
-        runtime={"hip": series(sdk.version)},
-    )
-
-
-def _zluda_layout(build: ZludaBuild, shims: Shims | None) -> Layout | None:
-    """Build the layout of a ZLUDA build, whose libraries have the names that torch loads."""
-    if shims is None:
-        return None
-    return Layout(
-        root="",
-        library_dirs=(),
-        libraries={"nvcuda": shims.driver[0], "cublas": shims.files[0].stands_for},
-        runtime={"nvcuda": build.cuda} if build.cuda else {},
-    )

@@ -204,8 +204,13 @@ def _remove_files(folder: Path) -> None:
         info = entry.stat(follow_symlinks=False)
         if not stat.S_ISDIR(info.st_mode):
             _unlink(Path(entry.path))
-        elif not getattr(info, "st_reparse_tag", 0) & _NAME_SURROGATE:
+        elif not is_link(info):
             _remove_files(Path(entry.path))
+
+
+def is_link(info: os.stat_result) -> bool:
+    """Whether the answer of `lstat` is a symbolic link's or a junction's."""
+    return stat.S_ISLNK(info.st_mode) or bool(getattr(info, "st_reparse_tag", 0) & _NAME_SURROGATE)
 
 
 def remove_path(path: Path) -> None:

@@ -20,13 +20,13 @@ from rocenv.core.model import Artifact, Component, Value
 from rocenv.core.progress import size_text
 from rocenv.core.versions import specifier
 from rocenv.data.releases import RocmSet
-from rocenv.net import unreachable
 from rocenv.net.errors import shown
 from rocenv.resolve.apps import packages_of
+from rocenv.sources import unreachable
 from rocenv.sources.apt.closure import closure, demands_on
 from rocenv.sources.apt.control import Lists, Relation
-from rocenv.sources.apt.index import day_of, join, open_index
-from rocenv.sources.apt.mirrors import addresses, apt_settings, is_symbolic
+from rocenv.sources.apt.index import day_of, open_index
+from rocenv.sources.apt.mirrors import apt_settings, join
 from rocenv.sources.apt.version import upstream, version_key
 from rocenv.system.files import write_atomic
 from rocenv.system.machine import glibc_version
@@ -56,24 +56,16 @@ class Found(Value, frozen=True, kw_only=True):
 
 
 def outline(choice: Choice, _candidate: Candidate, _request: Request, _context: Context) -> Component:
-    """Return a release without its packages; see `Source`."""
+    """See `Source`."""
     row = choice.row
     assert isinstance(row, RocmSet)
-    return Component(
-        kind=choice.kind,
-        name=choice.channel,
-        version=choice.version,
-        channel=choice.channel,
-        why=choice.why,
-        layout=row.layout.below(TREE),
-        into=TREE,
-    )
+    return structs.replace(choice.outline(choice.channel), layout=row.layout.below(TREE), into=TREE)
 
 
 def component(
     choice: Choice, candidate: Candidate, request: Request, context: Context
 ) -> tuple[Component, tuple[str, ...]]:
-    """Return a release with its packages and those of an app; see `Source`.
+    """List the packages of a release and those of an app; see `Source`.
 
     Raises:
         FetchError: An index does not answer, or cannot be trusted.
@@ -82,12 +74,7 @@ def component(
     row = choice.row
     assert isinstance(row, RocmSet)
     app = packages_of(request.app, row.channel, context.matrix)
-    with unreachable.tracked(
-        row.channel,
-        context.home,
-        context.network.mirrors,
-        ask_anyway=bool(request.channel) or not context.max_age_s or context.network.is_offline,
-    ):
+    with unreachable.tracked(row.channel, context, named=bool(request.channel)):
         bare = found = find(row, context)
         if app is not None:
             found = find(structs.replace(row, packages=(*row.packages, *app.names)), context)
@@ -110,17 +97,6 @@ def component(
         layout=(row.layout if app is None else _with_app(row.layout, app)).below(TREE),
     )
     return part, notes
-
-
-def relocated(artifact: Artifact, context: Context) -> Artifact:
-    """Return a package with the address that it has on the mirrors of this machine's apt; see `Source`."""
-    repo = context.matrix.repos.get(artifact.repo)
-    if repo is None or not artifact.path or not is_symbolic(repo):
-        return artifact
-    bases = addresses(repo, "", context.network)
-    if not bases or any(artifact.url == join(base, artifact.path) for base in bases):
-        return artifact
-    return structs.replace(artifact, url=join(bases[0], artifact.path))
 
 
 def _with_app(layout: Layout, app: AppPackages) -> Layout:
@@ -146,7 +122,7 @@ def _added_by(app: AppPackages, channel: str, bare: Found, found: Found) -> str:
 
 
 def find(row: RocmSet, context: Context) -> Found:
-    """Return the packages that a set consists of today.
+    """Find the packages that a set consists of today.
 
     Raises:
         FetchError: An index cannot be fetched, or cannot be trusted.
@@ -180,7 +156,7 @@ def _notes(indices: Sequence[Index], reason: str) -> Iterator[str]:
 
 
 def _question(row: RocmSet, matrix: Matrix, indices: Sequence[Index]) -> str:
-    """Return a name for everything that the closure depends on."""
+    """Hash everything that the closure depends on."""
     said = {
         "form": 3,
         "lists": [[each.state.base, *(file.sha256 for file in each.state.files)] for each in indices],

@@ -26,11 +26,11 @@ class Index(Protocol):
     """What a repository offers."""
 
     def named(self, name: str) -> Sequence[Package]:
-        """Return the packages of that name."""
+        """List the packages of that name."""
         ...
 
     def providing(self, name: str) -> Sequence[Package]:
-        """Return the packages of other names that say they provide it."""
+        """List the packages of other names that say they provide it."""
         ...
 
 
@@ -51,7 +51,7 @@ def closure(
     keep_out: Sequence[str],
     keep_in: Collection[str] = (),
 ) -> tuple[Package, ...]:
-    """Return the packages that `roots` need, themselves included, sorted by name.
+    """Choose the packages that `roots` need, themselves included, sorted by name.
 
     Args:
         roots: What is asked for.
@@ -71,7 +71,7 @@ def closure(
 
 
 def demands_on(packages: Sequence[Package], name: str) -> tuple[str, ...]:
-    """Return the versions that `packages` ask of `name` as a lower bound, without order."""
+    """List the versions that `packages` ask of `name` as a lower bound, unsorted."""
     return tuple(
         relation.version
         for package in packages
@@ -143,7 +143,7 @@ def _meets(package: Package, relation: Relation) -> bool:
 
 
 def _offered(clause: Clause, search: _Search) -> list[Package]:
-    """Return the packages that meet a clause and could ever be chosen, the preferred one first."""
+    """List the packages that meet a clause and could ever be chosen, the preferred one first."""
     return [
         package
         for relation in clause
@@ -162,7 +162,7 @@ def _in_order(packages: Sequence[Package]) -> list[Package]:
 
 
 def _fits(package: Package, chosen: dict[str, Package]) -> bool:
-    """Tell whether a package can stand beside the chosen ones."""
+    """Whether a package can stand beside the chosen ones."""
     if package.name in chosen:
         return False
     for other in chosen.values():

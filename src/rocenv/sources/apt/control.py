@@ -62,7 +62,7 @@ class Package:
 
 
 def parse_fields(stanza: str) -> dict[str, str]:
-    """Return the fields of one stanza, names in lower case, continued lines joined by newlines."""
+    """Parse one stanza: names in lower case, continued lines joined by newlines."""
     fields: dict[str, str] = {}
     name = ""
     for line in stanza.splitlines():
@@ -77,7 +77,7 @@ def parse_fields(stanza: str) -> dict[str, str]:
 
 
 def parse_package(stanza: str, repo: str) -> Package:
-    """Return the package that a stanza of a repository describes; raise ValueError if it is damaged."""
+    """Parse the stanza of a package; raise ValueError if it is damaged."""
     fields = parse_fields(stanza)
     if not fields.get("package") or not fields.get("version"):
         raise ValueError("a package without a name or a version")
@@ -98,7 +98,7 @@ def parse_package(stanza: str, repo: str) -> Package:
 
 
 def parse_clauses(text: str) -> tuple[Clause, ...]:
-    """Return the clauses of a dependency field, without relations that do not apply to this architecture.
+    """Parse a dependency field, leaving out relations that do not apply to this architecture.
 
     Raises ValueError if a relation cannot be understood.
     """
@@ -138,9 +138,7 @@ UNPACKERS: dict[str, Callable[[bytes], bytes]] = {
 class Lists:
     """The packages of one repository by name. A stanza is parsed only if it is asked for: there are 60,000.
 
-    Args:
-        repo: How the packages name where they are from.
-        files: Where each list is kept, under its sha256, and its name in the repository.
+    Each file is kept under its sha256, and has another name in the repository.
 
     Raises:
         FetchError: A list is not there or is damaged.
@@ -153,11 +151,11 @@ class Lists:
         self._providers: dict[str, list[tuple[int, int]]] | None = None
 
     def named(self, name: str) -> list[Package]:
-        """Return the packages of that name."""
+        """List the packages of that name."""
         return self._parse(self._named.get(name, []))
 
     def providing(self, name: str) -> list[Package]:
-        """Return the packages that say they provide `name`."""
+        """List the packages that say they provide `name`."""
         if self._providers is None:
             self._providers = self._places(rb"^Provides: *(.+(?:\n[ \t].+)*)", self._names)
         return self._parse(self._providers.get(name, []))
@@ -165,7 +163,7 @@ class Lists:
     def _places(
         self, pattern: bytes, names: Callable[[bytes], list[str]]
     ) -> dict[str, list[tuple[int, int]]]:
-        """Return the names in a field -> the numbers of texts and the places in them."""
+        """Map each name in a field to the numbers of texts and the places in them."""
         found: dict[str, list[tuple[int, int]]] = {}
         for number, text in enumerate(self._texts):
             for match in re.finditer(pattern, text, re.MULTILINE):

@@ -24,6 +24,7 @@ from rocenv.sources.apt.mirrors import (
     ARCHITECTURE,
     HOST,
     is_symbolic,
+    join,
     keyrings,
     mirrors_of,
     own_release,
@@ -101,7 +102,7 @@ class Index:
 def open_index(
     repo: Repo, row: RocmSet, home: Home, network: Network, settings: Settings, max_age_s: float
 ) -> Index:
-    """Return the checked index of a repository, as the set of `row` uses it; see `refresh`."""
+    """Open the checked index of a repository, as the set of `row` uses it; see `refresh`."""
     mirrors = mirrors_of(repo)
     network = with_mirrors(repo, mirrors, network)
     base = fill(repo.base, {"apt_dir": row.apt_dir})
@@ -138,7 +139,7 @@ def open_index(
 
 
 def _fetched_key(repo: Repo, folder: Path, network: Network) -> bytes:
-    """Return the key of a repository; only one with a pinned fingerprint is ever kept."""
+    """Download the key of a repository; only one with a pinned fingerprint is ever kept."""
     kept = folder / "key"
     if kept.exists():
         return kept.read_bytes()
@@ -155,7 +156,7 @@ def _fetched_key(repo: Repo, folder: Path, network: Network) -> bytes:
 
 
 def refresh(place: Place, folder: Path, network: Network, settings: Settings, *, max_age_s: float) -> State:
-    """Return the state of an index that is at most `max_age_s` old, asking the mirror if need be.
+    """Ensure that an index is at most `max_age_s` old, asking the mirror if need be.
 
     Offline, what is kept is taken however old it is. `folder` holds checked files, and is the place's own for
     each set of mirrors.
@@ -184,11 +185,6 @@ def refresh(place: Place, folder: Path, network: Network, settings: Settings, *,
         if len(path.name) == 64 and path.name not in wanted:
             path.unlink(missing_ok=True)
     return state
-
-
-def join(base: str, path: str) -> str:
-    """Return the address of `path` below a base, which may be symbolic."""
-    return base + path if base.endswith(":") else f"{base.rstrip('/')}/{path}"
 
 
 def _kept_state(path: Path, folder: Path) -> State | None:
@@ -250,12 +246,12 @@ def _require_valid(place: Place, state: State, settings: Settings) -> None:
 
 
 def day_of(seconds: float) -> str:
-    """Return the day of a time as people write it, in UTC."""
+    """Format the day of a time, in UTC."""
     return time.strftime("%Y-%m-%d", time.gmtime(seconds))
 
 
 def _listed(place: Place, fields: dict[str, str], name: str) -> ListFile:
-    """Return the smallest form of a `Packages` file that `InRelease` lists and this Python can unpack."""
+    """Choose the smallest form of a `Packages` file that `InRelease` lists."""
     offered: dict[str, ListFile] = {}
     for line in fields.get("sha256", "").splitlines():
         parts = line.split()

@@ -15,7 +15,8 @@ import tempfile
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from rocenv.core.template import fill
+from msgspec import structs
+
 from rocenv.sources.apt.control import parse_fields
 from rocenv.sources.apt.signature import fingerprints_in
 from rocenv.system import process
@@ -24,6 +25,8 @@ from rocenv.system.machine import list_folder, machine_path, read_text, sysroot
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rocenv.context import Context
+    from rocenv.core.model import Artifact, Lock
     from rocenv.data.releases import Repo
     from rocenv.net import Network
 
@@ -59,13 +62,34 @@ class Settings:
 # ---------------------------------------------------------------- mirrors of a repository
 
 
-def addresses(repo: Repo, apt_dir: str, network: Network) -> tuple[str, ...]:
-    """Return the bases that a repository has on this machine, those that the user set first."""
-    return with_mirrors(repo, mirrors_of(repo), network).candidates(fill(repo.base, {"apt_dir": apt_dir}))
+def relocated(lock: Lock, context: Context) -> Lock:
+    """Point the Debian packages of a lock to the mirrors of this machine's apt."""
+
+    def moved(artifact: Artifact) -> Artifact:
+        repo = context.matrix.repos.get(artifact.repo)
+        if repo is None or not artifact.path or not is_symbolic(repo):
+            return artifact
+        bases = addresses(repo, context.network)
+        if not bases or any(artifact.url == join(base, artifact.path) for base in bases):
+            return artifact
+        return structs.replace(artifact, url=join(bases[0], artifact.path))
+
+    parts = [structs.replace(part, artifacts=tuple(map(moved, part.artifacts))) for part in lock.components]
+    return structs.replace(lock, components=tuple(parts))
+
+
+def addresses(repo: Repo, network: Network) -> tuple[str, ...]:
+    """List the bases of a distribution's repository on this machine, those that the user set first."""
+    return with_mirrors(repo, mirrors_of(repo), network).candidates(repo.base)
+
+
+def join(base: str, path: str) -> str:
+    """Join a base, which may be symbolic, and a path below it."""
+    return base + path if base.endswith(":") else f"{base.rstrip('/')}/{path}"
 
 
 def with_mirrors(repo: Repo, entries: Sequence[Entry], network: Network) -> Network:
-    """Return the network with the mirrors that apt knows after those that the user set."""
+    """Add the mirrors that apt knows to a network, after those that the user set."""
     mirrors = dict(network.mirrors)
     both = (*mirrors.get(repo.base, ()), *(entry.uri for entry in entries))
     mirrors[repo.base] = tuple(dict.fromkeys(both))
@@ -73,12 +97,12 @@ def with_mirrors(repo: Repo, entries: Sequence[Entry], network: Network) -> Netw
 
 
 def is_symbolic(repo: Repo) -> bool:
-    """Tell whether the machine's apt decides where a repository is."""
+    """Whether the machine's apt decides where a repository is."""
     return repo.base in (DEBIAN, HOST)
 
 
 def mirrors_of(repo: Repo) -> tuple[Entry, ...]:
-    """Return the entries of the machine's apt that are mirrors of a distribution.
+    """Find the entries of the machine's apt that are mirrors of a distribution.
 
     Other archives use the same suite names. Their keys distinguish them: an entry that names one counts
     only if the distribution has it too.
@@ -107,18 +131,18 @@ def _has_key_of(repo: Repo, entry: Entry) -> bool:
 
 
 def own_release() -> str:
-    """Return the code name of the machine's release; "" where it names none."""
+    """The code name of the machine's release; "" where it names none."""
     match = re.search(r"^VERSION_CODENAME=(.*)$", read_text("/etc/os-release") or "", re.MULTILINE)
     return match[1].strip().strip('"') if match else ""
 
 
 def keyrings(repo: Repo) -> tuple[bytes, ...]:
-    """Return the keyrings of a repository that this machine has."""
+    """Read the keyrings of a repository that this machine has."""
     return tuple(ring for ring in map(keyring_bytes, repo.keyrings) if ring is not None)
 
 
 def keyring_bytes(path: str) -> bytes | None:
-    """Return the content of a keyring of the examined machine; None where it cannot be read."""
+    """Read a keyring of the examined machine; None where that fails."""
     try:
         return machine_path(path).read_bytes()
     except OSError:
@@ -129,7 +153,7 @@ def keyring_bytes(path: str) -> bytes | None:
 
 
 def entries_with(suites: frozenset[str]) -> tuple[Entry, ...]:
-    """Return one entry for each mirror that carries one of `suites`, the machine's order kept."""
+    """Find one entry for each mirror that carries one of `suites`, in the machine's order."""
     by_uri: dict[str, Entry] = {}
     for entry in all_entries():
         if entry.suite in suites and "main" in entry.components:
@@ -138,7 +162,7 @@ def entries_with(suites: frozenset[str]) -> tuple[Entry, ...]:
 
 
 def all_entries() -> tuple[Entry, ...]:
-    """Return the enabled entries for binary packages of this architecture, in apt's order."""
+    """List the enabled entries for binary packages of this architecture, in apt's order."""
     found = _one_line_entries(read_text("/etc/apt/sources.list") or "")
     folder = "/etc/apt/sources.list.d"
     for name in list_folder(folder):
@@ -222,7 +246,7 @@ def _signed_by(value: str) -> tuple[str, ...]:
 
 
 def apt_settings() -> Settings:
-    """Return apt's own settings; the defaults where there is no apt."""
+    """Ask apt for its settings; where there is no apt, its defaults."""
     values = dict(re.findall(r'^(\S+) "([^"]*)";$', _apt_dump(), re.MULTILINE))
     checked = [values.get(f"Acquire::{name}", "true").lower() for name in ("Check-Valid-Until", "Check-Date")]
     proxy = values.get("Acquire::http::Proxy", "")

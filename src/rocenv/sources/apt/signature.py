@@ -27,7 +27,7 @@ _SOUND_HASHES = {b"8", b"9", b"10"}  # SHA-256, SHA-384, SHA-512. Source: RFC 48
 def verified_text(
     signed: bytes, keyrings: Sequence[bytes], fingerprints: Sequence[str], *, what: str, remedy: str
 ) -> str:
-    """Return the text inside a clear-signed file that one of the trusted keys has signed.
+    """Extract the text of a clear-signed file that one of the trusted keys has signed.
 
     Only what the signature covers is returned: text before or after the signed part is dropped.
 
@@ -72,7 +72,7 @@ def _refused(text: str, *hints: str) -> FetchError:
 
 
 def _text_by_gpgv(signed: bytes, trusted: Sequence[Any]) -> str | None:
-    """Return the text that a trusted key signed; None if gpgv cannot prove it, or is not installed."""
+    """Extract the text with gpgv; None if it cannot prove the signature, or is not installed."""
     program = shutil.which("gpgv")
     if program is None:
         return None
@@ -92,7 +92,7 @@ def _text_by_gpgv(signed: bytes, trusted: Sequence[Any]) -> str | None:
 
 
 def fingerprints_in(keyring: bytes) -> frozenset[str]:
-    """Return the fingerprints of a keyring's certificates, in capitals; none where it cannot be read."""
+    """List the fingerprints of a keyring's certificates, in capitals; none where it cannot be read."""
     try:
         return frozenset(certificate.fingerprint.upper() for certificate in _certificates(keyring))
     except Exception:  # pysequoia has kinds of its own for every damage

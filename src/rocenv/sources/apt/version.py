@@ -25,12 +25,12 @@ _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
 
 @cache
 def version_key(version: str) -> tuple[Any, ...]:
-    """Return a key that sorts versions, the oldest first."""
+    """The key that sorts versions, the oldest first."""
     return tuple(map(_part_key, _split(version)))
 
 
 def satisfies(version: str, relation: str, wanted: str) -> bool:
-    """Tell whether `version` meets a relation of a dependency, say `>=` to 2.38; an empty relation is met."""
+    """Whether `version` meets a relation of a dependency, say `>=` to 2.38; an empty relation is met."""
     if not relation:
         return True
     compare = _OPERATORS.get(relation)
@@ -38,7 +38,7 @@ def satisfies(version: str, relation: str, wanted: str) -> bool:
 
 
 def upstream(version: str) -> str:
-    """Return the upstream part of a version: `5.7.1` of `1:5.7.1-6+deb13u1`, repacking marks removed."""
+    """The upstream part of a version: `5.7.1` of `1:5.7.1-6+deb13u1`, repacking marks removed."""
     return re.split(r"[+~]|\.dfsg", _split(version)[1])[0]
 
 
@@ -51,7 +51,7 @@ def _split(version: str) -> tuple[str, str, str]:
 
 
 def _part_key(part: str) -> list[tuple[list[int], int]]:
-    """Return texts and numbers in turn. What ends earlier compares as if it went on with empty ones."""
+    """Split into texts and numbers. What ends earlier compares as if it went on with empty ones."""
     pieces = _PIECES.findall(part)[:-1] or [("", "")]
     return [*((_order(text), int(digits or 0)) for text, digits in pieces), ([0], 0)]
 

@@ -13,7 +13,7 @@ import pytest
 
 from rocenv.core.errors import PrefixError
 from rocenv.install import store
-from rocenv.install.import_folder import import_folder
+from rocenv.install.folder import folder_artifact
 from tests.users import unprivileged
 
 if TYPE_CHECKING:
@@ -34,7 +34,9 @@ def sdk(tmp_path: Path) -> Path:
 
 def take(cellar: Cellar, folder: Path, copied: list[int] | None = None) -> Artifact:
     advance = (lambda _size: None) if copied is None else copied.append
-    return import_folder(cellar.home, folder, name="HIP-SDK", version="5.7.1", advance=advance)
+    artifact = folder_artifact(folder, name="HIP-SDK", version="5.7.1")
+    store.add(cellar.home, artifact, folder, cellar.pool, advance)
+    return artifact
 
 
 def state(folder: Path) -> dict[str, tuple[int, int, int, bytes]]:
@@ -93,16 +95,14 @@ def test_any_difference_makes_it_another(cellar: Cellar, sdk: Path, change: str)
 
 
 @pytest.mark.parametrize("name", ["bin/amdhip64.dll", "bin/rocblas"])
-def test_what_may_not_be_read_is_named(sdk: Path, tmp_path: Path, name: str) -> None:
+def test_what_may_not_be_read_is_named(sdk: Path, name: str) -> None:
     (sdk / name).chmod(0)
     code = f"""
 from pathlib import Path
 from rocenv.core.errors import PrefixError
-from rocenv.home import Home
-from rocenv.install.import_folder import import_folder
+from rocenv.install.folder import folder_artifact
 try:
-    home = Home(Path({str(tmp_path / "home")!r}))
-    import_folder(home, Path({str(sdk)!r}), name="x", version="1", advance=id)
+    folder_artifact(Path({str(sdk)!r}), name="x", version="1")
 except PrefixError as error:
     print(error.message)
 """
@@ -160,13 +160,17 @@ def test_names_that_windows_could_not_hold(cellar: Cellar, sdk: Path) -> None:
         take(cellar, sdk)
 
 
-def test_a_file_that_changes_meanwhile(cellar: Cellar, sdk: Path) -> None:
-    def advance(size_bytes: int) -> None:
-        if size_bytes:  # the first bytes are being copied; all is hashed by then
-            (sdk / "include" / "empty.h").write_bytes(b"filled now")
-
-    with pytest.raises(PrefixError, match=r"empty\.h"):
-        import_folder(cellar.home, sdk, name="x", version="1", advance=advance)
+@pytest.mark.parametrize("change", ["filled", "gone", "all gone"])
+def test_what_changes_before_it_is_copied_is_not_taken(cellar: Cellar, sdk: Path, change: str) -> None:
+    artifact = folder_artifact(sdk, name="HIP-SDK", version="5.7.1")
+    if change == "filled":
+        (sdk / "include" / "empty.h").write_bytes(b"filled now")
+    else:
+        shutil.rmtree(sdk if change == "all gone" else sdk / "include")
+    with pytest.raises(PrefixError, match="is gone or has changed") as caught:
+        store.add(cellar.home, artifact, sdk, cellar.pool, lambda _size: None)
+    assert str(sdk) in caught.value.message
+    assert not store.holds(cellar.home, artifact)
     assert list((cellar.home.store / store.STAGING).iterdir()) == []
 
 

@@ -17,27 +17,27 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rocenv.config import Mirrors
-    from rocenv.home import Home
+    from rocenv.context import Context
 
 REMEMBERED_FOR_S = 600
 
 
 @contextlib.contextmanager
-def tracked(place: str, home: Home, mirrors: Mirrors, *, ask_anyway: bool, hint: str = "") -> Iterator[None]:
+def tracked(place: str, context: Context, *, named: bool = False, hint: str = "") -> Iterator[None]:
     """Remember whether `place`, a channel or the host of an index, answers in the body.
 
     Args:
         place: What is asked.
-        home: Where failures are kept.
-        mirrors: Those set now; a failure with others does not count.
-        ask_anyway: Ask even if it did not answer some minutes ago.
+        context: A failure with other mirrors than its own does not count.
+        named: The user named the place, so it is asked even if it did not answer some minutes ago.
         hint: What to do instead of waiting.
 
     Raises:
         FetchError: It did not answer some minutes ago, or the body raised this.
     """
-    file = home.indices / f"unreachable-{place.replace(':', '_')}.json"
-    if not ask_anyway:
+    mirrors = context.network.mirrors
+    file = context.home.indices / f"unreachable-{place.replace(':', '_')}.json"
+    if context.max_age_s and not named and not context.network.is_offline:
         _require_no_failure(file, mirrors, hint or f"try again now: `--channel {place}`")
     try:
         yield

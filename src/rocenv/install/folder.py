@@ -1,0 +1,124 @@
+"""A folder of the machine, such as an installed HIP SDK: copied into the store, never linked to."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rocenv.core.errors import ArchiveError, PrefixError
+from rocenv.core.model import Artifact, FileEntry
+from rocenv.system.files import file_chunks, is_link, sha256_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from rocenv.install.tree import Tree
+
+
+def folder_artifact(folder: Path, *, name: str, version: str, url: str = "") -> Artifact:
+    """Describe a folder as an artifact; its hash covers the name and the content of every file.
+
+    Raises:
+        PrefixError: The folder is empty or gone, a file cannot be read, or a link leads out or to a folder.
+    """
+    folder = Path(os.path.abspath(folder))
+    files = {}
+    for relative, path, size_bytes in _files(folder):
+        try:
+            files[relative] = FileEntry(sha256=sha256_of(path), size_bytes=size_bytes)
+        except OSError as error:
+            raise _unreadable(path, error) from error
+    if not files:
+        raise PrefixError(f"`{folder}` holds no files to copy", code="adopt-failed")
+    size_bytes = sum(entry.size_bytes for entry in files.values())
+    return Artifact(
+        kind="folder",
+        name=name,
+        version=version,
+        url=url,
+        sha256=_hash_of(files),
+        size_bytes=size_bytes,
+        installed_bytes=size_bytes,
+        path=str(folder),
+    )
+
+
+def copy_folder(artifact: Artifact, tree: Tree) -> None:
+    """Copy the files of a folder; raise PrefixError where they are not those that the artifact describes."""
+    folder = Path(artifact.path)
+    files = {}
+    try:
+        for relative, path, size_bytes in _files(folder) if folder.is_dir() else ():
+            claimed = tree.claim(relative)
+            tree.write(claimed, size_bytes, _chunks(path))
+            files[relative] = tree.files[claimed]
+    except ArchiveError as error:
+        raise PrefixError(f"`{folder}` cannot be copied: {error.message}", code="adopt-failed") from error
+    if _hash_of(files) != artifact.sha256:
+        raise PrefixError(
+            f"`{folder}`, from which {artifact.name} {artifact.version} is copied, is gone or has changed",
+            hints=("make the env again; `rocenv create` copies the installed one, if it is still there",),
+            code="adopted-gone",
+        )
+
+
+def _files(folder: Path) -> Iterator[tuple[str, Path, int]]:
+    """Yield every file below a folder in order: relative path with `/`, where it is, and its size."""
+    root = Path(os.path.realpath(folder))
+
+    def unreadable(error: OSError) -> None:
+        raise _unreadable(error.filename, error)
+
+    for here, subfolders, names in os.walk(root, onerror=unreadable):
+        subfolders.sort()
+        for name in subfolders:
+            path = Path(here, name)
+            if is_link(path.lstat()):
+                raise PrefixError(f"`{path}` is a link to a folder", code="adopt-failed")
+        for name in sorted(names):
+            path = Path(here, name)
+            yield path.relative_to(root).as_posix(), path, _size_of(path, root)
+
+
+def _size_of(path: Path, root: Path) -> int:
+    """Measure a file; raise PrefixError for what is no file, or a link that leads out of `root`."""
+    info = path.lstat()
+    if is_link(info):
+        if not Path(os.path.realpath(path)).is_relative_to(root):
+            raise PrefixError(f"`{path}` is a link that leads out of the folder", code="adopt-failed")
+        try:
+            info = path.stat()
+        except OSError as error:
+            raise _unreadable(path, error) from error
+    if not stat.S_ISREG(info.st_mode):
+        raise PrefixError(f"`{path}` is not a file", code="adopt-failed")
+    return info.st_size
+
+
+def _chunks(path: Path) -> Iterator[bytes]:
+    """Yield a file's bytes; an error of reading names the file, unlike one of the store's disk."""
+    chunks = file_chunks(path)
+    while True:
+        try:
+            data = next(chunks, b"")
+        except OSError as error:
+            raise _unreadable(path, error) from error
+        if not data:
+            return
+        yield data
+
+
+def _unreadable(path: str | Path, error: OSError) -> PrefixError:
+    return PrefixError(
+        f"`{path}` cannot be read: {error.strerror}",
+        hints=("close the programs that use it, and check that you may read it",),
+        code="adopt-failed",
+    )
+
+
+def _hash_of(files: Mapping[str, FileEntry]) -> str:
+    lines = [f"{entry.sha256} {entry.size_bytes} {name}\n" for name, entry in sorted(files.items())]
+    return hashlib.sha256("".join(lines).encode("utf-8", "surrogatepass")).hexdigest()
