@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from msgspec.structs import replace
-
 from rocenv.core.errors import FetchError, NotAvailable, ResolutionImpossible, RocenvError
 from rocenv.core.model import Component, EnvChange, Lock
 from rocenv.core.variables import OVERRIDE
@@ -26,6 +24,8 @@ if TYPE_CHECKING:
     from rocenv.context import Context
     from rocenv.core.model import Machine, Request
     from rocenv.resolve import Candidate, Choice
+
+    Chosen = tuple[Candidate, tuple[Component, ...], tuple[str, ...]]  # a set, its parts, and notes
 
 # Errors after which asking the same place again is pointless.
 _DOWN = ("unreachable", "no-mirror", "signature")
@@ -64,26 +64,33 @@ def make_plan(
         FetchError: No channel that has a fitting set can be reached.
     """
     try:
-        lock = _planned(request, context, machine, changes, unlisted=unlisted)
+        candidate, parts, said = _chosen(request, context, machine, unlisted=unlisted)
     except ResolutionImpossible as error:
         error.hints += tuple(notes)  # an app's needs may be why nothing fits
         raise
-    return replace(lock, notes=(*notes, *lock.notes))
+    environment = changes_for(parts, context.matrix, request.platform)
+    if candidate.override is not None:
+        environment += (EnvChange(action="set", name=OVERRIDE, value=candidate.override.value),)
+    environment += tuple(changes)
+    own = {change.name for change in environment}
+    return Lock(
+        request=request,
+        platform=request.platform,
+        target=request.target,
+        runs_as=candidate.runs_as if candidate.runs_as != request.target else "",
+        components=parts,
+        environment=environment,
+        watched=tuple(row.name for row in context.matrix.watched if row.name not in own),
+        notes=(*notes, *said),
+    )
 
 
-def _planned(
-    request: Request,
-    context: Context,
-    machine: Machine | None,
-    changes: Sequence[EnvChange],
-    *,
-    unlisted: bool,
-) -> Lock:
+def _chosen(request: Request, context: Context, machine: Machine | None, *, unlisted: bool) -> Chosen:
     candidates = resolve(request, context.matrix, machine)
     if request.platform == "windows" and (unlisted or not WINDOWS):
         # The data names every file of a set for Windows but the wheels, which only Windows can list.
         best = next(candidates)
-        return _lock(best, _outlines(best, request, context), best.notes, request, context, changes)
+        return best, _outlines(best, request, context), best.notes
     missed: list[Miss] = []
     for candidate in candidates:
         found = _parts(candidate, request, context, missed)
@@ -92,13 +99,13 @@ def _planned(
             continue
         parts, said = found
         notes = [f"{which} would fit better, but {why}" for which, why in _reasons(missed)]
-        return _lock(candidate, parts, (*notes, *candidate.notes, *said), request, context, changes)
+        return candidate, parts, (*notes, *candidate.notes, *said)
     error = _none_available(missed)
     if not unlisted or not isinstance(error, FetchError):
         raise error
     best = missed[0].candidate
     note = f"could not download the package lists, so `create` would fail now: {error.message}"
-    return _lock(best, _outlines(best, request, context), (note, *best.notes), request, context, changes)
+    return best, _outlines(best, request, context), (note, *best.notes)
 
 
 def _parts(
@@ -124,31 +131,6 @@ def _parts(
 def _outlines(candidate: Candidate, request: Request, context: Context) -> tuple[Component, ...]:
     """The parts of a set without the files that only the network knows."""
     return tuple(source_of(each).outline(each, candidate, request, context) for each in candidate.parts)
-
-
-def _lock(
-    candidate: Candidate,
-    parts: tuple[Component, ...],
-    notes: Sequence[str],
-    request: Request,
-    context: Context,
-    changes: Sequence[EnvChange],
-) -> Lock:
-    environment = changes_for(parts, context.matrix, request.platform)
-    if candidate.override is not None:
-        value = candidate.override.value
-        environment += (EnvChange(action="set", name=OVERRIDE, value=value),)
-    own = {change.name for change in (*environment, *changes)}
-    return Lock(
-        request=request,
-        platform=request.platform,
-        target=request.target,
-        runs_as=candidate.runs_as if candidate.runs_as != request.target else "",
-        components=parts,
-        environment=(*environment, *changes),
-        watched=tuple(row.name for row in context.matrix.watched if row.name not in own),
-        notes=tuple(notes),
-    )
 
 
 def _place(choice: Choice) -> str:
