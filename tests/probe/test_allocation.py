@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rocenv.probe.dialogue import Dialogue, NoAnswer
+from rocenv.probe.hip_session import HipSession, NoAnswer
 from rocenv.system.process import PACKAGE_PARENT
 
 if TYPE_CHECKING:
@@ -28,11 +28,11 @@ CARD = {"ROCENV_STANDIN_MEMORY": "16GiB", "ROCENV_STANDIN_USED": "0"}
 
 
 @contextmanager
-def talk(rig: Rig, **env: str) -> Iterator[Dialogue]:
+def talk(rig: Rig, **env: str) -> Iterator[HipSession]:
     """A child with the GPU open."""
     probe = rig.probe(**{**CARD, **env})
-    with closing(Dialogue(probe, rig.work / "child.log")) as child:
-        child.ask("open", task=asdict(probe.task))
+    with closing(HipSession(probe, rig.work / "child.log")) as child:
+        child.ask(dict, "open")
         yield child
 
 
@@ -46,13 +46,15 @@ class TestBlocks:
     def test_all_of_a_card_is_had_checked_and_given_back(self, rig: Rig, tmp_path: Path) -> None:
         counted = tmp_path / "peak"
         with talk(rig, ROCENV_STANDIN_PEAK=str(counted)) as child:
-            assert child.ask("try", size=16 * GIB)["outcome"] == "had"
+            assert child.ask(dict, "try", size=16 * GIB)["outcome"] == "had"
             assert peak(counted)[:2] == (16 * GIB, 0)
-            assert child.ask("try", size=16 * GIB)["outcome"] == "had", "what is given back can be had again"
+            assert child.ask(dict, "try", size=16 * GIB)["outcome"] == "had", (
+                "what is given back can be had again"
+            )
 
     def test_a_refusal_has_the_name_that_the_runtime_gives_it(self, rig: Rig) -> None:
         with talk(rig) as child:
-            found = child.ask("try", size=17 * GIB)
+            found = child.ask(dict, "try", size=17 * GIB)
         assert (found["outcome"], found["answer"]) == ("refused", "hipErrorOutOfMemory")
 
     @pytest.mark.parametrize(
@@ -77,8 +79,8 @@ class TestBlocks:
         self, rig: Rig, fail: str, outcome: str, words: str
     ) -> None:
         with talk(rig, ROCENV_STANDIN_LARGE="2GiB", ROCENV_STANDIN_FAIL=fail) as child:
-            assert child.ask("try", size=GIB)["outcome"] == "had"
-            found = child.ask("try", size=3 * GIB)
+            assert child.ask(dict, "try", size=GIB)["outcome"] == "had"
+            found = child.ask(dict, "try", size=3 * GIB)
         assert found["outcome"] == outcome
         assert words in found["detail"]
 
@@ -86,7 +88,7 @@ class TestBlocks:
     def test_a_crash_says_in_which_call(self, rig: Rig, mode: str, name: str) -> None:
         env = {"ROCENV_STANDIN_LARGE": "2GiB", "ROCENV_STANDIN_FAIL": f"memset.large={mode}"}
         with talk(rig, **env) as child, pytest.raises(NoAnswer, match=f"{name} in hipMemset") as caught:
-            child.ask("try", size=3 * GIB)
+            child.ask(dict, "try", size=3 * GIB)
         assert caught.value.end == "crashed"
 
     def test_a_hang_ends_with_its_time_limit(self, rig: Rig) -> None:
@@ -96,7 +98,7 @@ class TestBlocks:
             talk(replace(rig, timeout_s=1.0), **env) as child,
             pytest.raises(NoAnswer, match="no answer within 1 s in hipMalloc") as caught,
         ):
-            child.ask("try", size=3 * GIB)
+            child.ask(dict, "try", size=3 * GIB)
         assert caught.value.end == "timeout"
         assert time.monotonic() - start < 15
 
@@ -108,7 +110,7 @@ class TestPieces:
         env = {"ROCENV_STANDIN_FRAGMENT": "3GiB", "ROCENV_STANDIN_PEAK": str(counted)}
         words: dict[str, Any] = {"bound": 14 * GIB, "piece": 3 * GIB, "least": 16 * MIB, "most_pieces": 100}
         with talk(rig, **env) as child:
-            found = child.ask("fill", told.append, **words)
+            found = child.ask(dict, "fill", told.append, **words)
         assert found["total_bytes"] == 14 * GIB
         assert found["pieces"] == 5
         assert told == sorted(told)
@@ -118,27 +120,27 @@ class TestPieces:
     def test_what_is_left_over_is_filled_with_smaller_pieces(self, rig: Rig) -> None:
         words: dict[str, Any] = {"bound": 16 * GIB, "piece": 5 * GIB, "least": 256 * MIB, "most_pieces": 100}
         with talk(rig, ROCENV_STANDIN_FRAGMENT="8GiB") as child:
-            found = child.ask("fill", **words)
+            found = child.ask(dict, "fill", **words)
         assert found["total_bytes"] > 15.5 * GIB
         assert found["smallest_bytes"] < 3 * GIB
 
     def test_number_of_pieces_is_bounded(self, rig: Rig) -> None:
         words: dict[str, Any] = {"bound": 16 * GIB, "piece": MIB, "least": MIB, "most_pieces": 7}
         with talk(rig) as child:
-            assert child.ask("fill", **words)["pieces"] == 7
+            assert child.ask(dict, "fill", **words)["pieces"] == 7
 
 
 class TestTooMuch:
     def test_the_runtime_works_on(self, rig: Rig) -> None:
         with talk(rig) as child:
-            found = child.ask("push", size=32 * GIB)
+            found = child.ask(dict, "push", size=32 * GIB)
         assert (found["granted"], found["answer"]) == (False, "hipErrorOutOfMemory")
         assert (found["free_bytes"], found["total_bytes"]) == (16 * GIB, 16 * GIB)
         assert found["small"]["outcome"] == "had"
 
     def test_what_no_longer_works_is_told(self, rig: Rig) -> None:
         with talk(rig, ROCENV_STANDIN_FAIL="meminfo.after=error:719,malloc.after=error:2") as child:
-            found = child.ask("push", size=32 * GIB)
+            found = child.ask(dict, "push", size=32 * GIB)
         assert found["info_answer"] == "hipErrorLaunchFailure"
         assert found["small"]["outcome"] == "refused"
 
@@ -146,7 +148,7 @@ class TestTooMuch:
         counted = tmp_path / "peak"
         env = {"ROCENV_STANDIN_SHARED": "64GiB", "ROCENV_STANDIN_PEAK": str(counted)}
         with talk(rig, **env) as child:
-            assert child.ask("push", size=32 * GIB)["granted"]
+            assert child.ask(dict, "push", size=32 * GIB)["granted"]
         assert peak(counted)[1] == 0
 
 
@@ -159,16 +161,16 @@ class TestList:
             "ROCENV_STANDIN_USED": "1MiB,2GiB",
         }
         probe = rig.probe(**env)
-        with closing(Dialogue(probe, rig.work / "child.log")) as child:
-            first, second = child.ask("list", task=asdict(probe.task))
+        with closing(HipSession(probe, rig.work / "child.log")) as child:
+            first, second = child.ask(list, "list")
         assert (first["target"], first["free_bytes"]) == ("gfx1036", 511 * MIB)
         assert (second["free_bytes"], second["total_bytes"]) == (14 * GIB, 16 * GIB)
         assert first["address"] != second["address"] == "0000:04:00.0"
 
     def test_no_gpu_is_not_a_failure(self, rig: Rig) -> None:
         probe = rig.probe(ROCENV_STANDIN_DEVICES="0")
-        with closing(Dialogue(probe, rig.work / "child.log")) as child, pytest.raises(NoAnswer) as caught:
-            child.ask("open", task=asdict(probe.task))
+        with closing(HipSession(probe, rig.work / "child.log")) as child, pytest.raises(NoAnswer) as caught:
+            child.ask(dict, "open")
         assert caught.value.end == "no-device"
 
 
@@ -177,16 +179,17 @@ PARENT = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
-from rocenv.probe.dialogue import Dialogue
+from rocenv.probe.hip_session import HipSession
 from rocenv.probe.ladder import Probe
 from rocenv.probe.wire import Task
 words = json.loads(sys.argv[2])
 task = Task.from_plain(words["task"])
 probe = Probe(task=task, python=(sys.executable,), environ=words["env"], timeout_s=60)
-child = Dialogue(probe, Path(words["log"]))
+child = HipSession(probe, Path(words["log"]))
+child._child = child._started()
 print(child._child.pid, flush=True)
-child.ask("open", task=words["task"])
-child.ask("try", size=1 << 30)
+child.ask(dict, "open")
+child.ask(dict, "try", size=1 << 30)
 """
 
 
@@ -218,6 +221,7 @@ class TestParent:
 
     def test_a_child_is_gone_once_nobody_asks_it(self, rig: Rig) -> None:
         with talk(rig) as child:
+            assert child._child is not None
             number = child._child.pid
             assert alive(number)
         assert not alive(number)

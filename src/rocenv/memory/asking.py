@@ -1,24 +1,21 @@
-"""The children that ask an env's HIP runtime about memory: a new one after a crash or a hang."""
+"""The session in which an env's HIP runtime is asked about memory."""
 
 from __future__ import annotations
 
 import tempfile
-from contextlib import contextmanager
-from dataclasses import asdict, replace
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
-
-import msgspec
+from typing import TYPE_CHECKING, TypeVar
 
 from rocenv.core.errors import RocenvError
-from rocenv.probe.dialogue import Dialogue, NoAnswer
+from rocenv.probe.hip_session import HipSession, NoAnswer
 from rocenv.probe.setup import probe_of
-from rocenv.probe.wire import Opened, Seen
 from rocenv.system.process import exit_by_signal, handled
 from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from rocenv.core.model import Record
     from rocenv.data.rows import Matrix
@@ -35,73 +32,23 @@ class NoGpu(RocenvError):
     exit_code = 4
 
 
-class Talk:
-    """What is asked in one command."""
-
-    def __init__(self, probe: Probe, env: str, log: Path) -> None:
-        self._probe = probe
-        self._env = env
-        self._log = log
-        self._task = asdict(probe.task)
-        self._child: Dialogue | None = None
-
-    def open(self) -> Opened:
-        """Return the GPU, made current; raise NoGpu or RocenvError."""
-        return self._first(lambda: self._read(Opened, self._started().ask("open", task=self._task)))
-
-    def all_gpus(self) -> tuple[Seen, ...]:
-        """Return all GPUs, with what HIP says of their memory; raise as `open`."""
-        found = self._first(lambda: self._started().ask("list", task=self._task))
-        if not isinstance(found, list):
-            found = [found]
-        return self._first(lambda: tuple(self._read(Seen, each) for each in found))
-
-    def ask(
-        self, kind: type[_T], what: str, tell: Callable[[Any], None] = lambda _: None, **words: Any
-    ) -> _T:
-        """Return the answer to a request about the GPU that was opened; raise NoAnswer."""
-        try:
-            if self._child is None:
-                self._started().ask("open", task=self._task)
-            assert self._child is not None
-            return self._read(kind, self._child.ask(what, tell, **words))
-        except NoAnswer as error:
-            if error.end in ("crashed", "timeout"):
-                self.close()
-            raise
-
-    def close(self) -> None:
-        """End the child, if there is one; the driver takes back what it had."""
-        if self._child is not None:
-            self._child.close()
-            self._child = None
-
-    def _started(self) -> Dialogue:
-        self._child = Dialogue(self._probe, self._log)
-        return self._child
-
-    def _read(self, kind: type[_T], plain: Any) -> _T:
-        try:
-            return msgspec.convert(plain, kind)
-        except msgspec.ValidationError as error:
-            raise NoAnswer("crashed", f"the child's answer: {error}") from error
-
-    def _first(self, ask: Callable[[], _T]) -> _T:
-        try:
-            return ask()
-        except NoAnswer as error:
-            if error.end == "no-device":
-                hint = "`rocenv gpus` says what there is, and why it cannot be used"
-                raise NoGpu(str(error), hints=(hint,)) from error
-            raise RocenvError(
-                f"the HIP runtime of env `{self._env}` cannot be used: {error}",
-                hints=(f"`rocenv verify {shell_join(self._env)}` says more",),
-                code="runtime-broken",
-            ) from error
+def first_answer(session: HipSession, env: str, kind: type[_T], what: str) -> _T:
+    """The answer to the first request of a command; raises NoGpu or RocenvError if there is none."""
+    try:
+        return session.ask(kind, what)
+    except NoAnswer as error:
+        if error.end == "no-device":
+            hint = "`rocenv gpus` says what there is, and why it cannot be used"
+            raise NoGpu(str(error), hints=(hint,)) from error
+        raise RocenvError(
+            f"the HIP runtime of env `{env}` cannot be used: {error}",
+            hints=(f"`rocenv verify {shell_join(env)}` says more",),
+            code="runtime-broken",
+        ) from error
 
 
 @contextmanager
-def talking(prefix: Prefix, record: Record, matrix: Matrix, timeout_s: float) -> Iterator[Talk]:
+def hip_session(prefix: Prefix, record: Record, matrix: Matrix, timeout_s: float) -> Iterator[HipSession]:
     """Give what asks the HIP runtime of an env; whatever it started is gone afterwards.
 
     Args:
@@ -125,11 +72,8 @@ def talking(prefix: Prefix, record: Record, matrix: Matrix, timeout_s: float) ->
                 hints=("`rocenv list` shows other envs; one made with `--rocm VERSION` has one",),
                 code="no-runtime",
             )
-        talk = Talk(probe, prefix.name, Path(folder, "child.log"))
-        try:
-            yield talk
-        finally:
-            talk.close()
+        with closing(HipSession(probe, Path(folder, "child.log"))) as session:
+            yield session
 
 
 def _probe(prefix: Prefix, record: Record, matrix: Matrix, folder: Path, timeout_s: float) -> Probe:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from rocenv.core.errors import RocenvError
 from rocenv.host.gpu import printable
 from rocenv.memory.amounts import amount, ranges
-from rocenv.memory.asking import talking
+from rocenv.memory.asking import first_answer, hip_session
 from rocenv.memory.gpus import HipFigure
+from rocenv.probe.wire import Seen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
     from rocenv.host import Gpu, Host
     from rocenv.prefix import Prefix
-    from rocenv.probe.wire import Seen
 
 LIST_TIMEOUT_S = 20.0
 
@@ -38,8 +38,8 @@ def hip_memory(
     if host.named:
         return HipWord()
     try:
-        with talking(prefix, record, matrix, timeout_s) as talk:
-            seen = talk.all_gpus()
+        with hip_session(prefix, record, matrix, timeout_s) as session:
+            seen = first_answer(session, prefix.name, tuple[Seen, ...], "list")
     except RocenvError as error:
         return HipWord(notes=(f"HIP of `{prefix.name}` was asked too, and says nothing: {error.message}",))
     found: dict[int, HipFigure] = {}

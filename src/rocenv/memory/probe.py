@@ -15,7 +15,7 @@ from rocenv.host import detect
 from rocenv.host.gpu import Gpu, printable
 from rocenv.host.pci import Ids
 from rocenv.memory.amounts import amount
-from rocenv.memory.asking import talking
+from rocenv.memory.asking import first_answer, hip_session
 from rocenv.memory.bisection import UNIT_BYTES, largest, resolution_of
 from rocenv.memory.displays import drives_display
 from rocenv.memory.gpus import HipFigure, memory_of
@@ -23,8 +23,8 @@ from rocenv.memory.hip_figures import gpu_of
 from rocenv.memory.limits import Limit, bound_of
 from rocenv.memory.pools import machine_memory
 from rocenv.memory.probe_result import Pieces, ProbeResult, Refusal, Step
-from rocenv.probe.dialogue import NoAnswer
-from rocenv.probe.wire import Filled, Pushed, Tried
+from rocenv.probe.hip_session import NoAnswer
+from rocenv.probe.wire import Filled, Opened, Pushed, Tried
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from rocenv.core.model import Record
     from rocenv.data.rows import Matrix
     from rocenv.host import Host
-    from rocenv.memory.asking import Talk
     from rocenv.memory.gpus import GpuMemory
     from rocenv.memory.limits import Bound
     from rocenv.prefix import Prefix
-    from rocenv.probe.wire import Opened, Seen
+    from rocenv.probe.hip_session import HipSession
+    from rocenv.probe.wire import Seen
 
 TIMEOUT_S = 60.0  # of one request: a card that others have filled may be slow to make room
 _HANGS = 2  # after so many nothing more is tried: each costs a whole time limit
@@ -79,9 +79,9 @@ def probe_memory(
         RocenvError: The runtime cannot be used, or there is nothing free to try with.
     """
     start = time.monotonic()
-    with talking(prefix, record, matrix, timeout_s) as talk:
+    with hip_session(prefix, record, matrix, timeout_s) as session:
         tell("Opening the GPU")
-        opened = talk.open()
+        opened = first_answer(session, prefix.name, Opened, "open")
         memory, windows = _told(opened.gpu, detect(matrix), matrix)
         display = drives_display(memory.gpu)
         bound = bound_of(
@@ -96,11 +96,11 @@ def probe_memory(
             raise _no_room(bound)
         too_much = 0 if bound.limit_given else _too_much(memory, opened.gpu.total_bytes)
         begin(opened, bound, too_much)
-        steps = _Steps(talk, tell)
+        steps = _Steps(session, tell)
         most = largest(bound.size_bytes, steps.works)
         hung = steps.hung
-        pieces = _pieces(talk, bound.size_bytes, most, tell) if most and not hung else None
-        refusal = _push(talk, too_much, tell) if too_much and not hung else None
+        pieces = _pieces(session, bound.size_bytes, most, tell) if most and not hung else None
+        refusal = _push(session, too_much, tell) if too_much and not hung else None
     return ProbeResult(
         env=prefix.name,
         opened=opened,
@@ -119,8 +119,8 @@ def probe_memory(
 class _Steps:
     """The steps of the bisection, kept as they are made."""
 
-    def __init__(self, talk: Talk, tell: Callable[[str], None]) -> None:
-        self._talk = talk
+    def __init__(self, session: HipSession, tell: Callable[[str], None]) -> None:
+        self._session = session
         self._tell = tell
         self.done: list[Step] = []
 
@@ -136,17 +136,17 @@ class _Steps:
         self._tell(f"Asking for {amount(size)} in one piece")
         start = time.monotonic()
         try:
-            tried = self._talk.ask(Tried, "try", size=size)
+            tried = self._session.ask(Tried, "try", size=size)
             step = Step(asked_bytes=size, became=tried.outcome, answer=tried.answer, detail=tried.detail)
             if step.is_trouble:
-                self._talk.close()  # it may still have that memory, and the next amount would come on top
+                self._session.close()  # it may still have that memory, and the next amount would come on top
         except NoAnswer as error:
             step = Step(asked_bytes=size, became=_end(error), detail=str(error))
         self.done.append(replace(step, elapsed_s=time.monotonic() - start))
         return step.became == "had"
 
 
-def _pieces(talk: Talk, bound: int, most: int, tell: Callable[[str], None]) -> Pieces:
+def _pieces(session: HipSession, bound: int, most: int, tell: Callable[[str], None]) -> Pieces:
     had = 0
 
     def count(size: int) -> None:
@@ -156,7 +156,7 @@ def _pieces(talk: Talk, bound: int, most: int, tell: Callable[[str], None]) -> P
 
     words = {"bound": bound, "piece": most, "least": resolution_of(most), "most_pieces": _MOST_PIECES}
     try:
-        filled = talk.ask(Filled, "fill", count, **words)
+        filled = session.ask(Filled, "fill", count, **words)
     except NoAnswer as error:
         return Pieces(total_bytes=had, trouble=str(error))
     trouble = filled.detail if filled.outcome != "had" else ""
@@ -181,10 +181,10 @@ def _too_much(memory: GpuMemory, total: int) -> int:
     return (pools + pools // 8) // UNIT_BYTES * UNIT_BYTES
 
 
-def _push(talk: Talk, size: int, tell: Callable[[str], None]) -> Refusal:
+def _push(session: HipSession, size: int, tell: Callable[[str], None]) -> Refusal:
     tell("Asking for more than there is")
     try:
-        pushed = talk.ask(Pushed, "push", size=size)
+        pushed = session.ask(Pushed, "push", size=size)
     except NoAnswer as error:
         return Refusal(asked_bytes=size, became=_end(error), trouble=str(error))
     became: Literal["granted", "refused"] = "granted" if pushed.granted else "refused"
