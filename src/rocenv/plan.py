@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from rocenv.core.errors import FetchError, NotAvailable, ResolutionImpossible, RocenvError
 from rocenv.core.model import Component, EnvChange, Lock
 from rocenv.core.variables import OVERRIDE
+from rocenv.core.versions import joined
 from rocenv.data.environment import changes_for
 from rocenv.resolve import resolve
 from rocenv.sources import source_of
@@ -145,11 +146,7 @@ def _reasons(missed: Sequence[Miss]) -> list[tuple[str, str]]:
         part = "" if miss.choice is miss.candidate.rocm else f"with {miss.choice.kind} "
         versions = sets.setdefault((f"{part}from {_place(miss.choice)}", miss.error.message), [])
         versions.append(miss.candidate.rocm.version)
-    return [(f"ROCm {_in_short(found)} {part}", message) for (part, message), found in sets.items()]
-
-
-def _in_short(versions: list[str]) -> str:
-    return ", ".join(versions) if len(versions) <= 3 else f"{versions[0]} and {len(versions) - 1} more"
+    return [(f"ROCm {joined(found, 3)} {part}", message) for (part, message), found in sets.items()]
 
 
 def _none_available(missed: Sequence[Miss]) -> RocenvError:

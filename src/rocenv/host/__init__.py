@@ -8,7 +8,7 @@ target.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from rocenv.core.errors import RocenvError
 from rocenv.core.variables import OVERRIDE
@@ -18,6 +18,7 @@ from rocenv.host.ranking import choose, override_notes, supported_today
 from rocenv.system.machine import environment, examined_windows, missing_sysroot
 
 if TYPE_CHECKING:
+    from rocenv.data.known import Platform
     from rocenv.data.rows import Matrix
 
 __all__ = ["Driver", "Gpu", "Host", "detect"]
@@ -29,7 +30,7 @@ _NAMED = "ROCENV_TARGET"
 class Host:
     """A machine, as far as computing on it goes."""
 
-    platform: Literal["linux", "windows"]
+    platform: Platform
     gpus: tuple[Gpu, ...]  # numbered; those that HIP lists in its order
     selected: int | None  # index of the one that is used
     why: str  # that one, or none: a sentence without final period
@@ -72,7 +73,7 @@ def detect(matrix: Matrix) -> Host:
     Raises:
         RocenvError: `ROCENV_TARGET` names what is no target.
     """
-    platform = examined_platform()
+    platform: Platform = "windows" if examined_windows() else "linux"
     variables = environment()
     named = _NAMED in variables
     if named:
@@ -110,11 +111,6 @@ def detect(matrix: Matrix) -> Host:
         remedies=found.remedies,
         named=named,
     )
-
-
-def examined_platform() -> Literal["linux", "windows"]:
-    """The system of the examined machine; a `windows` folder in the sysroot stands for Windows."""
-    return "windows" if examined_windows() else "linux"
 
 
 def _named_gpus(text: str, matrix: Matrix) -> tuple[Gpu, ...]:

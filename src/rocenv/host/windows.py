@@ -256,8 +256,9 @@ def controllers_text() -> str:
 
 
 def _hip_info() -> str | None:
-    folders = [Path(os.environ[name]) / "bin" for name in ("HIP_PATH",) if os.environ.get(name)]
-    return shutil.which("hipInfo.exe", path=os.pathsep.join(map(str, folders))) or shutil.which("hipInfo.exe")
+    sdk = os.environ.get("HIP_PATH")
+    own = shutil.which("hipInfo.exe", path=os.path.join(sdk, "bin")) if sdk else None
+    return own or shutil.which("hipInfo.exe")
 
 
 def _output_of(argv: list[str]) -> str:

@@ -32,7 +32,7 @@ def probe_of(
     """
     files = prefix.files(record)
     lock = record.lock
-    environ = env_environ(prefix, record, os.environ)
+    environ = apply(expand(lock.environment, str(prefix.path)), os.environ, lock.platform)
     return Probe(
         task=Task(
             target=target,
@@ -55,7 +55,7 @@ def probe_of(
             system_dirs=_system_dirs(),
             seed=int.from_bytes(os.urandom(4), "big"),
         ),
-        python=child_python(prefix, record, environ),
+        python=_own_python(prefix, record, environ),
         environ=environ,
         timeout_s=timeout_s,
         torch_python=(str(prefix.path / lock.python),) if lock.part("torch") else (),
@@ -68,12 +68,7 @@ def first_run_s(lock: Lock) -> int:
     return build.shims.first_run_s if build is not None and build.shims is not None else 0
 
 
-def env_environ(prefix: Prefix, record: Record, environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment that programs of an env run in."""
-    return apply(expand(record.lock.environment, str(prefix.path)), environ, record.lock.platform)
-
-
-def child_python(prefix: Prefix, record: Record, environ: Mapping[str, str]) -> tuple[str, ...]:
+def _own_python(prefix: Prefix, record: Record, environ: Mapping[str, str]) -> tuple[str, ...]:
     """The start of a command line that runs rocenv's own Python as `rocenv run` runs programs."""
     if not record.loader:
         return (sys.executable,)

@@ -312,7 +312,7 @@ def exit_by_signal(number: int, _frame: object) -> NoReturn:
     raise SystemExit(128 + number)
 
 
-def run_child(argv: Sequence[str], environ: Mapping[str, str], **options: Any) -> int:
+def run_child(argv: Sequence[str], environ: Mapping[str, str]) -> int:
     """Run a child in the foreground as `start_child` does, wait for it, and return its exit code.
 
     Leaves interrupts from the keyboard to the child, and goes on waiting. The code is that of `subprocess`:
@@ -320,7 +320,7 @@ def run_child(argv: Sequence[str], environ: Mapping[str, str], **options: Any) -
     """
     # Handlers that do nothing: the child would inherit an ignored signal. Set before the child starts.
     with handled(dict.fromkeys(("SIGINT", "SIGQUIT", "SIGBREAK"), lambda *_: None)):
-        return start_child(argv, environ, **options).wait()
+        return start_child(argv, environ).wait()
 
 
 def replace_process(argv: Sequence[str], environ: Mapping[str, str]) -> NoReturn:
