@@ -150,7 +150,7 @@ def test_an_empty_or_absent_folder(cellar: Cellar, tmp_path: Path, there: bool) 
     folder = tmp_path / "5.7"
     if there:
         folder.mkdir()
-    with pytest.raises(PrefixError, match=r"5\.7` (holds no files|cannot be read)"):
+    with pytest.raises(PrefixError, match=r"5\.7` (contains no files|cannot be read)"):
         take(cellar, folder)
 
 

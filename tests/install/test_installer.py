@@ -136,7 +136,7 @@ def test_a_folder_that_is_no_version(into: Path, tmp_path: Path) -> None:
 def test_what_is_no_installer(into: Path, tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "x.exe"
     path.write_bytes(content)
-    with pytest.raises(ArchiveError, match=r"web page|empty|holds no 7z archive"):
+    with pytest.raises(ArchiveError, match=r"web page|empty|contains no 7z archive"):
         unpack(path, into)
 
 

@@ -57,9 +57,9 @@ def unpack_archive(path: Path, tree: Tree, work: Path) -> None:
 
         unpack_7z(path, tree, work)
     else:
-        raise ArchiveError(f"it is no zip or 7z archive, but {what_it_is(head)}")
+        raise ArchiveError(f"it is not a zip or 7z archive but {what_it_is(head)}")
     if not tree.files:
-        raise ArchiveError("it holds no files: cut off, or made by mistake")
+        raise ArchiveError("it contains no files: it is incomplete, or was made by mistake")
 
 
 def what_it_is(head: bytes) -> str:

@@ -32,7 +32,7 @@ def folder_artifact(folder: Path, *, name: str, version: str, url: str = "") -> 
         except OSError as error:
             raise _unreadable(path, error) from error
     if not files:
-        raise PrefixError(f"`{folder}` holds no files to copy", code="adopt-failed")
+        raise PrefixError(f"`{folder}` contains no files", code="adopt-failed")
     size_bytes = sum(entry.size_bytes for entry in files.values())
     return Artifact(
         kind="folder",

@@ -104,7 +104,7 @@ def archive_start(path: Path) -> int:
     with path.open("rb") as stream:
         head = stream.read(512)
         if not head.startswith(b"MZ"):
-            raise ArchiveError(f"it is no installer, but {what_it_is(head)}")
+            raise ArchiveError(f"it is not an installer but {what_it_is(head)}")
         with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
             at = data.find(_SIGNATURE)
             while at >= 0:
@@ -115,7 +115,7 @@ def archive_start(path: Path) -> int:
             behind = overlay(path)
             if len(data) - behind > _SIGNED_BYTES and data.find(_SIGNATURE, behind) < 0:
                 raise InstallerClosed("the data behind its program part is no 7z archive")
-    raise ArchiveError("it is a program that holds no 7z archive, or is cut short")
+    raise ArchiveError("it is a program that contains no 7z archive, or is incomplete")
 
 
 def _packages(path: Path, start: int, work: Path, advance: Callable[[int], None]) -> list[Path]:
@@ -166,7 +166,7 @@ def _take_sdk(out: Path, tree: Tree) -> None:
             if not source.is_dir() or source.is_symlink():
                 tree.take_once(name, source)
     if not any(name.casefold().startswith("bin/") for name in tree.files):
-        raise ArchiveError(f"its packages hold no `ROCm\\{versions[0]}\\bin`")
+        raise ArchiveError(f"its packages contain no `ROCm\\{versions[0]}\\bin`")
 
 
 def _is_version_folder(path: Path) -> bool:

@@ -123,7 +123,7 @@ def _picked(component: Component, artifact: Artifact, names: Collection[str]) ->
     if not some:
         held = ", ".join(f"`{member}`" for member in component.places)
         raise ArchiveError(
-            f"`{artifact.name}` is no library pack: it holds none of {held}",
+            f"`{artifact.name}` is not a library pack: it contains none of {held}",
             hints=(f"it came from {artifact.url}; report this to whoever builds it",),
         )
 
@@ -131,7 +131,7 @@ def _picked(component: Component, artifact: Artifact, names: Collection[str]) ->
 def _require_same(path: str, first: Origin, second: Origin) -> None:
     if first.entry != second.entry:
         raise PrefixError(
-            f"packages {first.artifact.name} and {second.artifact.name} hold different files "
+            f"packages {first.artifact.name} and {second.artifact.name} contain different files "
             f"`{path.partition('/')[2]}`",
             code="package-conflict",
         )
@@ -150,7 +150,7 @@ def _require_folders(
     wrong = path if path in folders else next((each for each in above if each in own or each in placed), "")
     if wrong:
         raise PrefixError(
-            f"package {artifact.name} and another one do not agree whether `{wrong.partition('/')[2]}` "
+            f"package {artifact.name} and another one disagree about whether `{wrong.partition('/')[2]}` "
             "is a folder",
             code="package-conflict",
         )
@@ -173,7 +173,7 @@ def require_fitting_packs(lock: Lock, origins: Mapping[str, Origin], home: Home)
             continue
         sdk = lock.part("rocm")
         if sdk is None:
-            raise ArchiveError("the set has a library pack, but no HIP SDK that it could be laid over")
+            raise ArchiveError("the set has a library pack but no HIP SDK for it")
         own = {path: each for path, each in origins.items() if each.artifact in pack.artifacts}
         _require_kernels(pack, own, lock.code_target)
         notes += _require_release(pack, own, sdk, lock.target, home)
@@ -214,8 +214,8 @@ def _require_release(
             )
         if not (found and expected):
             notes.append(
-                f"`{name}` of the library pack does not say its release; that it fits HIP SDK "
-                f"{sdk.version} is known from the pack's name alone"
+                f"`{name}` of the library pack does not state its release; only the pack's name says that it "
+                f"fits HIP SDK {sdk.version}"
             )
     return notes
 

@@ -302,11 +302,9 @@ def _take(member: Member, out: Path, tree: Tree) -> None:
     for part in Path(member.path).parts[:-1]:
         here = here / part
         if here.is_symlink():
-            raise ArchiveError(f"`{shown(member.name)}` came out behind a link")
+            raise ArchiveError(f"`{shown(member.name)}` was unpacked behind a link")
     if not source.exists():
-        raise ArchiveError(
-            f"`{shown(member.name)}` did not come out of the archive; an antivirus may have taken it"
-        )
+        raise ArchiveError(f"`{shown(member.name)}` was not unpacked; an antivirus may have quarantined it")
     tree.take(member.name, source, member.size_bytes, member.crc)
 
 

@@ -135,7 +135,7 @@ class Tree:
         entry = self.files.get(source)
         if entry is None or entry.link:
             raise ArchiveError(
-                f"`{shown(path)}` is a hard link to `{shown(original)}`, which is no earlier file"
+                f"`{shown(path)}` is a hard link to `{shown(original)}`, which is not an earlier file"
             )
         with self._made_here(path) as place:
             os.link(self.folder / source, place)
@@ -152,7 +152,7 @@ class Tree:
             found_crc = zlib.crc32(data, found_crc)
             self.advance(len(data))
         if (size_bytes is not None and size_bytes != info.st_size) or (crc is not None and crc != found_crc):
-            raise ArchiveError(f"`{shown(path)}` came out other than the archive says")
+            raise ArchiveError(f"`{shown(path)}` is not what the archive says")
         with self._made_here(path) as place:
             source.rename(place)
         place.chmod(0o444)
@@ -238,7 +238,7 @@ def windows_path(name: str) -> str:
     clean = member_path(name.replace("\\", "/"))
     for part in clean.split("/"):
         if any(char in '<>:"|?*' for char in part):
-            raise ArchiveError(f"`{shown(name)}` holds a character that Windows gives a meaning of its own")
+            raise ArchiveError(f"`{shown(name)}` contains a character that is special on Windows")
         if part.endswith((" ", ".")):
             raise ArchiveError(f"`{shown(name)}` ends with a dot or a space, which Windows drops")
         if is_device(part):
@@ -267,7 +267,7 @@ def link_target(name: str, target: str) -> str:
 def _require_plain(path: str, name: str) -> None:
     """Refuse what no ROCm package holds, and what not every system and screen can show."""
     if "\\" in path or any(ord(char) < 32 or ord(char) == 127 for char in path):
-        raise ArchiveError(f"`{shown(name)}` holds a backslash or a control character")
+        raise ArchiveError(f"`{shown(name)}` contains a backslash or a control character")
     if any("\ud800" <= char <= "\udfff" for char in path):
         raise ArchiveError(f"`{shown(name)}` is not valid UTF-8")
 
@@ -278,10 +278,10 @@ def shown(name: str) -> str:
 
 
 def require_plausible(unpacked_bytes: int, archive_bytes: int) -> None:
-    """Raise ArchiveError for a bomb: an archive that claims to hold far more than such files shrink to."""
+    """Raise ArchiveError for a bomb: an archive that claims to contain far more than such files shrink to."""
     if unpacked_bytes > _RATIO_FREE_BYTES + _RATIO * archive_bytes:
         raise ArchiveError(
-            f"it claims to hold {unpacked_bytes} bytes in {archive_bytes}, and no libraries shrink like that"
+            f"it claims to contain {unpacked_bytes} bytes in {archive_bytes}: no libraries shrink that much"
         )
 
 
