@@ -90,6 +90,11 @@ def run_text(argv: Sequence[str | bytes], **options: Any) -> subprocess.Complete
     return subprocess.CompletedProcess(done.args, done.returncode, out, err)
 
 
+def parent_pid() -> int:
+    """The process above those that `run` starts."""
+    return _server(()).pid
+
+
 class _Server:
     """The process that forks, started for the first `run` of this one."""
 
@@ -120,6 +125,10 @@ class _Server:
                 os.kill(pid, signal.SIGKILL)
                 self._answer(None)
                 raise subprocess.TimeoutExpired(request["argv"], timeout_s) from None
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     def end(self) -> None:
         self._socket.close()

@@ -47,7 +47,11 @@ class Lab:
         return prefix
 
     def run(
-        self, *argv: str | bytes, cwd: Path | bytes | None = None, before: Sequence[str] = (), **environ: str
+        self,
+        *argv: str | bytes,
+        cwd: str | Path | bytes | None = None,
+        before: Sequence[str] = (),
+        **environ: str,
     ) -> subprocess.CompletedProcess[bytes]:
         """Run `rocenv ARGV...`; keyword arguments are added to its environment."""
         env = {**self.environ, **environ}

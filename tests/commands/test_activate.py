@@ -19,6 +19,7 @@ from rocenv.commands.calling_shell import _ALSO, calling_shell, hook_advice
 from rocenv.core.errors import PrefixError
 from rocenv.prefix import Prefix
 from rocenv.system.machine import parent_name
+from tests import forked
 from tests.commands.lab import PROGRAM
 from tests.shells.driver import program
 
@@ -39,6 +40,7 @@ CALLERS = {
     "ksh": "ksh",
     "tcsh": "tcsh",
 }
+OF_LINUX = [name for name, shell in SHELLS.items() if "linux" in shell.platforms]
 
 
 def from_shell(mini: Mini, name: str, *argv: str) -> subprocess.CompletedProcess[str]:
@@ -67,15 +69,14 @@ class TestActivate:
         assert "type this instead" in done.stderr
         assert HOOKS[name].line in done.stderr and HOOKS[name].file in done.stderr
 
-    @pytest.mark.parametrize("name", [name for name in SHELLS if "linux" in SHELLS[name].platforms])
-    def test_create_ends_with_the_same(self, mini: Mini, name: str) -> None:
-        command = shlex.join([str(PROGRAM), "create", "demo", "--rocm", "5.7", "--no-verify"])
-        code = f"mkdir proc/$$; echo {name} >proc/$$/comm; {command}; echo"
-        done = subprocess.run(
-            ["sh", "-c", code], env=mini.env, cwd=mini.sysroot, capture_output=True, text=True, timeout=60
-        )
-        script = mini.prefix("demo") / SHELLS[name].file_name
-        assert f"activate with:  {SHELLS[name].source(str(script))}\n" in done.stderr
+    def test_create_ends_with_the_same(self, mini: Mini) -> None:
+        caller = mini.sysroot / "proc" / str(forked.parent_pid()) / "comm"
+        caller.parent.mkdir()
+        for name in OF_LINUX:
+            caller.write_text(name)
+            done = mini.create(name)
+            script = mini.prefix(name) / SHELLS[name].file_name
+            assert f"activate with:  {SHELLS[name].source(str(script))}\n" in done.stderr
 
     def test_a_script_that_an_older_rocenv_did_not_write(self, mini: Mini) -> None:
         mini.create()
@@ -92,7 +93,7 @@ class TestActivate:
     def test_repair_writes_scripts_that_the_record_does_not_know(self, mini: Mini) -> None:
         mini.create()
         prefix = mini.prefix("demo")
-        names = {shell.file_name for shell in SHELLS.values() if "linux" in shell.platforms}
+        names = {SHELLS[name].file_name for name in OF_LINUX}
         before = {name: (prefix / name).read_bytes() for name in names}
         # As an env is that was made when there was nothing but `activate`.
         (listed,) = prefix.glob(".rocenv/files-*.json")
@@ -110,21 +111,15 @@ class TestActivate:
         assert {name: (prefix / name).read_bytes() for name in names} == before
         assert mini.run("verify", "demo", "--upto", "files").returncode == 0
 
-    @pytest.mark.parametrize("shell", [name for name in SHELLS if "linux" in SHELLS[name].platforms])
-    def test_the_script_that_is_printed_is_the_file_byte_for_byte(self, mini: Mini, shell: str) -> None:
+    def test_the_script_that_is_printed_is_the_file_byte_for_byte(self, mini: Mini) -> None:
         home = mini.root / "h\u00e9 \udcff'$x"
         mini.env["ROCENV_HOME"] = str(home)
         mini.create("d\u00e9mo")
-        done = subprocess.run(
-            mini.command("activate", "d\u00e9mo", "--shell", shell),
-            env=mini.env,
-            capture_output=True,
-            check=True,
-            timeout=60,
-        )
-        assert done.stderr == b""
-        file = (home / "envs" / "d\u00e9mo" / SHELLS[shell].file_name).read_bytes()
-        assert done.stdout == file.removeprefix(codecs.BOM_UTF8), "evaluated, the mark would be a word"
+        for shell in OF_LINUX:
+            done = forked.run(["activate", "d\u00e9mo", "--shell", shell], env=mini.env)
+            assert (done.returncode, done.stderr) == (0, b"")
+            file = (home / "envs" / "d\u00e9mo" / SHELLS[shell].file_name).read_bytes()
+            assert done.stdout == file.removeprefix(codecs.BOM_UTF8), "evaluated, the mark would be a word"
 
     def test_an_env_of_windows(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         prefix = Prefix(tmp_path / "s d")
@@ -190,13 +185,7 @@ class TestCallingShell:
 
 
 def said(lab: Lab, environ: dict[str, str] | None = None) -> tuple[int, str]:
-    done = subprocess.run(
-        [PROGRAM, "deactivate"],
-        env={**lab.environ, **(environ or {})},
-        capture_output=True,
-        check=False,
-        timeout=60,
-    )
+    done = forked.run(["deactivate"], env={**lab.environ, **(environ or {})})
     assert done.stdout == b""
     return done.returncode, done.stderr.decode()
 

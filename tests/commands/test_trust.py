@@ -187,10 +187,10 @@ class TestWay:
 
 def assert_runs(lab: Lab, command: str) -> None:
     """Assert that a command that was shown works as it is."""
-    done = subprocess.run(
-        ["sh", "-c", command], env=lab.environ, cwd="/", capture_output=True, timeout=60, check=False
-    )
-    assert (done.returncode, done.stdout) == (0, b""), done
+    words = f"rocenv() {{ printf '%s\\0' \"$@\"; }}\n{command}"
+    shell = subprocess.run(["sh", "-c", words], cwd="/", capture_output=True, timeout=60, check=True)
+    done = lab.run(*shell.stdout.split(b"\0")[:-1], cwd="/")
+    assert (shell.stderr, done.returncode, done.stdout) == (b"", 0, b""), done
 
 
 FILES: dict[str, bytes] = {
