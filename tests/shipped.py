@@ -6,25 +6,48 @@ import functools
 import importlib
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from rocenv.home import Home
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from rocenv.data.rows import Matrix
 
+_data: Any = importlib.import_module("rocenv.data.load")
+_read: Callable[[Path | None, Path | None], Matrix] = _data.load
+
 
 def keep() -> Callable[[], Matrix]:
     """Let `rocenv.data.load.load` return what it read before, unless other files are asked for; return it."""
-    data: Any = importlib.import_module("rocenv.data.load")
-    read: Callable[[Path | None, Path | None], Matrix] = data.load
-    ours = data.profiles_folder()
-    shipped = functools.cache(lambda: read(None, None))
+    ours = _data.profiles_folder()
+    shipped = functools.cache(lambda: _read(None, None))
 
-    @functools.wraps(data.load)
+    @functools.wraps(_data.load)
     def load(folder: Path | None = None, own: Path | None = None) -> Matrix:
-        if (folder or data.profiles_folder()) == ours and (own is None or not own.exists()):
+        if (folder or _data.profiles_folder()) == ours and (own is None or not own.exists()):
             return shipped()
-        return read(folder, own)
+        return _read(folder, own)
 
-    data.load = load
+    _data.load = load
     return load
+
+
+def put_into(home: Path) -> None:
+    """Write what the first command in ROCENV_HOME writes there, so that no program has to read the rows."""
+    place, own = Home(home).compiled_matrix, home / "profiles"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    content = tuple((path, path.read_bytes()) for path in _data.data_files(own))
+    place.write_bytes(_data._stamp(_data.profiles_folder(), own) + _packed(own, content))
+
+
+def _packed(own: Path, content: tuple[tuple[Path, bytes], ...]) -> bytes:
+    key = tuple((path.relative_to(own), text) for path, text in content)
+    if key not in _known:
+        _known[key] = msgspec.msgpack.encode(_data.load(None, own))
+    return _known[key]
+
+
+_known: dict[tuple[tuple[Path, bytes], ...], bytes] = {}

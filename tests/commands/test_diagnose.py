@@ -15,7 +15,7 @@ import pytest
 
 from rocenv.core.language import chosen
 from rocenv.data.load import load
-from tests import forked
+from tests import forked, shipped
 
 CASES = Path(__file__).parents[1] / "cases" / "diagnose"
 KFD = CASES / "kfd-permission-denied"
@@ -225,6 +225,7 @@ class TestATerminal:
     def shown(self, log: Path, **environ: str) -> bytes:
         from tests.launch.lab import Terminal
 
+        shipped.put_into(log.parent)
         argv = [sys.executable, "-m", "rocenv", "diagnose", str(log)]
         env = {**os.environ, "ROCENV_HOME": str(log.parent), "LC_ALL": "C.UTF-8", "TERM": "xterm", **environ}
         terminal = Terminal.start(argv, env, log.parent, (40, 100))
@@ -329,6 +330,7 @@ class TestStreams:
         log = tmp_path / "app.log"
         log.write_bytes(LOG)
         argument = "-" if name == "-" else str(log)
+        shipped.put_into(tmp_path)
         return subprocess.run(
             [
                 *("/bin/sh", "-c", f'exec "$@" {redirection}', "sh"),

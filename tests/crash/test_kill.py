@@ -29,6 +29,7 @@ def kill_create(lab: Lab, points: int, share: int = 0, shares: int = 1) -> None:
     changes = lab.changes(*CREATE)
     assert len(changes) > 100, "the killer does not see what the program does"
     expected = lab.envs()
+    lab.require_whole("demo")
     killed = 0
     for number in spread(len(changes), points, share, shares):
         lab.put_back()
@@ -43,7 +44,6 @@ def kill_create(lab: Lab, points: int, share: int = 0, shares: int = 1) -> None:
         else:
             assert again.returncode == 0, f"{told}\n{again.stderr}"
         assert lab.envs() == expected, told
-        lab.require_whole("demo")
         lab.require_whole_store()
     assert killed >= points // shares * 3 // 4
 

@@ -13,7 +13,7 @@ from typing import Any
 from rocenv.core.model import Component, EnvChange, Layout, Lock, Program, Record, Request
 from rocenv.home import Home
 from rocenv.prefix import Prefix
-from tests import forked
+from tests import forked, shipped
 from tests.programs import PYTHON
 
 BITCODE = "usr/lib/bitcode"
@@ -110,6 +110,7 @@ def make_lab(root: Path) -> Lab:
     """Return a lab whose env `cc` has the compiler."""
     lab = Lab(root)
     (root / "user").mkdir(parents=True)
+    shipped.put_into(lab.home.path)
     prefix = Prefix(lab.home.envs / "cc")
     prefix.own.mkdir(parents=True)
     prefix.bin.mkdir()

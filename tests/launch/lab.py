@@ -31,7 +31,7 @@ from rocenv.core.model import (
     venv_layout,
 )
 from rocenv.prefix import Prefix
-from tests import forked
+from tests import forked, shipped
 from tests.host.roots import Root
 
 if TYPE_CHECKING:
@@ -96,6 +96,7 @@ class Lab:
         machine.put("windows/hipinfo.txt", hipinfo((TARGET, "AMD Radeon RX 6750 XT", 0)))
         machine.put("windows/video_controllers.json", "[]")
         self.app.mkdir(parents=True)
+        shipped.put_into(self.root / "home")
         self.env = {
             "HOME": str(self.root),
             "LC_ALL": "C.UTF-8",

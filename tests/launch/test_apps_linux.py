@@ -9,6 +9,7 @@ import pytest
 from rocenv.core.model import EnvChange, Request
 from rocenv.data.load import load
 from rocenv.launch.recognition import choose
+from tests import shipped
 from tests.host.roots import Root
 from tests.launch.lab import component
 
@@ -243,6 +244,7 @@ def own_rows(lab: Lab, text: str) -> None:
     path = lab.root / "home" / "profiles" / "own.toml"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
+    shipped.put_into(lab.root / "home")
 
 
 def program(path: Path) -> str:

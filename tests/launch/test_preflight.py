@@ -10,6 +10,7 @@ import pytest
 
 from rocenv.core.model import EnvChange
 from rocenv.data.load import load
+from tests import shipped
 from tests.launch.lab import BUILD_FILES, component, hipinfo, zluda_parts
 
 PYTHON = "venv/Scripts/python.exe"
@@ -181,6 +182,7 @@ source = "tests"
 checked = "2026-11-20"
 """
     put(lab.root / "home" / "profiles", "own.toml", content=rows)
+    shipped.put_into(lab.root / "home")
 
 
 def own_python(lab: Lab) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rocenv.data.load import load
+from tests import shipped
 from tests.host.roots import Root
 from tests.launch.lab import component
 from tests.programs import PYTHON
@@ -70,6 +71,7 @@ def render(lab: Lab) -> Lab:
     rows = lab.root / "home" / "profiles" / "own.toml"
     rows.parent.mkdir(parents=True)
     rows.write_text(ROW)
+    shipped.put_into(lab.root / "home")
     program = lab.app / "render"
     program.write_text(
         f"{PYTHON}import os, sys\n"

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests import forked
+from tests import forked, shipped
 from tests.commands.lab import PROGRAM
 from tests.host.roots import GIB
 from tests.memory.machines import RX_7900, Machine, apu, card
@@ -34,6 +34,7 @@ NUMBER_OR_NONE = (int, type(None))
 @pytest.fixture
 def environ(machine: Machine, tmp_path: Path) -> dict[str, str]:
     """What the program finds in its environment."""
+    shipped.put_into(tmp_path / "home")
     return {
         "HOME": str(tmp_path / "user"),
         "LC_ALL": "C.UTF-8",
