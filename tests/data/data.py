@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
@@ -69,15 +68,12 @@ def example(table: str, **values: Any) -> Row:
 
 def _object(kind: Any) -> Row:
     hints = get_type_hints(kind)
-    is_struct = issubclass(kind, msgspec.Struct)
-    items: Any = msgspec.structs.fields(kind) if is_struct else dataclasses.fields(kind)
-    none = (dataclasses.MISSING, msgspec.NODEFAULT)
-    required = [item.name for item in items if item.default in none and item.default_factory in none]
+    required = [item.name for item in msgspec.structs.fields(kind) if item.required]
     return {name: _value(hints[name]) for name in required}
 
 
 def _value(kind: Any) -> Any:
-    if dataclasses.is_dataclass(kind) or (isinstance(kind, type) and issubclass(kind, msgspec.Struct)):
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         return _object(kind)
     origin = get_origin(kind)
     if origin is Literal:

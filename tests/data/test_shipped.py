@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import re
-from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -79,9 +78,6 @@ def texts(value: Any) -> Iterator[str]:
         for name in value.__struct_fields__:
             if name not in PARTS.get(type(value), ()):
                 yield from texts(getattr(value, name))
-    elif is_dataclass(value):
-        for item in fields(value):
-            yield from texts(getattr(value, item.name))
     elif isinstance(value, dict):
         yield from texts(list(value.values()))
     elif isinstance(value, (list, tuple)):

@@ -39,15 +39,10 @@ def to_plain(value: Any) -> Any:
 
 
 def from_plain(kind: type[T], plain: Any, where: str) -> T:
-    """Build a value of a type from dicts, lists, strings and numbers.
-
-    Args:
-        kind: A struct that forbids unknown fields.
-        plain: What a JSON or TOML reader returned.
-        where: File name, for messages.
+    """Build a struct from what a JSON or TOML reader returned.
 
     Raises:
-        DataError: Names `where` and the key path of the first mistake.
+        DataError: Names the file (`where`) and the key path of the first mistake.
     """
     try:
         return msgspec.convert(plain, kind)

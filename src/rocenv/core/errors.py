@@ -32,6 +32,13 @@ class RocenvError(Exception):
             self.code = code
 
 
+class WrongUsage(RocenvError):
+    """The command line asks for something that does not exist or makes no sense."""
+
+    code = "usage"
+    exit_code = 2
+
+
 class DataError(RocenvError):
     """A data file (profile, record, lock, configuration) is not what it must be; names file and key path."""
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-from rocenv.core.errors import RocenvError
+from rocenv.core.errors import WrongUsage
 from rocenv.core.model import series as series
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def specifier(text: str, option: str) -> SpecifierSet:
     """Parse a SPEC of the command line; `5.7` allows 5.7 and its patch releases.
 
     Raises:
-        RocenvError: The text is neither a version nor a PEP 440 specifier; exit code 2.
+        WrongUsage: The text is neither a version nor a PEP 440 specifier.
     """
     text = text.strip()
     try:
@@ -30,27 +30,20 @@ def specifier(text: str, option: str) -> SpecifierSet:
             text = f"=={start}.*" if start.replace(".", "").isdigit() else f"=={Version(text)}"
         return SpecifierSet("" if text == "*" else text, prereleases=True)
     except (InvalidSpecifier, InvalidVersion):
-        error = RocenvError(
+        raise WrongUsage(
             f"`{text}` is not a version for {option}",
             hints=(f"give a version (`{option} 5.7`) or a range (`{option} '>=6.1,<6.3'`)",),
-            code="usage",
-        )
-        error.exit_code = 2
-        raise error from None
+        ) from None
 
 
 def require_version(text: str, option: str) -> None:
-    """Raise RocenvError, exit code 2, unless the text is a version."""
+    """Raise WrongUsage unless the text is a version."""
     try:
         Version(text)
     except InvalidVersion:
-        error = RocenvError(
-            f"`{text}` is not a version for {option}",
-            hints=(f"give a version: `{option} 25.4.1`",),
-            code="usage",
-        )
-        error.exit_code = 2
-        raise error from None
+        raise WrongUsage(
+            f"`{text}` is not a version for {option}", hints=(f"give a version: `{option} 25.4.1`",)
+        ) from None
 
 
 @cache
@@ -92,7 +85,7 @@ def meets(spec: str, version: str, option: str, *, floating: bool = False, local
     """Tell whether a version is one that a SPEC of the command line asks for; "" and `*` ask for any.
 
     Raises:
-        RocenvError: As `specifier` does.
+        WrongUsage: As `specifier` does.
     """
     return version_fits(specifier(spec or "*", option), version, floating=floating, local=local)
 

@@ -71,12 +71,7 @@ def data_files(folder: Path) -> list[Path]:
 def load_cached(cache: Path, own: Path) -> Matrix:
     """Read rocenv's rows and the user's from the cache, or from their files if one has changed since.
 
-    Args:
-        cache: The file of the cache; it need not exist, and may be unwritable.
-        own: The folder of the user's rows, which need not exist.
-
-    Raises:
-        DataError: As `load` does.
+    Neither the cache nor the folder of the user's rows need exist. Raises as `load` does.
     """
     folder = profiles_folder()
     stamp = _stamp(folder, own)
@@ -93,12 +88,9 @@ def load_cached(cache: Path, own: Path) -> Matrix:
 
 
 def load(folder: Path | None = None, own: Path | None = None) -> Matrix:
-    """Read all data files below a folder, by default rocenv's own, and the user's rows.
+    """Read all data files below a folder, by default rocenv's own, and those of the user.
 
-    Args:
-        folder: The folder of rocenv's data.
-        own: The user's folder, which need not exist. Its rows are added; a row replaces the one that has
-            the same `IDENTITY`.
+    The user's rows are added; one replaces the row that has the same `IDENTITY`.
 
     Raises:
         DataError: A file is damaged or newer than this rocenv, or a row has an unknown key, lacks a source,

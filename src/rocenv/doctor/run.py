@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rocenv.core.errors import DataError, RocenvError
+from rocenv.core.errors import DataError, WrongUsage
 from rocenv.diagnose.telling import Step, filled, steps, unfilled
 from rocenv.doctor.checks import CHECKS
 from rocenv.doctor.seen import Seen, all_of
@@ -53,10 +53,8 @@ class Finding:
         return tuple(command for step in self.steps for command in step.commands)
 
 
-class NoSuchCheck(RocenvError):
-    """A check that is not there, or not for what is looked at: wrong usage."""
-
-    exit_code = 2
+class NoSuchCheck(WrongUsage):
+    """A check that is not there, or not for what is looked at."""
 
     def __init__(self, message: str, hints: Sequence[str]) -> None:
         super().__init__(message, hints=tuple(hints), code="check-unknown")

@@ -33,11 +33,7 @@ def events(channel: str, ids: tuple[int, ...], copy: str, *, most: int = 100) ->
     Data without a name stands under its number, from "0". `TimeCreated` is the system's time of the event,
     `Provider` is who wrote it: numbers of events are each provider's own.
 
-    Args:
-        channel: Say `Application`.
-        ids: Of the events.
-        copy: The file below `windows/` that holds the same of an examined machine.
-        most: How many.
+    Of an examined machine, the file `copy` below `windows/` holds the same.
     """
     text = program_output(f"/windows/{copy}", lambda: _asked(channel, ids, most), _MOST_BYTES)
     if text is None:

@@ -98,10 +98,8 @@ def _of_node(node: kfd.Node, card: pci.Device | None, ids: pci.Ids) -> Gpu:
 
 def _barrier(node: kfd.Node, closed: Barrier | None) -> Barrier | None:
     if node.unreadable:
-        return Barrier(
-            why=f"KFD node {node.number} cannot be read, as in a container that was not given it",
-            remedy=_KEPT_OUT,
-        )
+        why = f"KFD node {node.number} cannot be read, as in a container that was not given it"
+        return Barrier(why, _KEPT_OUT)
     minor = node.value("drm_render_minor")
     return closed or (render_barrier(minor) if minor else None)
 
@@ -171,21 +169,19 @@ def kfd_barrier() -> Barrier | None:
 
     It is really opened: in a container the mode says yes where the kernel says no.
     """
-    error = open_errno(_KFD)
-    if error == 0:
-        return None
-    if error == errno.ENOENT:
-        return Barrier(
-            why=f"`{_KFD}` does not exist, as in a container that was not given it", remedy=_KEPT_OUT
-        )
-    if error == errno.EACCES:
-        return Barrier(why=f"no permission to open `{_KFD}`", remedy=_RIGHTS)
-    if error == errno.EPERM:
-        return Barrier(why=f"the container's rules forbid `{_KFD}`", remedy=_KEPT_OUT)
+    match error := open_errno(_KFD):
+        case 0:
+            return None
+        case errno.ENOENT:
+            return _absent(_KFD)
+        case errno.EACCES:
+            return Barrier(f"no permission to open `{_KFD}`", _RIGHTS)
+        case errno.EPERM:
+            return Barrier(f"the container's rules forbid `{_KFD}`", _KEPT_OUT)
     name = errno.errorcode.get(error, str(error))
     return Barrier(
-        why=f"`{_KFD}` cannot be opened: {name} ({os.strerror(error)}), which is not a permission problem",
-        remedy="sudo dmesg | grep -iE 'kfd|amdgpu' | tail   # of the host, where this is a container",
+        f"`{_KFD}` cannot be opened: {name} ({os.strerror(error)}), which is not a permission problem",
+        "sudo dmesg | grep -iE 'kfd|amdgpu' | tail   # of the host, where this is a container",
     )
 
 
@@ -194,7 +190,9 @@ def render_barrier(minor: int) -> Barrier | None:
     path = f"/dev/dri/renderD{minor}"
     error = access_errno(path)
     if error == errno.ENOENT:
-        return Barrier(
-            why=f"`{path}` does not exist, as in a container that was not given it", remedy=_KEPT_OUT
-        )
-    return Barrier(why=f"no permission for `{path}`", remedy=_RIGHTS) if error else None
+        return _absent(path)
+    return Barrier(f"no permission for `{path}`", _RIGHTS) if error else None
+
+
+def _absent(path: str) -> Barrier:
+    return Barrier(f"`{path}` does not exist, as in a container that was not given it", _KEPT_OUT)

@@ -66,13 +66,7 @@ def supported_today(matrix: Matrix) -> Mapping[str, Support]:
 def choose(
     gpus: Sequence[Gpu], others: Sequence[str], support: Mapping[str, Support]
 ) -> tuple[int | None, str]:
-    """The index of the GPU to use, or None, and why.
-
-    Args:
-        gpus: Numbered.
-        others: Makers of other cards in the machine.
-        support: From `supported_today`.
-    """
+    """The index of the GPU to use, or None, and why; `others` are the makers of other cards."""
     other_cards = " and ".join(others)
     if not gpus:
         return None, f"there is no AMD GPU here, only {other_cards}" if others else "there is no AMD GPU here"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from rocenv.core.errors import RocenvError
+from rocenv.core.errors import RocenvError, WrongUsage
 from rocenv.core.model import APP_RUNG, Machine, RungResult
 from rocenv.launch.devices import list_devices
 from rocenv.launch.flags import options_of
@@ -99,13 +99,10 @@ def app_rung(
     if target not in ("", record.lock.target, record.lock.code_target):
         record = replace(record, lock=replace(record.lock, target=target, runs_as=""))
     if key == GENERIC:
-        error = RocenvError(
+        raise WrongUsage(
             f"`{GENERIC}` stands for any program, and there is nothing to ask of it",
             hints=(f"without `--app` the env itself is proved: `rocenv verify {shell_join(prefix.name)}`",),
-            code="usage",
         )
-        error.exit_code = 2
-        raise error
     chosen = choose(tuple(matrix.launcher), key, (), Path.cwd(), platform=record.lock.platform)
     launcher, start = chosen[0], None
     if not launcher.needs.torch or launcher.devices is not None:

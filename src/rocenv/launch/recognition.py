@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rocenv.core.errors import RocenvError
+from rocenv.core.errors import RocenvError, WrongUsage
 from rocenv.system import WINDOWS
 
 if TYPE_CHECKING:
@@ -72,9 +72,7 @@ def _require(key: str, known: dict[str, Launcher], platform: str) -> None:
         )
     names = ", ".join(sorted(each for each in known if _is_for(known[each], platform)))
     hints = (f"`--app` takes one of {names}",)
-    error = RocenvError(text, hints=hints, code=code)
-    error.exit_code = 2
-    raise error
+    raise WrongUsage(text, hints=hints, code=code)
 
 
 def _is_for(launcher: Launcher, platform: str) -> bool:

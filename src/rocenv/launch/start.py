@@ -11,7 +11,7 @@ from msgspec import structs
 
 from rocenv.activate.changes import apply, expand
 from rocenv.activate.loader import find_program, loader_argv
-from rocenv.core.errors import RocenvError
+from rocenv.core.errors import WrongUsage
 from rocenv.core.template import fill
 from rocenv.launch.log import without_secrets
 from rocenv.launch.options import Given, Options
@@ -250,9 +250,7 @@ def _ask_for_one(launcher: Launcher, name: str, words: Sequence[str], is_named: 
         f"give one: `{shell_join('rocenv', 'launch', name, *app)} -- {typed}`",
         *(() if is_named else ("or go to the app's folder, or name the app with `--app`",)),
     )
-    error = RocenvError(f"there is no command to launch, and {what}", hints=hints, code="usage")
-    error.exit_code = 2
-    raise error
+    raise WrongUsage(f"there is no command to launch, and {what}", hints=hints)
 
 
 def _changes(launcher: Launcher, is_piped: bool, columns: int) -> Iterable[EnvChange]:

@@ -10,7 +10,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from rocenv.core.errors import RocenvError
+from rocenv.core.errors import RocenvError, WrongUsage
 from rocenv.host import detect
 from rocenv.host.gpu import Gpu, printable
 from rocenv.host.pci import Ids
@@ -44,11 +44,8 @@ _MOST_PIECES = 2048
 _KEPT = 0.9  # of what was had in one piece has to be there again in pieces
 
 
-class LimitTooSmall(RocenvError):
+class LimitTooSmall(WrongUsage):
     """The user's limit is less than the least amount that is tried."""
-
-    code = "usage"
-    exit_code = 2
 
 
 def probe_memory(

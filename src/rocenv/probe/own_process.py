@@ -87,13 +87,7 @@ def outsiders(before: frozenset[str], now: frozenset[str], task: Task, interpret
     What came in since `before` must lie in the prefix or be allowed outside; what was there already (the
     interpreter, a preloaded library) may lie anywhere. On Windows, where virus scanners and overlays load
     what they like into any process, that is asked only of libraries whose name the prefix has. Of such a
-    name, only one that the interpreter came with may lie outside.
-
-    Args:
-        before: Paths of what was mapped before any vendor library.
-        now: The same, now.
-        task: What the prefix has, and what may be outside.
-        interpreter: The folder of an interpreter that brings its own C library, as on Windows; "" = none.
+    name, only one in the folder `interpreter`, which came with it, may lie outside.
     """
     prefix, own = _folders([task.prefix]), _folders([interpreter] if interpreter else [])
     others_load = bool(task.system_dirs)  # only Windows has such folders

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from rocenv.core.errors import RocenvError
+from rocenv.core.errors import RocenvError, WrongUsage
 from rocenv.core.versions import allows, lowest, newest_first
 from rocenv.resolve.combination import Case, fitting
 from rocenv.resolve.request import NO_TORCH, options, resolve_command
@@ -157,23 +157,17 @@ def _rocm_for(row: Launcher, request: Request, matrix: Matrix) -> tuple[str, str
 def _other_platform(row: Launcher, request: Request) -> RocenvError:
     where = " and ".join(each.capitalize() for each in row.platforms)
     other = structs.replace(request, platform=row.platforms[0], target=request.target or "GFX")
-    error = RocenvError(
+    return WrongUsage(
         f"{row.title} is known to work on {where} only, and the env is for {request.platform.capitalize()}",
         hints=(f"plan a set for {where}: `{resolve_command(other, request.platform)}`",),
         code="app-platform",
     )
-    error.exit_code = 2
-    return error
 
 
 def _launcher(key: str, matrix: Matrix) -> Launcher:
     known = {row.key: row for row in matrix.launcher}
     if key not in known:
-        error = RocenvError(
-            f"there is no app `{key}`",
-            hints=(f"`--app` takes one of {', '.join(sorted(known))}",),
-            code="usage",
+        raise WrongUsage(
+            f"there is no app `{key}`", hints=(f"`--app` takes one of {', '.join(sorted(known))}",)
         )
-        error.exit_code = 2
-        raise error
     return known[key]
