@@ -230,17 +230,6 @@ class Variable(Known, frozen=True, kw_only=True):
     folder: str = ""  # below the env, where it can be put
 
 
-class Library(Known, frozen=True, kw_only=True):
-    """What the libraries of a component are called."""
-
-    IDENTITY = ("component",)
-
-    component: str
-    linux: tuple[str, ...] = ()
-    windows: tuple[str, ...] = ()
-    note: str = ""
-
-
 class EnvRow(Known, frozen=True, kw_only=True):
     """One change that activation makes, and why."""
 

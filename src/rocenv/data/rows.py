@@ -17,7 +17,6 @@ from rocenv.data.knowledge import (
     GoodSet,
     GpuName,
     Incident,
-    Library,
     Override,
     PciId,
     Target,
@@ -94,7 +93,6 @@ class Matrix:
     variable: tuple[Variable, ...] = ()
     environment: tuple[EnvRow, ...] = ()
     watched: tuple[Watched, ...] = ()
-    library: tuple[Library, ...] = ()
     launcher: tuple[Launcher, ...] = ()
     app_packages: tuple[AppPackages, ...] = ()
     app_build: tuple[AppBuild, ...] = ()
