@@ -20,7 +20,7 @@ from rocenv.home import Home
 from rocenv.host.hip_sdk import InstalledSdk
 from rocenv.install import store
 from rocenv.install.fetch import ensure_available
-from rocenv.install.pin import read_pins, with_installed_sdk
+from rocenv.install.pin import read_pins, record_pin, with_installed_sdk
 from rocenv.net import Network
 from tests.hip_installer import installer, msiextract
 from tests.loopback import HTML, Fault, Loopback
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def archive() -> bytes:
+def archive(content: bytes = b"MZ" * 1000) -> bytes:
     """Return a ZIP file."""
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w") as zipped:
-        zipped.writestr("zluda/nvcuda.dll", b"MZ" * 1000)
+        zipped.writestr("zluda/nvcuda.dll", content)
     return data.getvalue()
 
 
@@ -84,6 +84,30 @@ def test_the_first_download_is_recorded_and_said(
     assert pinned(unpinned(url), workshop(tmp_path)).components == lock.components
     assert digest not in capsys.readouterr().err
     assert len([each for each in server.seen("/zluda.zip") if each.method == "GET"]) == 1
+
+
+def test_all_files_of_a_set_are_recorded_whoever_is_unpacked_first(tmp_path: Path, server: Loopback) -> None:
+    addresses = [f"/{number}.zip" for number in range(6)]
+    for address in addresses:
+        server.files[address] = archive(address.encode())
+    lock = unpinned("")
+    [unknown] = lock.components[0].artifacts
+    each = tuple(replace(unknown, url=f"{server.url}{address}") for address in addresses)
+    lock = replace(lock, components=(replace(lock.components[0], artifacts=each),))
+    found = pinned(lock, workshop(tmp_path)).components[0].artifacts
+    hashes = [hashlib.sha256(server.files[address]).hexdigest() for address in addresses]
+    assert [artifact.sha256 for artifact in found] == hashes
+    assert {pin["sha256"] for pin in read_pins(Home(tmp_path)).values()} == set(hashes)
+
+
+def test_a_file_that_another_process_got_otherwise(tmp_path: Path) -> None:
+    work = workshop(tmp_path)
+    [unknown] = unpinned("https://example.invalid/zluda.zip").components[0].artifacts
+    record_pin(replace(unknown, sha256="a" * 64, size_bytes=1), work)
+    with pytest.raises(FetchError, match="gave another file a moment ago") as caught:
+        record_pin(replace(unknown, sha256="b" * 64, size_bytes=1), work)
+    assert caught.value.code == "hash-mismatch"
+    assert read_pins(work.home)[unknown.url]["sha256"] == "a" * 64
 
 
 def test_a_page_is_not_recorded(tmp_path: Path, server: Loopback) -> None:
