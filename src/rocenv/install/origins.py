@@ -45,11 +45,13 @@ def tree_files(lock: Lock, home: Home) -> dict[str, Origin]:
         ArchiveError: An archive lacks what a part of that kind has.
     """
     placed: dict[str, Origin] = {}
-    folders: set[str] = set()  # of what was placed
     for component in lock.components:
         own: dict[str, Origin] = {}
         for artifact in component.artifacts if not component.is_wheels else ():
-            _add_files(own, placed, folders, component, artifact, home)
+            manifest = store.manifest_of(home, artifact)
+            for inner, place in _places(component, artifact, manifest):
+                path, origin = f"{component.into}/{place}", Origin(artifact, inner, manifest[inner])
+                _require_same(path, own.setdefault(path, origin), origin)
         if component.places:
             # A pack also replaces what it spells otherwise: to Windows that is one file.
             replaced = {path.lower() for path in own}
@@ -57,26 +59,8 @@ def tree_files(lock: Lock, home: Home) -> dict[str, Origin]:
         for path in own.keys() & placed.keys():
             _require_same(path, placed[path], own[path])
         placed |= own
+    _require_folders(placed)
     return placed
-
-
-def _add_files(
-    own: dict[str, Origin],
-    placed: Mapping[str, Origin],
-    folders: set[str],
-    component: Component,
-    artifact: Artifact,
-    home: Home,
-) -> None:
-    manifest = store.manifest_of(home, artifact)
-    for inner, place in _places(component, artifact, manifest):
-        path = f"{component.into}/{place}"
-        origin = Origin(artifact, inner, manifest[inner])
-        if path in own:
-            _require_same(path, own[path], origin)
-        else:
-            _require_folders(path, own, placed, folders, artifact)
-            own[path] = origin
 
 
 def _places(component: Component, artifact: Artifact, names: Collection[str]) -> Iterator[tuple[str, str]]:
@@ -137,24 +121,23 @@ def _require_same(path: str, first: Origin, second: Origin) -> None:
         )
 
 
-def _require_folders(
-    path: str, own: Mapping[str, Origin], placed: Mapping[str, Origin], folders: set[str], artifact: Artifact
-) -> None:
-    """Raise PrefixError where a folder of one package is a file or link in another; `folders` grows.
+def _require_folders(placed: Mapping[str, Origin]) -> None:
+    """Raise PrefixError where a folder of one package is a file or link in another.
 
-    Nothing is ever written through a link that way.
+    So nothing is ever written through a link.
     """
-    if path.rpartition("/")[0] in folders and path not in folders:
-        return
-    above = [str(folder) for folder in PurePosixPath(path).parents][:-1]
-    wrong = path if path in folders else next((each for each in above if each in own or each in placed), "")
-    if wrong:
+    folders = {""}
+    for path in placed:
+        folder = path.rpartition("/")[0]
+        while folder not in folders:
+            folders.add(folder)
+            folder = folder.rpartition("/")[0]
+    for path in sorted(folders & placed.keys()):
         raise PrefixError(
-            f"package {artifact.name} and another one disagree about whether `{wrong.partition('/')[2]}` "
-            "is a folder",
+            f"package {placed[path].artifact.name} and another one disagree about whether "
+            f"`{path.partition('/')[2]}` is a folder",
             code="package-conflict",
         )
-    folders.update(above)
 
 
 # ---------------------------------------------------------------- library packs
