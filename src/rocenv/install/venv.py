@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
 
-from rocenv.core.errors import FetchError, RocenvError
+from rocenv.core.errors import FetchError, PrefixError, RocenvError
 from rocenv.core.versions import series
 from rocenv.install.path_length import require_short_names
 from rocenv.integrity import file_entry
@@ -56,7 +56,8 @@ def install_venv(
     from rocenv.sources.interpreter import find_python
     from rocenv.sources.uv import Uv
 
-    assert component.layout is not None
+    if component.layout is None or not component.layout.site_packages:
+        raise PrefixError("the set has wheels, but does not say where they go", code="set-incomplete")
     uv = Uv.for_context(context)
     python = find_python(series(component.python), uv)
     venv = prefix / component.into
