@@ -122,7 +122,7 @@ def unpack_tar(chunks: Iterator[bytes], tree: Tree) -> None:
 
 def _unpack_member(member: tarfile.TarInfo, stream: _TarStream, tree: Tree) -> None:
     if member.isdir():
-        tree.make_folder(member.name)
+        tree.claim_folder(member.name)
         return
     if member.mode & 0o6000:
         raise ArchiveError(f"`{shown(member.name)}` is set-uid or set-gid")

@@ -57,7 +57,7 @@ class Tree:
         self._key: Callable[[str], str] = str.casefold if for_windows else str
         self._folders = {"": ""}  # key -> as the first member spelled it
         self._claimed: dict[str, str] = {}
-        self._made = {""}
+        self._made: set[str] = set()
 
     def claim(self, name: str) -> str:
         """Reserve the path of a file or link, before anything is written.
@@ -66,7 +66,7 @@ class Tree:
             ArchiveError: The name is unsafe, belongs to another member, or goes through a file.
         """
         parent, _, base = self._clean_name(name).rpartition("/")
-        place = self._claim_folder(parent, name)
+        place = self._claimed_folder(parent, name)
         path = f"{place}/{base}" if place else base
         key = self._key(path)
         if not path or key in self._claimed or key in self._folders:
@@ -74,7 +74,11 @@ class Tree:
         self._claimed[key] = path
         return path
 
-    def _claim_folder(self, path: str, name: str) -> str:
+    def claim_folder(self, name: str) -> None:
+        """Reserve the path of a folder, made once something is in it; raises as `claim` does."""
+        self._claimed_folder(self._clean_name(name), name)
+
+    def _claimed_folder(self, path: str, name: str) -> str:
         place = ""
         for part in path.split("/") if path else ():
             path = f"{place}/{part}" if place else part
@@ -83,22 +87,6 @@ class Tree:
                 raise ArchiveError(f"`{shown(name)}` goes through a file as if it were a folder")
             place = self._folders.setdefault(key, path)
         return place
-
-    def make_folder(self, name: str) -> None:
-        """Claim and make a folder that may be there already; raises as `claim` does."""
-        path = self._claim_folder(self._clean_name(name), name)
-        with _name_errors(self.folder / path):
-            self._make_folder(path)
-
-    def _make_folder(self, path: str) -> None:
-        if path in self._made:
-            return
-        above = ""
-        for part in path.split("/"):
-            above = f"{above}/{part}" if above else part
-            if above not in self._made:
-                (self.folder / above).mkdir()
-                self._made.add(above)
 
     def write(
         self, path: str, size_bytes: int, chunks: Iterable[bytes | memoryview], *, executable: bool = False
@@ -171,14 +159,19 @@ class Tree:
         remove_tree(self.folder)
         self.folder.mkdir()
         self.files.clear()
-        self._made = {""}
+        self._made.clear()
 
     @contextlib.contextmanager
     def _made_here(self, path: str) -> Iterator[Path]:
         """Make the folder of a claimed path, and blame the archive for a name that the disk refuses."""
         place = self.folder / path
         with _name_errors(place):
-            self._make_folder(posixpath.dirname(path))
+            above = ""
+            for part in path.split("/")[:-1]:
+                above = f"{above}/{part}" if above else part
+                if above not in self._made:
+                    (self.folder / above).mkdir()
+                    self._made.add(above)
             yield place
 
 
