@@ -442,6 +442,7 @@ def test_apps_are_completed(world: Mini) -> None:
 # ---------------------------------------------------------------- hostile locks
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -475,6 +476,7 @@ def test_a_lock_whose_programs_are_not_what_they_seem(
     assert said in told(done)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("links", "said"),
     [

@@ -72,6 +72,7 @@ def found_in(data: bytes) -> Diagnosis:
     return diagnose_bytes(data, matrix())
 
 
+@pytest.mark.slow
 class TestTheNoise:
     @pytest.mark.parametrize("seed", [1, 2])
     @pytest.mark.parametrize("system", SYSTEMS)
@@ -281,6 +282,7 @@ class TestTheOwnCorpus:
         assert known.text == "ok"  # so that it can be buried
 
 
+@pytest.mark.slow
 class TestWhatTheFiguresAreMeasuredWith:
     def test_four_times_the_rules_can_be_loaded_and_find_no_more(self, tmp_path: Path) -> None:
         rules = benchmark.copy_profiles(tmp_path / "profiles")

@@ -386,6 +386,7 @@ def start(wanted: Artifact, cache: Path, before: str = "") -> subprocess.Popen[s
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("received", [0, 300 * KIB, 1100 * KIB, 1300 * KIB - 1])
 @pytest.mark.parametrize("way", [signal.SIGKILL, signal.SIGINT])
 def test_killed_download_goes_on_and_no_byte_is_fetched_twice(

@@ -190,6 +190,7 @@ def test_an_optional_library_of_the_machine_is_a_leak(world: Mini, tmp_path: Pat
     assert f"from outside the prefix: {foreign / 'liboptional.so'}" in load["detail"]
 
 
+@pytest.mark.slow
 def test_changed_file_is_found_and_put_back(world: Mini) -> None:
     world.create("demo", "--rocm", "6.4")
     library = next((world.prefix("demo") / "rocm").rglob("librocblas.so.6.*"))

@@ -220,6 +220,7 @@ class TestEncodings:
         assert finding["evidence"][0]["text"] == f"{line}，请检查"
 
 
+@pytest.mark.slow
 @posix
 class TestATerminal:
     def shown(self, log: Path, **environ: str) -> bytes:
@@ -324,6 +325,7 @@ def within(folder: int, name: str) -> int:
     return found
 
 
+@pytest.mark.slow
 @posix
 class TestStreams:
     def redirected(self, tmp_path: Path, redirection: str, name: str) -> subprocess.CompletedProcess[bytes]:
@@ -381,6 +383,7 @@ print(usage.ru_utime + usage.ru_stime, usage.ru_maxrss, file=sys.stderr)
 """
 
 
+@pytest.mark.slow
 @posix
 class TestWhatItCosts:
     """Seconds are those of the processor: other programs on the machine do not count."""

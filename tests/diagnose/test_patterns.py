@@ -26,6 +26,8 @@ else:
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+pytestmark = pytest.mark.slow
+
 MATRIX = load()
 LONGEST_S = 0.25
 LINE, AROUND = 2_000, 16_000  # characters that the engine gives to a pattern, and to what is near

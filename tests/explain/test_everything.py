@@ -42,6 +42,7 @@ def resolved_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sets, "find_sets", find)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("resolved_once")
 def test_every_name_leads_to_a_page_that_fits_a_person() -> None:
     found = {f"{kind} {name}": list(faults(kind, name)) for kind, name in NAMES}
@@ -75,6 +76,7 @@ def statements(explanation: Explanation) -> dict[str, set[str]]:
     return {line.text: {basis.source for basis in line.basis} for line in explanation.lines}
 
 
+@pytest.mark.slow
 def test_every_statement_about_a_target_has_a_source() -> None:
     without = [
         (target, text)
@@ -93,6 +95,7 @@ def test_every_source_in_the_text_is_numbered_and_told() -> None:
     assert used == {str(number) for number in range(1, len(used) + 1)}
 
 
+@pytest.mark.slow
 def test_order_of_rows_means_nothing() -> None:
     tables: dict[str, Any] = {name: getattr(MATRIX, name) for name in MATRIX.__dataclass_fields__}
     rows: dict[str, Any] = {name: value[::-1] for name, value in tables.items()}

@@ -92,6 +92,7 @@ DAMAGE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_repair(mini: Mini, damage: str) -> None:
     script, path, what = DAMAGE[damage]
@@ -174,6 +175,7 @@ def test_an_env_whose_record_is_damaged_says_what_to_do(mini: Mini, name: str) -
     assert not mini.prefix("demo").exists()
 
 
+@pytest.mark.slow
 class TestRename:
     def test_keeps_everything_and_works_under_the_new_name(self, mini: Mini) -> None:
         mini.create("old", "--rocm", "6.4")

@@ -144,6 +144,7 @@ class TestWrappers:
         assert b"SD.Next" in done.stderr
 
 
+@pytest.mark.slow
 class TestOwnTorch:
     def test_switches_keep_apps_from_installing_one(self, lab: Lab) -> None:
         on_linux(lab)

@@ -156,6 +156,7 @@ class TestAssignments:
         assert time.monotonic() - began < 10
 
 
+@pytest.mark.slow
 class TestArguments:
     @pytest.mark.parametrize(
         ("content", "typed", "seen"),

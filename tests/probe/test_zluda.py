@@ -78,6 +78,7 @@ def test_the_end_of_a_child_is_the_result_of_its_rung(
     assert not result.no_device
 
 
+@pytest.mark.slow
 def test_every_wrong_answer_is_found(cuda_rig: Rig) -> None:
     found = cuda_rig.answers([(rung, fault) for fault, rung, *_ in ANSWERS])
     for (fault, rung, status, detail), (told, text) in zip(ANSWERS, found, strict=True):

@@ -15,6 +15,8 @@ from rocenv.activate.shells import HOOKS
 from tests.shells.driver import CHANGES, Work
 from tests.shells.drivers import DRIVERS
 
+pytestmark = pytest.mark.slow
+
 PROMPT = "put [($edit:prompt)]"
 
 

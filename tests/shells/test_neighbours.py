@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from tests.shells.driver import Work
 
+pytestmark = pytest.mark.slow
+
 line = pytest.mark.checklist
 
 

@@ -18,6 +18,8 @@ from tests.shells.test_checklist import EVERYTHING
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 SHELL = "nu"
 
 

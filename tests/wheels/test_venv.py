@@ -208,6 +208,7 @@ def test_a_renamed_env_keeps_working(bench: Bench, tmp_path: Path) -> None:
     assert bench.install(moved, *bench.artifacts) == entries
 
 
+@pytest.mark.slow
 def test_pip_of_the_env_can_still_replace_torch(bench: Bench, tmp_path: Path) -> None:
     plain, bench.python = bench.python, examine(Path(sys.executable))
     if bench.python.pip_wheel is None:
