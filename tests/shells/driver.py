@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -18,6 +17,7 @@ from rocenv.activate.scripts import activation_files
 from rocenv.activate.shells import HOOKS, SHELLS
 from rocenv.core.model import EnvChange
 from rocenv.data.load import load
+from tests.shells.resident import resident_rocenv
 from tests.shells.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -231,11 +231,9 @@ class Work:
         return self.driver.dump(self.folder / f"dump.{name}")
 
     def hook(self) -> str:
-        """Return the code that loads the hook, which finds the real program."""
+        """Return the code that loads the hook, which finds rocenv."""
         file = self.folder / f"hook{self.driver.suffix}"
-        place = Place(
-            program=str(Path(sys.executable).with_name("rocenv")), envs=str(self.folder / "unused" / "envs")
-        )
+        place = Place(program=str(resident_rocenv()), envs=str(self.folder / "unused" / "envs"))
         file.write_bytes(os.fsencode(HOOKS[self.driver.name].render(place)))
         return self.driver.load_hook(file)
 

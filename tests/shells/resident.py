@@ -1,0 +1,114 @@
+"""A `rocenv` that answers at once: a process that has imported it already, forks for each call.
+
+Most of the time of a call goes into starting Python and importing. What a shell starts here is a small
+program that hands over its words, environment, files and folder, and ends as the call did. Tests of shells
+call rocenv hundreds of times; those of the program itself start the real one.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+_CLIENT = """\
+#!{python} -ISB
+import _socket, array, os, sys
+connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+connection.connect({address!r})
+words = [*map(os.fsencode, sys.argv[1:])]
+variables = [name + b"=" + value for name, value in os.environb.items()]
+message = b"\\0".join([b"%d" % len(words), *words, *variables])
+files = array.array("i", [0, 1, 2, os.open(".", os.O_RDONLY)])
+connection.sendmsg([b"%010d" % len(message)], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, files)])
+while message:
+    message = message[connection.send(message):]
+os._exit(connection.recv(1)[0])
+"""
+
+
+@cache
+def resident_rocenv() -> Path:
+    """Start the process, which ends with this one; return the path of the program that calls it."""
+    folder = Path(tempfile.mkdtemp(prefix="resident-"))
+    address, program = str(folder / "socket"), folder / "rocenv"
+    program.write_text(_CLIENT.format(python=sys.executable, address=address))
+    program.chmod(0o755)
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(address)
+    listener.listen(16)
+    with listener:
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.shells.resident", str(listener.fileno())],
+            cwd=ROOT,
+            pass_fds=[listener.fileno()],
+            stdin=subprocess.PIPE,
+        )
+    return program
+
+
+def main() -> None:
+    """Answer calls until the test process is gone, which closes this one's standard input."""
+    import importlib
+
+    from rocenv.cli import COMMANDS, HIDDEN
+
+    for module, _ in (COMMANDS | HIDDEN).values():
+        importlib.import_module(f"rocenv.commands.{module}")
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    with socket.socket(fileno=int(sys.argv[1])) as listener:
+        while True:
+            ready, _, _ = select.select([listener, sys.stdin], [], [])
+            if listener not in ready:
+                return
+            connection, _ = listener.accept()
+            if os.fork() == 0:
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                listener.close()
+                connection.send(bytes([_answer(connection)]))
+                os._exit(0)
+            connection.close()
+
+
+def _answer(connection: socket.socket) -> int:
+    length, (*files, folder), _, _ = socket.recv_fds(connection, 10, 4)
+    message = b""
+    while len(message) < int(length):
+        message += connection.recv(int(length) - len(message))
+    many, *texts = message.split(b"\0")
+    if (child := os.fork()) == 0:
+        for number, file in enumerate(files):
+            os.dup2(file, number)
+        os.environb.clear()
+        for text in texts[int(many) :]:
+            name, _, value = text.partition(b"=")
+            os.environb[name] = value
+        os.fchdir(folder)
+        _run([os.fsdecode(text) for text in texts[: int(many)]])
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) % 256
+
+
+def _run(words: list[str]) -> None:
+    from rocenv.cli import main
+
+    sys.argv = ["rocenv", *words]
+    status: object = 1
+    try:
+        status = main()
+    except SystemExit as end:
+        status = end.code
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status if isinstance(status, int) else 0 if status is None else 1)
+
+
+if __name__ == "__main__":
+    main()
