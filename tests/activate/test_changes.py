@@ -1,19 +1,16 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocenv.activate.changes import apply, conflicts, expand, require_valid
+from rocenv.activate.changes import apply, expand, reduced, require_valid
 from rocenv.core.errors import DataError
-from tests.shells.driver import WATCHED, prepend, set_, unset
-
-if TYPE_CHECKING:
-    from rocenv.core.model import EnvChange
+from rocenv.core.model import EnvChange
+from tests.shells.driver import prepend, set_, unset
 
 ENTRY = st.text(alphabet="abc/ .", min_size=1, max_size=4)
+ACTION = st.sampled_from(["set", "prepend", "unset"])
 
 
 def test_expand_replaces_the_prefix_once_and_nothing_else() -> None:
@@ -50,33 +47,14 @@ def test_what_is_prepended_stands_first_and_once_and_the_rest_keeps_its_order(
     assert apply(changes, {"L": ":".join(after)})["L"].split(":") == after
 
 
-def test_conflicts_name_what_the_machine_had() -> None:
-    changes = [
-        prepend("PATH", "/p/bin"),
-        prepend("LD_LIBRARY_PATH", "/p/lib"),
-        set_("HIP_PATH", "/p"),
-        set_("ROCM_PATH", "/p"),
-        unset("HIP_PATH_57"),
-    ]
-    environ = {
-        "PATH": "/bin",
-        "LD_LIBRARY_PATH": "/opt/rocm/lib",
-        "HIP_PATH": "C:/old",
-        "ROCM_PATH": "/p",  # the same already
-        "HIP_PATH_57": "/opt",
-        "HSA_OVERRIDE_GFX_VERSION": "10.3.0",
-        "HIP_VISIBLE_DEVICES": "",  # hides every GPU
-        "OTHER": "x",
-    }
-    assert set(conflicts(changes, WATCHED, environ)) == {
-        "LD_LIBRARY_PATH",
-        "HIP_PATH",
-        "HIP_PATH_57",
-        "HSA_OVERRIDE_GFX_VERSION",
-        "HIP_VISIBLE_DEVICES",
-    }
-    assert conflicts(changes, WATCHED, {"PATH": "/bin", "LD_LIBRARY_PATH": ""}) == ()
-    assert conflicts(changes, WATCHED, apply(changes, {"PATH": "/bin", "LD_LIBRARY_PATH": "/x"})) == ()
+@given(st.lists(st.builds(EnvChange, action=ACTION, name=st.sampled_from("AB"), value=ENTRY), max_size=5))
+def test_reduced_changes_have_the_same_effect(changes: list[EnvChange]) -> None:
+    for platform in ("linux", "windows"):
+        few = reduced(changes, platform)
+        for before in ({}, {"A": "a"}, {"A": "x:y;z", "B": ""}):
+            assert apply(few, before, platform) == apply(changes, before, platform)
+        kinds = {(change.name, change.action) for change in few}
+        assert len(kinds) == len({name for name, _ in kinds}), "one kind of change for each variable"
 
 
 @pytest.mark.parametrize(

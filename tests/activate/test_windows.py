@@ -15,7 +15,7 @@ import tree_sitter_powershell
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocenv.activate.changes import apply, conflicts, entries, require_valid
+from rocenv.activate.changes import apply, entries, require_valid
 from rocenv.activate.scripts import activation_script, require_listable, write_activation
 from rocenv.activate.shells import SHELLS, powershell
 from rocenv.core.errors import DataError, PrefixError
@@ -49,7 +49,6 @@ def test_names_and_entries_are_the_same_in_upper_and_lower_case() -> None:
     changes = [prepend("PATH", r"C:\env\bin"), set_("HIP_PATH", "new"), unset("ROCM_PATH")]
     assert apply(changes, before, "windows") == {"Path": r"C:\env\bin;C:\a;", "hip_path": "new"}
     assert entries([*changes, prepend("Path", "x")], "path", "windows") == (r"C:\env\bin", "x")
-    assert conflicts(changes, ["hip_PATH", "ROCM_HOME"], before, "windows") == ("HIP_PATH", "ROCM_PATH")
 
 
 def test_a_variable_cannot_be_empty_and_a_colon_separates_nothing() -> None:

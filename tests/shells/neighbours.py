@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
@@ -225,13 +224,10 @@ class Mise(Neighbour):
 
     def __init__(self, work: Work) -> None:
         super().__init__(work)
-        # It prints its own path into code, which may lie anywhere: here it has no space.
-        self.program = str(self.folder / "mise")
-        if not os.path.exists(self.program):
-            try:
-                os.link(program("mise"), self.program)
-            except OSError:  # on another file system
-                shutil.copy2(program("mise"), self.program)
+        self.program = program("mise")
+        # It prints its own path into code, and that does not take a space.
+        if " " in self.program:
+            self.program = shutil.copy2(self.program, self.folder / "mise")
         (self.folder / "bin").mkdir()
         file = self._script("mise.toml", '[env]\nNEIGHBOUR = "mise"\n_.path = "./bin"\n')
         subprocess.run([self.program, "trust", "-q", file], env=self.environ, check=True, timeout=60)

@@ -14,6 +14,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import traceback
 from functools import cache
 from pathlib import Path
 
@@ -99,11 +100,16 @@ def _run(words: list[str]) -> None:
     from rocenv.cli import main
 
     sys.argv = ["rocenv", *words]
+    sys.stdin, sys.stdout, sys.stderr = (
+        os.fdopen(number, mode, closefd=False) for number, mode in enumerate(("r", "w", "w"))
+    )
     status: object = 1
     try:
         status = main()
     except SystemExit as end:
         status = end.code
+    except BaseException:
+        traceback.print_exc()
     finally:
         sys.stdout.flush()
         sys.stderr.flush()

@@ -108,26 +108,6 @@ def reduced(changes: Sequence[EnvChange], platform: str = "linux") -> tuple[EnvC
     return tuple(found)
 
 
-def conflicts(
-    changes: Sequence[EnvChange], watched: Sequence[str], environ: Mapping[str, str], platform: str = "linux"
-) -> tuple[str, ...]:
-    """List the names that `environ` already holds and that an env changes or that would act on it.
-
-    `watched` are variables that act on every set, whoever has set them.
-
-    `PATH` is none: every machine has one. Neither is a changed variable that was empty or stays as it is.
-    """
-    before = {same(name, platform): value for name, value in environ.items()}
-    after = {same(name, platform): value for name, value in apply(changes, environ, platform).items()}
-    changed = []
-    for name in names(changes, platform):
-        key = same(name, platform)
-        if before.get(key, "") not in ("", after.get(key)):
-            changed.append(name)
-    left = [name for name in leftovers(changes, watched, platform) if same(name, platform) in before]
-    return tuple(name for name in (*changed, *left) if same(name, platform) != "PATH")
-
-
 def leftovers(
     changes: Sequence[EnvChange], watched: Sequence[str], platform: str = "linux"
 ) -> tuple[str, ...]:
