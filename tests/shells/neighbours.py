@@ -227,7 +227,7 @@ class Mise(Neighbour):
         self.program = program("mise")
         # It prints its own path into code, and that does not take a space.
         if " " in self.program:
-            self.program = shutil.copy2(self.program, self.folder / "mise")
+            self.program = shutil.copy2(self.program, str(self.folder / "mise"))
         (self.folder / "bin").mkdir()
         file = self._script("mise.toml", '[env]\nNEIGHBOUR = "mise"\n_.path = "./bin"\n')
         subprocess.run([self.program, "trust", "-q", file], env=self.environ, check=True, timeout=60)
