@@ -181,7 +181,8 @@ _rocenv_take_out() {
 _rocenv_pop() {
   _rocenv_id=${_ROCENV_STACK%% *}
   _ROCENV_STACK=${_ROCENV_STACK#* }
-  _rocenv_define "$_rocenv_id"
+  ## Each env has a copy of this text, which ends in its own functions.
+  "$_ROCENV_DO" eval "\"\$_ROCENV_DO\" eval \"\$_ROCENV_LIB_$_rocenv_id\""
   "_rocenv_off_$_rocenv_id"
   "$_ROCENV_DO" eval "_rocenv_v=\${_ROCENV_PS1_$_rocenv_id-}"
   case $_rocenv_v:${PS1-} in
@@ -194,11 +195,6 @@ _rocenv_pop() {
   ?*) _rocenv_say "changed while the env was active, and left as it is now:$_rocenv_kept" ;;
   esac
   _rocenv_forget "$_rocenv_id"
-}
-## Defines the functions of the env IDENT, which are in its own copy of this text.
-_rocenv_define() {
-  "$_ROCENV_DO" eval "_rocenv_v=\$_ROCENV_LIB_$1"
-  "$_ROCENV_DO" eval "$_rocenv_v"
 }
 _rocenv_forget() {
   "$_ROCENV_DO" unset -v "_ROCENV_LIB_$1" "_ROCENV_PS1_$1" "_ROCENV_OLD_$1_PATH"
