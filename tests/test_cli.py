@@ -20,6 +20,7 @@ import pytest
 import rocenv
 from rocenv import cli
 from rocenv.commands import list_envs
+from tests import forked
 from tests.crash.lab import tree
 from tests.debs import file
 from tests.loopback import HTML, Fault
@@ -50,8 +51,7 @@ class TestWords:
     def test_help(self, tmp_path: Path, verb: str) -> None:
         """Compares with `tests/ui`; ROCENV_WRITE_GOLDEN=1 writes the files anew, to look at what changed."""
         environ = {**os.environ, "COLUMNS": "100", "ROCENV_HOME": str(tmp_path / "home")}
-        command = [sys.executable, "-m", "rocenv", *verb.split(), "--help"]
-        done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=30)
+        done = forked.run_text([*verb.split(), "--help"], env=environ)
         assert (done.returncode, done.stderr) == (0, "")
         golden = GOLDEN / f"{verb.replace(' ', '-') or 'rocenv'}.txt"
         if os.environ.get("ROCENV_WRITE_GOLDEN"):

@@ -2,23 +2,42 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 import pytest
 
 from rocenv.commands.explain import explanation_text
 from rocenv.data.load import load
-from rocenv.explain import explain
+from rocenv.explain import explain, sets
+from rocenv.explain.sets import find_sets
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rocenv.core.model import Request
     from rocenv.data.rows import Matrix
+    from rocenv.explain.sets import Found
 
 
 @pytest.fixture(scope="session")
 def matrix() -> Matrix:
     return load()
+
+
+@functools.cache
+def answer(request: Request) -> Found:
+    return find_sets(load(), request)
+
+
+@pytest.fixture(autouse=True)
+def resolved_once(matrix: Matrix, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages ask the resolver the same questions; those about the whole matrix are answered once."""
+
+    def find(asked: Matrix, request: Request) -> Found:
+        return answer(request) if asked is matrix else find_sets(asked, request)
+
+    monkeypatch.setattr(sets, "find_sets", find)
 
 
 @pytest.fixture(scope="session")

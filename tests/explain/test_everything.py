@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import re
 import time
@@ -13,16 +12,12 @@ import pytest
 
 from rocenv.commands.explain import explanation_json, explanation_text
 from rocenv.data.load import load
-from rocenv.explain import KINDS, explain, sets
-from rocenv.explain.sets import find_sets
+from rocenv.explain import KINDS, explain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rocenv.core.model import Request
-    from rocenv.data.rows import Matrix
     from rocenv.explain.answer import Explanation
-    from rocenv.explain.sets import Found
 
 SCREEN_AND_A_HALF = 60
 LONG_TEXT = 130  # of a cause: everything there is to say about it
@@ -31,19 +26,6 @@ MATRIX = load()
 NAMES = [(kind, name) for kind in KINDS if kind != "product" for name in KINDS[kind].names(MATRIX)]
 
 
-@pytest.fixture
-def resolved_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pages ask the resolver the same questions; only those about the whole matrix come twice."""
-    answer = functools.cache(lambda request: find_sets(MATRIX, request))
-
-    def find(matrix: Matrix, request: Request) -> Found:
-        return answer(request) if matrix is MATRIX else find_sets(matrix, request)
-
-    monkeypatch.setattr(sets, "find_sets", find)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("resolved_once")
 def test_every_name_leads_to_a_page_that_fits_a_person() -> None:
     found = {f"{kind} {name}": list(faults(kind, name)) for kind, name in NAMES}
     assert {page: texts for page, texts in found.items() if texts} == {}
