@@ -145,11 +145,11 @@ def _sdk_rank(sdk: HipSdk, case: Case) -> tuple[Any, ...]:
 
 def promise_of(sdk: HipSdk, case: Case) -> Support | None:
     """Find the best source for what AMD promises for the target on an SDK."""
+    wanted = ("windows", "", series(sdk.version))
     rows = [
         row
         for row in case.matrix.support
-        if (row.platform, row.channel, row.rocm) == ("windows", "", series(sdk.version))
-        and case.request.target in row.targets
+        if (row.platform, row.channel, row.rocm) == wanted and case.request.target in row.targets
     ]
     return min(rows, key=lambda row: (STATUS_RANK[row.status], row.source), default=None)
 
