@@ -12,7 +12,7 @@ import pytest
 import zstandard
 
 from rocenv.core.errors import ArchiveError
-from rocenv.install.deb import data_chunks, unpack_deb
+from rocenv.install.deb import data_chunks, unpack_tar
 from rocenv.install.tree import Tree
 from tests.debs import ar, compress, deb, file, folder, tar
 from tests.loopback import HTML
@@ -46,7 +46,7 @@ def content(package: bytes, pool: ThreadPoolExecutor) -> bytes:
 
 def unpack(package: bytes, pool: ThreadPoolExecutor, place: Path) -> dict[str, FileEntry]:
     tree = Tree(place, lambda _size: None, for_windows=False)
-    unpack_deb(io.BytesIO(package), tree, pool, 2)
+    unpack_tar(data_chunks(io.BytesIO(package), pool, 2), tree)
     return tree.files
 
 

@@ -21,11 +21,6 @@ if TYPE_CHECKING:
     from rocenv.install.xz import Readable
 
 
-def unpack_deb(stream: Readable, tree: Tree, pool: Executor, ahead: int) -> None:
-    """Unpack a package's files; see `data_chunks` and `unpack_tar`."""
-    unpack_tar(data_chunks(stream, pool, ahead), tree)
-
-
 def data_chunks(stream: Readable, pool: Executor, ahead: int) -> Iterator[bytes]:
     """Yield the uncompressed tar stream of a package's files.
 

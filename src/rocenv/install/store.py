@@ -142,13 +142,13 @@ def _unpack(artifact: Artifact, package: Path, tree: Tree, work: Path, pool: Exe
 
 def _unpack_deb(artifact: Artifact, package: Path, tree: Tree, pool: Executor) -> None:
     """Unpack a package and hash it in the same pass; its tree counts for nothing unless the hash is right."""
-    from rocenv.install.deb import unpack_deb
+    from rocenv.install.deb import data_chunks, unpack_tar
 
     failure = None
     with package.open("rb") as file:
         stream = _Hashing(file)
         try:
-            unpack_deb(stream, tree, pool, BLOCKS_AHEAD)
+            unpack_tar(data_chunks(stream, pool, BLOCKS_AHEAD), tree)
         except ArchiveError as error:
             failure = error
         while stream.read(CHUNK_BYTES):
