@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from rocenv.core.variables import VISIBLE
 from rocenv.probe import hip
 from rocenv.probe.device import BlasCalls, Failure, NoDevice, RuntimeCalls, count_devices
-from rocenv.probe.library import SUCCESS, Interface, named_by
+from rocenv.probe.library import SUCCESS, named_by
 from rocenv.probe.wire import NO_GPU
 
 if TYPE_CHECKING:
@@ -79,10 +79,7 @@ def _driver_status_name(library: Library, status: int) -> str:
     return (name.value or b"").decode("utf-8", "replace") if answered == SUCCESS else ""
 
 
-INTERFACES = {
-    "nvcuda": Interface(PROTOTYPES, _driver_status_name),
-    "cublas": Interface(PROTOTYPES, named_by("cublasGetStatusName")),
-}
+NAMERS = {"nvcuda": _driver_status_name, "cublas": named_by("cublasGetStatusName")}
 RUNTIME = RuntimeCalls(
     role="nvcuda",
     allocate="cuMemAlloc_v2",

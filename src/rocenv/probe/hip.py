@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rocenv.probe.device import BlasCalls, Failure, RuntimeCalls, count_devices
-from rocenv.probe.library import SUCCESS, Interface, named_by
+from rocenv.probe.library import SUCCESS, named_by
 from rocenv.probe.wire import NO_GPU
 
 if TYPE_CHECKING:
@@ -77,10 +77,10 @@ PROTOTYPES: dict[str, list[Any]] = {
     "rocblas_sgemm": _sgemm,
     "rocblas_gemm_ex": _gemm_ex,
 }
-INTERFACES = {
-    "hip": Interface(PROTOTYPES, named_by("hipGetErrorName")),
-    "hiprtc": Interface(PROTOTYPES, named_by("hiprtcGetErrorString")),
-    "rocblas": Interface(PROTOTYPES, named_by("rocblas_status_to_string")),
+NAMERS = {
+    "hip": named_by("hipGetErrorName"),
+    "hiprtc": named_by("hiprtcGetErrorString"),
+    "rocblas": named_by("rocblas_status_to_string"),
 }
 RUNTIME = RuntimeCalls(
     role="hip",

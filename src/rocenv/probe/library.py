@@ -9,13 +9,14 @@ import ctypes
 import os
 import re
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from rocenv.probe.wire import CALLING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    Namer = Callable[["Library", int], str]
 
 SUCCESS = 0
 # LOAD_WITH_ALTERED_SEARCH_PATH, as the env's own start-up file loads them before torch: what a library needs
@@ -33,19 +34,6 @@ _ERROR_NOACCESS = 998  # what LoadLibrary answers where the library's own start 
 _CAUGHT = re.compile(r"exception: (.*)")
 
 
-@dataclass(frozen=True, slots=True)
-class Interface:
-    """What is called in a library.
-
-    Attributes:
-        prototypes: name -> argument types; all of these functions answer with a status, 0 = success.
-        status_name: Answers with the library's own name for a status, "" if it has none.
-    """
-
-    prototypes: Mapping[str, list[Any]]
-    status_name: Callable[[Library, int], str] = lambda _library, _status: ""
-
-
 class CallError(Exception):
     """A vendor library answered a call with an error."""
 
@@ -59,6 +47,9 @@ class CallError(Exception):
 class Library:
     """A loaded vendor library.
 
+    `prototypes` maps functions to argument types; all of them answer with a status, 0 = success. `namer`
+    finds the library's own name for a status, "" if it has none.
+
     Attributes:
         standin: It is the test equipment of `shims/fakes`.
 
@@ -66,9 +57,10 @@ class Library:
         OSError: It does not load.
     """
 
-    def __init__(self, path: str, interface: Interface) -> None:
+    def __init__(self, path: str, prototypes: Mapping[str, list[Any]], namer: Namer | None) -> None:
         self.path = path
-        self.interface = interface
+        self._prototypes = prototypes
+        self._namer = namer
         trace(f"dlopen {path}")
         try:
             # RTLD_NOW | RTLD_LOCAL; `winmode` is heeded on Windows only, and asks for a path with `\`.
@@ -93,7 +85,7 @@ class Library:
         """Call a function of the interface and return the status that it answers with."""
         if not self.has(name):
             raise CallError(name, -1, f"(not exported by {self.path})")
-        function = self.function(name, ctypes.c_int, *self.interface.prototypes[name])
+        function = self.function(name, ctypes.c_int, *self._prototypes[name])
         trace(name)
         try:
             status: int = function(*arguments)
@@ -113,10 +105,10 @@ class Library:
 
     def status_name(self, status: int) -> str:
         """The library's own name for a status, "" if it has none."""
-        return self.interface.status_name(self, status)
+        return self._namer(self, status) if self._namer else ""
 
 
-def named_by(function: str) -> Callable[[Library, int], str]:
+def named_by(function: str) -> Namer:
     """The namer for libraries that have a `const char* FUNCTION(status)`."""
 
     def status_name(library: Library, status: int) -> str:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from rocenv.core.variables import OVERRIDE, overridden_target
 from rocenv.probe import cuda, hip, own_process, windows
 from rocenv.probe.device import Blas, Failure, Runtime
-from rocenv.probe.library import Interface, Library
+from rocenv.probe.library import Library
 
 if TYPE_CHECKING:
     from rocenv.probe.wire import Task
 
-_INTERFACES = {**hip.INTERFACES, **cuda.INTERFACES}
-_NOTHING_CALLED = Interface({})
+_PROTOTYPES = {**hip.PROTOTYPES, **cuda.PROTOTYPES}
+_NAMERS = {**hip.NAMERS, **cuda.NAMERS}
 _SHOWN = 3
 
 
@@ -30,7 +30,7 @@ class Session:
     def __init__(self, task: Task) -> None:
         self.task = task
         self.before = own_process.mapped_libraries()
-        self.interposers = own_process.interposers([*hip.PROTOTYPES, *cuda.PROTOTYPES])
+        self.interposers = own_process.interposers(_PROTOTYPES)
         self._libraries: dict[str, Library] = {}
         self._preloaded: list[Library] | None = None
 
@@ -84,7 +84,7 @@ class Session:
             path = self.task.libraries.get(role)
             if path is None:
                 raise Failure(f"the set has no library for `{role}`")
-            self._libraries[role] = self._load(path, _INTERFACES[role])
+            self._libraries[role] = self._load(path, role)
         return self._libraries[role]
 
     def preload(self) -> None:
@@ -94,7 +94,7 @@ class Session:
         self._preloaded = []
         windows.search_in(self.task.search)
         for path in self.task.preload:
-            self._preloaded.append(self._load(path, _NOTHING_CALLED))
+            self._preloaded.append(self._load(path))
 
     def leaks(self) -> list[str]:
         """What is wrong with where the loaded libraries came from."""
@@ -119,9 +119,9 @@ class Session:
             return self.target
         return f"{self.target} ({OVERRIDE}={os.environ[OVERRIDE]}, in place of {self.task.target})"
 
-    def _load(self, path: str, interface: Interface) -> Library:
+    def _load(self, path: str, role: str = "") -> Library:
         try:
-            return Library(path, interface)
+            return Library(path, _PROTOTYPES, _NAMERS.get(role))
         except OSError as error:
             why = windows.explain(error, path, self.task)
             raise Failure(f"{os.path.basename(path)} does not load: {why}") from error
