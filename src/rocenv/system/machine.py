@@ -50,6 +50,7 @@ class Answers:
     real: dict[str, str] = field(default_factory=dict)  # paths without the links in them
     tried: dict[tuple[str, str], Plain] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)
+    shown: Callable[[str], bool] = bool  # which variables are listed while answers are recorded
     rows: dict[str, dict[str, object]] = field(default_factory=dict)  # of copies that are JSON objects
 
     def keep_file(self, path: str, text: str, error: int) -> None:
@@ -101,19 +102,18 @@ class Variables(Mapping[str, str]):
 # At most one of them is set: what answers are recorded in, and what gives them instead of the machine.
 _kept: Answers | None = None
 _given: Answers | None = None
-_shown: Callable[[str], bool] | None = None
 
 
 @contextlib.contextmanager
 def recording(shown: Callable[[str], bool]) -> Iterator[Answers]:
     """Record everything that the machine is asked, and its answers; of variables only those `shown`."""
-    global _kept, _shown
+    global _kept
     assert _given is None and _kept is None
-    _kept, _shown = Answers(windows=examined_windows()), shown
+    _kept = Answers(windows=examined_windows(), shown=shown)
     try:
         yield _kept
     finally:
-        _kept, _shown = None, None
+        _kept = None
 
 
 @contextlib.contextmanager
@@ -163,7 +163,7 @@ def environment() -> Mapping[str, str]:
     if _given is not None:
         return Variables(_given.variables, windows=_given.windows)
     if _kept is not None:
-        return Variables(os.environ, windows=WINDOWS, seen=_kept.variables.__setitem__, shown=_shown or bool)
+        return Variables(os.environ, windows=WINDOWS, seen=_kept.variables.__setitem__, shown=_kept.shown)
     return os.environ
 
 
