@@ -10,13 +10,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
 from rocenv.core.errors import DataError
-from rocenv.core.model import EnvChange
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from rocenv.core.model import EnvChange
 
 SEPARATORS = {"linux": ":", "windows": ";"}
 _PREFIX = "{prefix}"
@@ -45,6 +44,8 @@ def expand(changes: Sequence[EnvChange], prefix: str) -> tuple[EnvChange, ...]:
 
     The prefix is put in as it is given, in the platform's own spelling; values for Windows have backslashes.
     """
+    from msgspec.structs import replace  # late: a shell that starts asks for its hook, which needs no values
+
     return tuple(replace(change, value=change.value.replace(_PREFIX, prefix)) for change in changes)
 
 
@@ -96,6 +97,8 @@ def entries(changes: Sequence[EnvChange], name: str, platform: str = "linux") ->
 
 def reduced(changes: Sequence[EnvChange], platform: str = "linux") -> tuple[EnvChange, ...]:
     """Changes of the same effect that set or unset a variable once, or only prepend to it."""
+    from rocenv.core.model import EnvChange  # late, as above
+
     after = apply(changes, {}, platform)
     found: list[EnvChange] = []
     for name in names(changes, platform):

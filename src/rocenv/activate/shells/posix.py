@@ -16,8 +16,6 @@ from dataclasses import replace
 from pathlib import PureWindowsPath
 from typing import TYPE_CHECKING
 
-from msgspec import structs
-
 from rocenv.activate.env import EXECUTED_STATUS, fill, fill_text, resource_text
 
 if TYPE_CHECKING:
@@ -163,6 +161,8 @@ def windows_files(env: Env) -> dict[str, str]:
 
 
 def _windows_change(change: EnvChange) -> EnvChange:
+    from msgspec import structs  # late: the hook needs no values
+
     if change.name.upper() == "PATH":
         return structs.replace(change, value=_spelled(change.value))
     if change.action == "set" and not change.value:  # a variable cannot be empty on Windows
