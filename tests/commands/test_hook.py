@@ -122,6 +122,7 @@ def test_a_shell_that_starts_waits_for_no_module_that_is_not_needed(lab: Lab) ->
         "subprocess",
         "shutil",
         "rocenv.core.model",
+        "msgspec",
     }
     assert "rocenv.activate.shells" in imported
     assert not imported & (needless - {"shutil"})

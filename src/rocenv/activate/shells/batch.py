@@ -12,8 +12,6 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from msgspec import structs
-
 from rocenv.activate.env import fill
 from rocenv.core.errors import DataError
 
@@ -60,6 +58,8 @@ def encode(script: str) -> bytes:
 
 
 def _placed(env: Env, change: EnvChange) -> EnvChange:
+    from msgspec import structs  # late: the hook needs no values
+
     return structs.replace(change, value=change.value.replace(env.prefix, _PREFIX))
 
 
