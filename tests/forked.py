@@ -104,6 +104,8 @@ class _Server:
         self._process = subprocess.Popen(
             [*within, sys.executable, "-m", "tests.forked", str(theirs.fileno())],
             cwd=Path(__file__).parents[1],
+            # Not that of the test which happens to be first: it may name other data.
+            env={"LC_ALL": "C.UTF-8", "PATH": os.defpath},
             pass_fds=[theirs.fileno()],
         )
         theirs.close()
