@@ -7,8 +7,10 @@ call rocenv hundreds of times; those of the program itself start the real one.
 
 from __future__ import annotations
 
+import atexit
 import os
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -40,18 +42,19 @@ def resident_rocenv() -> Path:
     """Start the process, which ends with this one; return the path of the program that calls it."""
     folder = Path(tempfile.mkdtemp(prefix="resident-"))
     address, program = str(folder / "socket"), folder / "rocenv"
-    program.write_text(_CLIENT.format(python=sys.executable, address=address))
+    program.write_text(_CLIENT.format(python=os.path.realpath(sys.executable), address=address))
     program.chmod(0o755)
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(address)
     listener.listen(16)
     with listener:
-        subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-m", "tests.shells.resident", str(listener.fileno())],
             cwd=ROOT,
             pass_fds=[listener.fileno()],
             stdin=subprocess.PIPE,
         )
+    atexit.register(process.communicate)
     return program
 
 
@@ -68,6 +71,7 @@ def main() -> None:
         while True:
             ready, _, _ = select.select([listener, sys.stdin], [], [])
             if listener not in ready:
+                shutil.rmtree(Path(listener.getsockname()).parent)
                 return
             connection, _ = listener.accept()
             if os.fork() == 0:
