@@ -18,6 +18,8 @@ from tests.mini import LIBRARIES
 if TYPE_CHECKING:
     from tests.mini import Mini
 
+pytestmark = pytest.mark.slow
+
 _KNOWN = 'status = "tested"\nsource = "tests"\nchecked = "2026-11-22"\n'
 PROFILE = f"""schema = 1
 [[launcher]]
@@ -442,7 +444,6 @@ def test_apps_are_completed(world: Mini) -> None:
 # ---------------------------------------------------------------- hostile locks
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -476,7 +477,6 @@ def test_a_lock_whose_programs_are_not_what_they_seem(
     assert said in told(done)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("links", "said"),
     [

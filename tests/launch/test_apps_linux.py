@@ -74,6 +74,7 @@ def said_by(text: bytes) -> dict[str, str]:
     return {name: value for name, _, value in lines}
 
 
+@pytest.mark.slow
 class TestWrappers:
     @pytest.mark.parametrize("app", ["sdnext", "webui-amdgpu", "forge"])
     @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 RUNGS = ("files", "load", "version", "device", "memory", "gemm", "blas")
 
 
+@pytest.mark.slow
 def test_every_rung_passes_through_nvcuda_and_cublas(cuda_rig: Rig) -> None:
     results = cuda_rig.walk()
     assert tuple(results) == RUNGS

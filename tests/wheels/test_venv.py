@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 
 OTHERS = ("2.4.1+rocm6.2", "2.1.2")  # versions of torch and numpy beside those of the set
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="uses the layout of a POSIX venv")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform == "win32", reason="uses the layout of a POSIX venv"),
+]
 
 
 class Bench:
@@ -208,7 +211,6 @@ def test_a_renamed_env_keeps_working(bench: Bench, tmp_path: Path) -> None:
     assert bench.install(moved, *bench.artifacts) == entries
 
 
-@pytest.mark.slow
 def test_pip_of_the_env_can_still_replace_torch(bench: Bench, tmp_path: Path) -> None:
     plain, bench.python = bench.python, examine(Path(sys.executable))
     if bench.python.pip_wheel is None:
