@@ -26,6 +26,7 @@ MATRIX = load()
 NAMES = [(kind, name) for kind in KINDS if kind != "product" for name in KINDS[kind].names(MATRIX)]
 
 
+@pytest.mark.slow
 def test_every_name_leads_to_a_page_that_fits_a_person() -> None:
     found = {f"{kind} {name}": list(faults(kind, name)) for kind, name in NAMES}
     assert {page: texts for page, texts in found.items() if texts} == {}
