@@ -75,6 +75,10 @@ def test_whole_ladder_under_the_loader_of_the_env(world: Mini) -> None:
     assert (saved / "verify.json").exists()
     listed = json.loads(world.run("list", "--json").stdout)
     assert listed["envs"][0]["verified"] == "blas"
+    work = world.root / os.fsdecode(b"no \xff UTF-8")
+    work.mkdir()
+    done = world.run("verify", "demo", "--json", "--upto", "compile", TMPDIR=str(work))
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(

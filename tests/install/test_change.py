@@ -136,6 +136,20 @@ def test_repair_where_the_store_was_damaged_through_the_shared_file(mini: Mini) 
     assert shared.stat().st_nlink == 3, "and now they share again"
 
 
+def test_repair_keeps_what_it_cannot_download_again(mini: Mini) -> None:
+    mini.create()
+    shutil.rmtree(mini.home / "cache" / "artifacts")
+    shared = mini.prefix("demo") / HIP
+    right = shared.read_bytes()
+    shared.chmod(0o644)
+    shared.write_bytes(b"damaged in the store too")
+    (mini.prefix("demo") / "activate").unlink()
+    assert mini.run("repair", "demo", ROCENV_OFFLINE="1").returncode == 1
+    shared.write_bytes(right)  # from a backup, say
+    assert mini.run("repair", "demo", ROCENV_OFFLINE="1").returncode == 0
+    assert differences(mini) == ""
+
+
 def test_repair_when_the_cache_is_empty_too(mini: Mini) -> None:
     mini.create()
     shutil.rmtree(mini.home / "store")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec.structs import replace
 
 from rocenv.core.errors import PrefixError
 from rocenv.install import store
@@ -157,7 +158,28 @@ def test_an_empty_or_absent_folder(cellar: Cellar, tmp_path: Path, there: bool) 
 def test_names_that_windows_could_not_hold(cellar: Cellar, sdk: Path) -> None:
     (sdk / "bin" / "AMDHIP64.DLL").write_bytes(b"")
     with pytest.raises(PrefixError, match="twice"):
-        take(cellar, sdk)
+        folder_artifact(sdk, name="HIP-SDK", version="5.7.1")
+
+
+def test_no_more_is_copied_than_was_announced(cellar: Cellar, sdk: Path) -> None:
+    (sdk / "bin" / "more.dll").write_bytes(b"x" * 100_000)
+    described = folder_artifact(sdk, name="HIP-SDK", version="5.7.1")
+    artifact = replace(described, size_bytes=50_000, sha256="0" * 64)
+    copied: list[int] = []
+    with pytest.raises(PrefixError, match="has changed"):
+        store.add(cellar.home, artifact, sdk, cellar.pool, copied.append)
+    assert sum(copied) <= 50_000
+
+
+def test_a_damaged_copy_stays_if_the_folder_is_gone(cellar: Cellar, sdk: Path) -> None:
+    artifact = take(cellar, sdk)
+    expected = store.manifest_of(cellar.home, artifact)
+    tree = store.tree_of(cellar.home, artifact)
+    (tree / "include" / "empty.h").unlink()
+    sdk.rename(sdk.with_name("5.8"))
+    with pytest.raises(PrefixError, match="is gone"):
+        store.add(cellar.home, artifact, sdk, cellar.pool, lambda _size: None, expected)
+    assert (tree / "bin" / "amdhip64.dll").read_bytes() == FILES["bin/amdhip64.dll"]
 
 
 @pytest.mark.parametrize("change", ["filled", "gone", "all gone"])

@@ -79,7 +79,7 @@ def test_the_first_download_is_recorded_and_said(
     assert (found.sha256, found.size_bytes) == (digest, len(DATA))
     assert read_pins(Home(tmp_path))[url]["sha256"] == digest
     said = capsys.readouterr().err
-    assert "that of this first download is recorded" in said
+    assert "recorded that of this first download" in said
     assert digest in said
     assert pinned(unpinned(url), workshop(tmp_path)).components == lock.components
     assert digest not in capsys.readouterr().err
@@ -104,7 +104,7 @@ def test_a_file_that_another_process_got_otherwise(tmp_path: Path) -> None:
     work = workshop(tmp_path)
     [unknown] = unpinned("https://example.invalid/zluda.zip").components[0].artifacts
     record_pin(replace(unknown, sha256="a" * 64, size_bytes=1), work)
-    with pytest.raises(FetchError, match="gave another file a moment ago") as caught:
+    with pytest.raises(FetchError, match="served a different file moments ago") as caught:
         record_pin(replace(unknown, sha256="b" * 64, size_bytes=1), work)
     assert caught.value.code == "hash-mismatch"
     assert read_pins(work.home)[unknown.url]["sha256"] == "a" * 64

@@ -175,18 +175,27 @@ def test_a_damaged_manifest_is_named(cellar: Cellar, text: str) -> None:
     assert str(manifest) in caught.value.message
 
 
-def test_discarding_leaves_the_files_of_envs_alone(cellar: Cellar) -> None:
+def test_what_is_damaged_stays_until_it_is_replaced_and_the_files_of_envs_stay_theirs(cellar: Cellar) -> None:
     artifact = cellar.artifact("x", ENTRIES)
     add(cellar, artifact)
+    expected = store.manifest_of(cellar.home, artifact)
+    library = store.tree_of(cellar.home, artifact) / "usr/lib/libx.so.1"
     used = cellar.home.path / "used"
-    used.hardlink_to(store.tree_of(cellar.home, artifact) / "usr/lib/libx.so.1")
-    store.discard(cellar.home, artifact)
-    store.discard(cellar.home, artifact)
-    assert not store.holds(cellar.home, artifact)
-    assert whole(cellar) == set()
-    assert used.read_text() == "content"
-    assert stat.S_IMODE(used.stat().st_mode) == 0o444
-    add(cellar, artifact)
+    used.hardlink_to(library)
+    library.chmod(0o644)
+    library.write_text("CONTENT")
+    assert store.holds(cellar.home, artifact)
+    assert not store.holds(cellar.home, artifact, expected)
+    package = cellar.package(artifact)
+
+    def again(package: Path) -> None:
+        store.add(cellar.home, artifact, package, cellar.pool, lambda _size: None, expected)
+
+    with pytest.raises(FetchError, match="is gone"):
+        again(package.with_name("gone"))
+    assert library.read_text() == "CONTENT"
+    again(package)
+    assert (library.read_text(), used.read_text()) == ("content", "CONTENT")
     assert whole(cellar) == {artifact.sha256}
 
 

@@ -164,10 +164,10 @@ class TestOwnTorch:
             "subprocess.run(f'\"{sys.executable}\" -m ' + os.environ['TORCH_COMMAND'], shell=True)"
         )
         put(lab, app, runs)
+        (lab.app / "pip.py").write_text("import sys; print(sys.argv[1:])\n")  # not every Python has pip
         outside = {"TORCH_COMMAND": "pip install torch==2.0.1+rocm5.7"}
         done = lab.run("launch", "sd", environ=outside)
-        assert done.stdout.startswith(b"pip "), done
-        assert len(done.stdout.splitlines()) == 1
+        assert done.stdout == b"['--version']\n", done
 
     def test_comfyui_needs_none(self, lab: Lab) -> None:
         path = on_linux(lab)

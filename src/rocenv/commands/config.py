@@ -9,7 +9,7 @@ import click
 from rocenv.commands import candidates
 from rocenv.commands.output import json_option, note, print_json
 from rocenv.context import Context
-from rocenv.core.errors import RocenvError
+from rocenv.core.errors import RocenvError, WrongUsage
 
 
 @click.group()
@@ -48,10 +48,9 @@ def set_(key: str, value: str) -> None:
 
     first, *rest = parts = parse_key(key)
     if first == "defaults" and rest and rest[0] not in DEFAULTS:
-        raise RocenvError(
+        raise WrongUsage(
             f"there is no option `{key}`",
             hints=tuple(f"rocenv config set defaults.{name} VALUE" for name in DEFAULTS),
-            code="usage",
         )
     path = Context().home.config_file
     assign(path, parts, parse_value(value))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from rocenv.core.errors import DataError
-from rocenv.core.model import Verification
+from rocenv.core.model import RungResult, Verification
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -132,8 +132,12 @@ def verification_file(verification: Verification) -> bytes:
 
 def verification_from_plain(plain: Any, where: str) -> Verification:
     """Read the content of `verified.json`; KeyError, TypeError, ValueError or DataError if it is none."""
-    kept = {name: plain[name] for name in ("env", "target", "advice", "when") if name in plain}
-    found = from_plain(Verification, {**kept, "results": plain["rungs"]}, where)
+    # A newer rocenv may have written more.
+    kept = {name: plain[name] for name in Verification.__struct_fields__ if name in plain}
+    rungs = [
+        {name: rung[name] for name in RungResult.__struct_fields__ if name in rung} for rung in plain["rungs"]
+    ]
+    found = from_plain(Verification, {**kept, "results": rungs}, where)
     if not found.results:
         raise DataError(f"`{where}` has no rung")
     if found.when:

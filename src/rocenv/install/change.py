@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from rocenv.core.errors import PrefixError
-from rocenv.install import store
 from rocenv.install.build import env_locked, require_free
 from rocenv.install.fetch import ensure_available
 from rocenv.install.origins import tree_files
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rocenv.context import Context
-    from rocenv.core.model import Artifact, FileEntry, Record
+    from rocenv.core.model import FileEntry, Record
     from rocenv.home import Home
     from rocenv.prefix import Prefix
 
@@ -105,7 +104,8 @@ def repair(name: str, context: Context) -> dict[str, str]:
             files = _restore(prefix, record, files, found, context)
         complete(prefix, record, files)
         left = differences(prefix.path, prefix.files(prefix.record())) if found else {}
-        for path, what in left.items():
+        if left:
+            path, what = next(iter(left.items()))
             raise PrefixError(
                 f"env `{name}` could not be repaired: `{path}` is still {what}",
                 hints=prefix.made_anew,
@@ -129,18 +129,14 @@ def _restore(
     ]
     # The wheels of a venv in which nothing differs may be gone.
     needed = [part for part in lock.components if not part.is_wheels or part in venvs]
-    needed_lock = replace(lock, components=tuple(needed))
-    _, wheels = ensure_available(needed_lock, context)
+    _, wheels = ensure_available(replace(lock, components=tuple(needed)), context)
     origins = {path: origin for path, origin in tree_files(lock, home).items() if path in paths}
     # Root, or a tool that changes modes, reaches a file of the env and that of the store at once.
-    expected: dict[Artifact, dict[str, FileEntry]] = defaultdict(dict)
+    expected: dict[str, dict[str, FileEntry]] = defaultdict(dict)
     for origin in origins.values():
-        expected[origin.artifact][origin.inner] = origin.entry
-    damaged = [each for each in expected if differences(store.tree_of(home, each), expected[each])]
-    for artifact in damaged:
-        store.discard(home, artifact)
-    if damaged:
-        ensure_available(needed_lock, context)
+        expected[origin.artifact.sha256][origin.inner] = origin.entry
+    unpacked = tuple(part for part in lock.components if not part.is_wheels)
+    ensure_available(replace(lock, components=unpacked), context, expected)
     for path in paths:
         _clear(prefix.path, path)
     place_files(prefix, origins, home)
@@ -198,7 +194,8 @@ def _require_whole_shims(prefix: Prefix, record: Record, files: Mapping[str, Fil
         for shim in shims_of(record.lock, in_torch=in_torch):
             concerned |= {shim.path, shim.source, shim.original}
     found = differences(prefix.path, {path: files[path] for path in concerned if path in files})
-    for path, what in found.items():
+    if found:
+        path, what = next(iter(found.items()))
         raise PrefixError(
             f"`{path}` of env `{prefix.name}` is {what}: its shims cannot be moved",
             hints=(f"rocenv repair {shell_join(prefix.name)}",),

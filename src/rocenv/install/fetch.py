@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from itertools import chain, count
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -19,11 +20,11 @@ from rocenv.install.pin import record_pin, with_pins
 from rocenv.system.machine import free_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from concurrent.futures import Executor, Future
 
     from rocenv.context import Context
-    from rocenv.core.model import Artifact, Lock
+    from rocenv.core.model import Artifact, FileEntry, Lock
     from rocenv.home import Home
 
 # Room for records, indices and the file system's own needs, beside the files themselves.
@@ -53,10 +54,13 @@ def _bytes_to_come(artifact: Artifact, home: Home) -> int:
     return download + (known or 3 * artifact.size_bytes)
 
 
-def ensure_available(lock: Lock, context: Context) -> tuple[Lock, dict[str, Path]]:
+def ensure_available(
+    lock: Lock, context: Context, expected: Mapping[str, Mapping[str, FileEntry]] = MappingProxyType({})
+) -> tuple[Lock, dict[str, Path]]:
     """Ensure that every package of a lock is in the store and every wheel in the cache.
 
-    A package that was damaged in the cache is downloaded again.
+    A package that was damaged in the cache is downloaded again. `expected` maps the hash of a package to
+    files that must be undamaged in the store; if one is damaged, the package is unpacked again.
 
     Returns:
         The lock with the hash of every file, and the wheels: sha256 -> file.
@@ -69,9 +73,13 @@ def ensure_available(lock: Lock, context: Context) -> tuple[Lock, dict[str, Path
     """
     for attempt in count(1):
         lock = with_pins(lock, context)
-        missing = [part for part in lock.artifacts if not store.holds(context.home, part)]
+        missing = [
+            part
+            for part in lock.artifacts
+            if not store.holds(context.home, part, expected.get(part.sha256, {}))
+        ]
         try:
-            wheels = _download_and_unpack(missing, context) if missing else {}
+            wheels = _download_and_unpack(missing, context, expected) if missing else {}
             break
         except store.DamagedPackage as error:
             if attempt == _TRIES:
@@ -80,7 +88,9 @@ def ensure_available(lock: Lock, context: Context) -> tuple[Lock, dict[str, Path
     return with_pins(lock, context), wheels
 
 
-def _download_and_unpack(artifacts: Sequence[Artifact], context: Context) -> dict[str, Path]:
+def _download_and_unpack(
+    artifacts: Sequence[Artifact], context: Context, expected: Mapping[str, Mapping[str, FileEntry]]
+) -> dict[str, Path]:
     """Unpack packages into the store while others are still being downloaded; return the wheels."""
     from rocenv.net.download import fetch_all  # late: most envs are made of what is in the store already
 
@@ -113,7 +123,8 @@ def _download_and_unpack(artifacts: Sequence[Artifact], context: Context) -> dic
                         future.result()  # nothing more is downloaded once one cannot be unpacked
                 if not store.unpacks(artifact):
                     wheels[path.name] = path
-                waiting.append(unpackers.submit(_keep, artifact, path, context, decoders, advance))
+                files = expected.get(artifact.sha256, {})
+                waiting.append(unpackers.submit(_keep, artifact, path, context, decoders, advance, files))
             for future in as_completed(waiting):
                 future.result()
         finally:
@@ -125,13 +136,18 @@ def _download_and_unpack(artifacts: Sequence[Artifact], context: Context) -> dic
 
 
 def _keep(
-    artifact: Artifact, path: Path, context: Context, decoders: Executor, advance: Callable[[int], None]
+    artifact: Artifact,
+    path: Path,
+    context: Context,
+    decoders: Executor,
+    advance: Callable[[int], None],
+    expected: Mapping[str, FileEntry],
 ) -> None:
     """Unpack what is a package; record the hash of what nobody publishes one of, once it is sound."""
     found = artifact if artifact.sha256 else structs.replace(artifact, sha256=path.name)
     try:
         if store.unpacks(found):
-            store.add(context.home, found, path, decoders, advance)
+            store.add(context.home, found, path, decoders, advance, expected)
     except ArchiveError:
         if not artifact.sha256:
             path.unlink(missing_ok=True)  # it may be an error of the server in place of the file

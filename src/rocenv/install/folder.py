@@ -10,25 +10,29 @@ from typing import TYPE_CHECKING
 
 from rocenv.core.errors import ArchiveError, PrefixError
 from rocenv.core.model import Artifact, FileEntry
+from rocenv.install.tree import Tree
 from rocenv.system.files import file_chunks, is_link, sha256_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-    from rocenv.install.tree import Tree
 
 
 def folder_artifact(folder: Path, *, name: str, version: str, url: str = "") -> Artifact:
     """Describe a folder as an artifact; its hash covers the name and the content of every file.
 
     Raises:
-        PrefixError: The folder is empty or gone, a file cannot be read, or a link leads out or to a folder.
+        PrefixError: The folder is empty or gone, a file cannot be read, the store cannot hold a name, or a
+            link leads out or to a folder.
     """
     folder = Path(os.path.abspath(folder))
     files = {}
+    names = Tree(folder, lambda _size: None, for_windows=True)
     for relative, path, size_bytes in _files(folder):
         try:
+            names.claim(relative)
             files[relative] = FileEntry(sha256=sha256_of(path), size_bytes=size_bytes)
+        except ArchiveError as error:
+            raise _cannot_copy(folder, error) from error
         except OSError as error:
             raise _unreadable(path, error) from error
     if not files:
@@ -50,17 +54,21 @@ def copy_folder(artifact: Artifact, tree: Tree) -> None:
     """Copy the files of a folder; raise PrefixError where they are not those that the artifact describes."""
     folder = Path(artifact.path)
     files = {}
+    left = artifact.size_bytes
     try:
         for relative, path, size_bytes in _files(folder) if folder.is_dir() else ():
+            left -= size_bytes
+            if left < 0:  # a lock may name any folder, and its hash is known only at the end
+                break
             claimed = tree.claim(relative)
             tree.write(claimed, size_bytes, _chunks(path))
             files[relative] = tree.files[claimed]
     except ArchiveError as error:
-        raise PrefixError(f"`{folder}` cannot be copied: {error.message}", code="adopt-failed") from error
+        raise _cannot_copy(folder, error) from error
     if _hash_of(files) != artifact.sha256:
         raise PrefixError(
-            f"`{folder}`, from which {artifact.name} {artifact.version} is copied, is gone or has changed",
-            hints=("make the env again; `rocenv create` copies the installed one, if it is still there",),
+            f"`{folder}` is gone or has changed, and {artifact.name} {artifact.version} is copied from there",
+            hints=("create the env again: `rocenv create` copies what is installed now",),
             code="adopted-gone",
         )
 
@@ -109,6 +117,10 @@ def _chunks(path: Path) -> Iterator[bytes]:
         if not data:
             return
         yield data
+
+
+def _cannot_copy(folder: Path, error: ArchiveError) -> PrefixError:
+    return PrefixError(f"`{folder}` cannot be copied: {error.message}", code="adopt-failed")
 
 
 def _unreadable(path: str | Path, error: OSError) -> PrefixError:

@@ -71,7 +71,7 @@ def _require_trusted_way(artifact: Artifact, context: Context) -> None:
         parts = urlsplit(url)
         if parts.scheme != "https" and parts.hostname not in _THIS_MACHINE:
             raise FetchError(
-                f"nobody publishes a hash of {artifact.name}, so it is not downloaded from `{shown(url)}`, "
+                f"no checksum is published for {artifact.name}, so it is not downloaded from `{shown(url)}`, "
                 "which is not encrypted",
                 hints=("set a mirror that begins with https://, or none for this address",),
                 code="forbidden",
@@ -90,7 +90,7 @@ def record_pin(artifact: Artifact, context: Context) -> None:
         earlier = pins.get(artifact.url)
         if earlier and earlier["sha256"] != artifact.sha256:
             raise FetchError(
-                f"`{artifact.url}` gave another file a moment ago, with sha256 {earlier['sha256']}",
+                f"`{artifact.url}` served a different file moments ago, with sha256 {earlier['sha256']}",
                 hints=("a proxy or mirror may have changed it: use another one, or examine the file",),
                 code="hash-mismatch",
             )
@@ -99,8 +99,8 @@ def record_pin(artifact: Artifact, context: Context) -> None:
         write_atomic(home.pins, json.dumps({"schema": 1, "pins": pins}, indent=1).encode())
     mirrored = " (by way of your mirrors)" if len(context.network.candidates(artifact.url)) > 1 else ""
     context.note(
-        f"nobody publishes a hash of {artifact.name}; that of this first download{mirrored} is recorded, and "
-        f"every later one has to match: sha256 {artifact.sha256}"
+        f"no checksum is published for {artifact.name}; recorded that of this first download{mirrored}, and "
+        f"later downloads must match it: sha256 {artifact.sha256}"
     )
 
 
@@ -177,8 +177,8 @@ def _sdk(
             if not closed:
                 continue
         context.note(
-            f"the HIP SDK at `{each.folder}` ({each.found_by}) is copied into the store, and is taken for "
-            f"{version} by the names of its files; nothing there is changed"
+            f"copying the HIP SDK at `{each.folder}` ({each.found_by}) into the store; its file names "
+            f"identify it as {version}. The original is not modified"
         )
         return found
     if wanted.kind == "installer":

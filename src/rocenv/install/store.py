@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from rocenv.core.codec import from_plain, load_json, to_plain
 from rocenv.core.errors import ArchiveError, DataError, FetchError
 from rocenv.core.model import FileEntry
 from rocenv.install.tree import Tree
+from rocenv.integrity import differences
 from rocenv.system.files import CHUNK_BYTES, move, remove_tree, sha256_of, storage_errors
 from rocenv.system.locks import locked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from concurrent.futures import Executor
     from pathlib import Path
     from typing import IO
@@ -41,9 +43,10 @@ def tree_of(home: Home, artifact: Artifact) -> Path:
     return home.store / artifact.sha256 / "tree"
 
 
-def holds(home: Home, artifact: Artifact) -> bool:
-    """Whether an artifact is in the store."""
-    return (home.store / artifact.sha256 / "manifest.json").exists()
+def holds(home: Home, artifact: Artifact, expected: Mapping[str, FileEntry] = MappingProxyType({})) -> bool:
+    """Whether an artifact is in the store, and these of its files are undamaged."""
+    is_there = (home.store / artifact.sha256 / "manifest.json").exists()
+    return is_there and not differences(tree_of(home, artifact), expected)
 
 
 def manifest_of(home: Home, artifact: Artifact) -> dict[str, FileEntry]:
@@ -64,16 +67,22 @@ def manifest_of(home: Home, artifact: Artifact) -> dict[str, FileEntry]:
 
 
 def add(
-    home: Home, artifact: Artifact, package: Path, pool: Executor, advance: Callable[[int], None]
+    home: Home,
+    artifact: Artifact,
+    package: Path,
+    pool: Executor,
+    advance: Callable[[int], None],
+    expected: Mapping[str, FileEntry] = MappingProxyType({}),
 ) -> None:
-    """Put an artifact into the store, unless it is there.
+    """Put an artifact into the store, unless `holds`. A damaged one stays until the new one is complete.
 
     Args:
-        home: Whose store.
+        home: The home with the store.
         artifact: What `package` must be.
-        package: The downloaded file; its hash is checked again, since it may have lain there for months.
+        package: The downloaded file; its hash is checked again, since it may have been cached for months.
         pool: Decodes; shared by all artifacts of a set.
         advance: Called with the number of bytes written, as they are written.
+        expected: See `holds`.
 
     Raises:
         ArchiveError: The package is damaged or unsafe; names the package.
@@ -83,7 +92,7 @@ def add(
     """
     final = home.store / artifact.sha256
     with locked(home.lock("store", artifact.sha256)), storage_errors(home.path):
-        if holds(home, artifact):
+        if holds(home, artifact, expected):
             return
         staging = home.store / STAGING / artifact.sha256
         work = home.store / STAGING / artifact.sha256[:_SHORT]
@@ -96,7 +105,8 @@ def add(
             manifest = {"schema": 1, "name": artifact.name, "version": artifact.version}
             text = json.dumps({**manifest, "files": to_plain(tree.files)})
             (staging / "manifest.json").write_text(text, encoding="utf-8")
-            remove_tree(final)  # what is there without a manifest is no artifact
+            if final.exists():  # damaged, or without a manifest and so no artifact
+                _take_out(home, final)
             move(staging, final)
         finally:
             remove_tree(work)
@@ -109,7 +119,7 @@ def unpacks(artifact: Artifact) -> bool:
 
 
 def _unpack(artifact: Artifact, package: Path, tree: Tree, work: Path, pool: Executor) -> None:
-    """Fill a tree by the kind of the artifact; `work`, which does not exist, is for what this needs."""
+    """Fill a tree from a package. `work` does not exist yet; unpackers may create it for temporary files."""
     # The readers are imported late: most envs are made of what is in the store already.
     if artifact.kind == "folder":
         from rocenv.install.folder import copy_folder
@@ -169,13 +179,6 @@ class _Hashing:
         data = self._file.read(size)
         self.digest.update(data)
         return data
-
-
-def discard(home: Home, artifact: Artifact) -> None:
-    """Take an artifact out of the store; the envs that were built from it keep their files."""
-    with locked(home.lock("store", artifact.sha256)):
-        if holds(home, artifact):
-            _take_out(home, home.store / artifact.sha256)
 
 
 def sweep(home: Home, keep: frozenset[str], *, dry_run: bool) -> list[tuple[str, int]]:

@@ -70,7 +70,7 @@ class Tree:
         path = f"{place}/{base}" if place else base
         key = self._key(path)
         if not path or key in self._claimed or key in self._folders:
-            raise ArchiveError(f"`{shown(name)}` is in the archive twice")
+            raise ArchiveError(f"`{shown(name)}` is there twice")
         self._claimed[key] = path
         return path
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-from rocenv.core.errors import RocenvError
+from rocenv.core.errors import RocenvError, WrongUsage
 from rocenv.core.template import fill
 from rocenv.kernels.source import content_hash, name_hash
 
@@ -139,9 +139,7 @@ def _recipe(row: KernelSource, version: str, kind: str, recipes: Sequence[Kernel
     try:
         parsed = Version(version)
     except InvalidVersion as error:
-        raise RocenvError(
-            f"`{version}` is no version", hints=("write it like `5.2.2`",), code="usage"
-        ) from error
+        raise WrongUsage(f"`{version}` is not a version", hints=("write it like `5.2.2`",)) from error
     of_kind = [each for each in recipes if each.app == row.app and each.kind == kind]
     for each in of_kind:
         if SpecifierSet(each.versions, prereleases=True).contains(parsed):

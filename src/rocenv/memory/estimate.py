@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from rocenv.core.errors import RocenvError
+from rocenv.core.errors import RocenvError, WrongUsage
 from rocenv.memory.amounts import MIB
 from rocenv.memory.anatomy import Anatomy, anatomy_of
 from rocenv.memory.quants import CACHE_TYPES, cache_bytes
@@ -196,7 +196,7 @@ def _costs(anatomy: Anatomy, use: Use) -> tuple[Cost, ...]:
         if key is None or value is None:
             wrong = use.cache_k if key is None else use.cache_v
             known = ", ".join(CACHE_TYPES)
-            raise RocenvError(f"a cache has no type {wrong}", hints=(f"one of {known}",), code="usage")
+            raise WrongUsage(f"a cache has no type {wrong}", hints=(f"one of {known}",))
         rows[heads] = key + value
     tokens = cells(use)
     return tuple(

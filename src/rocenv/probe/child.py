@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, NoReturn
 
 from rocenv.probe import own_process, windows
@@ -18,7 +18,7 @@ from rocenv.probe.device import Failure, NoDevice
 from rocenv.probe.library import CallError
 from rocenv.probe.rungs import RUNGS
 from rocenv.probe.session import Session
-from rocenv.probe.wire import STANDIN, Answer, Task
+from rocenv.probe.wire import STANDIN, Answer, Task, valid_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,9 +32,8 @@ def answer(rung: str, task: Task) -> Answer:
     if leaks:
         own = [] if found.status == "passed" else [found.detail]
         found = Answer(status="failed", detail="; ".join(own + leaks))
-    if session.standin:
-        found = Answer(status=found.status, detail=f"{STANDIN}: {found.detail}", no_device=found.no_device)
-    return found
+    detail = f"{STANDIN}: {found.detail}" if session.standin else found.detail
+    return replace(found, detail=valid_text(detail))
 
 
 def _attempt(rung: Callable[[Session], str], session: Session) -> Answer:

@@ -125,7 +125,7 @@ class HipSession:
             raise NoAnswer("crashed", self._end(child))
         try:
             return msgspec.json.decode(line, type=Message)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise NoAnswer("crashed", "the child's output is no answer") from error
 
     def _line(self) -> bytes | None:

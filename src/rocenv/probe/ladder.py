@@ -5,8 +5,9 @@ A crash, an abort or a hang of a child is a result. Nothing here loads a vendor 
 
 from __future__ import annotations
 
+import json
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -120,7 +121,7 @@ def run_rung(probe: Probe, rung: str) -> RungResult:
             _command(probe, rung),
             environ=probe.environ,
             cwd=probe.task.work_dir,
-            stdin=msgspec.json.encode(probe.task),
+            stdin=json.dumps(asdict(probe.task)).encode(),
             stderr=stderr,
             timeout_s=probe.timeout_s,
             limit_bytes=_ANSWER_BYTES,
@@ -153,7 +154,7 @@ def _classify(rung: str, done: process.Completed, stderr: str, timeout_s: float)
         return replace(result, detail=f"{end}{_fault_library(done.code, stderr)}")
     try:
         answer = msgspec.json.decode(done.stdout, type=Answer)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         printed = f"`{_printable(done.text[:80])}`" if done.stdout else "nothing"
         return replace(result, detail=f"ended without an answer, it printed {printed}")
     return replace(result, status=answer.status, detail=answer.detail, no_device=answer.no_device)

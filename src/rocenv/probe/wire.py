@@ -46,6 +46,11 @@ class Task:
         return cls(**values)
 
 
+def valid_text(text: str) -> str:
+    """Escape what is not valid UTF-8, such as the bytes of a path."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """What a rung found, as its child saw it."""
