@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.shells.driver import Work
+from tests.shells.driver import Outcome, Work
 from tests.shells.drivers import DRIVERS
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def test_the_hook_is_in_a_list_of_zsh_once(tmp_path: Path) -> None:
     assert sorted(outcome.stdout.split()) == ["_rocenv_look", "mine"]
 
 
-@pytest.mark.parametrize("code", ["set +a", "set -a"])
+@pytest.mark.parametrize("code", ["set +a", "set -a", "export _ROCENV_ALL=x"])
 def test_options_stay_as_they_were(posix: Work, code: str) -> None:
     prefix = posix.env()
     show = 'echo "[$-]"'
@@ -65,6 +65,7 @@ def test_options_stay_as_they_were(posix: Work, code: str) -> None:
 
 FIXED = {"bash": ["readonly HIP_PATH=/x", "declare -i HIP_PATH=1", "declare -u HIP_PATH=x", "HIP_PATH=(a b)"]}
 FIXED["zsh"] = ["readonly HIP_PATH=/x", "typeset -i HIP_PATH=1", "typeset -u HIP_PATH=x", "HIP_PATH=(a b)"]
+FIXED["zsh"] += ["typeset -a HIP_PATH"]
 FIXED["ksh"] = ["readonly HIP_PATH=/x", "typeset -i HIP_PATH=1", "typeset -u HIP_PATH=x"]
 
 
@@ -77,6 +78,24 @@ def test_what_cannot_be_set_is_refused_before_anything_is_changed(
         code, work.dump("before"), work.enter(work.env()), work.driver.say_status(), work.dump("after"), "set"
     )
     assert "nothing is changed: HIP_PATH" in outcome.stderr
+    assert_nothing_happened(outcome)
+
+
+@pytest.mark.parametrize("code", ["readonly PATH", "readonly HIP_PATH", "HIP_PATH=x; readonly HIP_PATH"])
+def test_a_read_only_variable_leaves_nothing_half_done(posix: Work, code: str) -> None:
+    """dash cannot tell before, no shell can of one that is not set: what was done until then is undone."""
+    outcome = posix.run(
+        code,
+        posix.dump("before"),
+        f"{posix.enter(posix.env())} || echo status 1",
+        posix.dump("after"),
+        "set",
+    )
+    assert outcome.stderr != ""
+    assert_nothing_happened(outcome)
+
+
+def assert_nothing_happened(outcome: Outcome) -> None:
     assert "status 1" in outcome.stdout
     assert outcome.dumps["after"] == outcome.dumps["before"]
     names = [text.split("=")[0] for text in outcome.stdout.splitlines() if "rocenv" in text.lower()]

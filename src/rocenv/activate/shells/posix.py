@@ -81,7 +81,7 @@ def _script(env: Env, separator: str) -> str:
             "LISTS": quote(" ".join(env.lists)),
             "PATH_WITH_OURS": " | ".join(dict.fromkeys(_with_ours(env))) or "''",
             "CHANGES": _changes(env, separator),
-            "REMEMBER": "\n".join(f'_ROCENV_NEW_{env.ident}_{name}="x${name}"' for name in env.lists),
+            "REMEMBER": "\n".join(f'_ROCENV_NEW_{env.ident}_{name}="x${{{name}-}}"' for name in env.lists),
         },
     )
 
@@ -102,7 +102,7 @@ def _changes(env: Env, separator: str) -> str:
     before = []
     unset = [change.name for change in env.changes if change.action == "unset"]
     if unset:
-        before.append(f'"$_ROCENV_DO" unset -v {" ".join(unset)}')
+        before.append(f'"$_ROCENV_DO" unset -v {" ".join(unset)} || _ROCENV_HOW=refused')
     words = [f"{each.name}={quote(each.value)}" for each in env.changes if each.action == "set"]
     for name, entries in env.lists.items():
         if _is_taken_apart(name, separator):
@@ -111,8 +111,9 @@ def _changes(env: Env, separator: str) -> str:
         else:
             before += [_put_first_on_windows(name, quote(entry)) for entry in entries]
             words.append(name)
-    # Without names `export` would list what is exported.
-    export = " \\\n".join(['"$_ROCENV_DO" export', *words]) if words else ""
+    # Without names `export` would list what is exported. It fails at a read-only variable, which some shells
+    # do not tell before.
+    export = " \\\n".join(['"$_ROCENV_DO" export', *words, "|| _ROCENV_HOW=refused"]) if words else ""
     return "\n".join([*before, export])
 
 

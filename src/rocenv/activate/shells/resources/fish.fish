@@ -10,7 +10,7 @@
 ##   _ROCENV_STACK             idents of the active envs, the newest first
 ##   _ROCENV_OLD_NAME_IDENT    what NAME was: two options of `set`, then its values; absent if it was unset
 ##   _ROCENV_NEW_NAME_IDENT    x..., what the env made of a list
-##   _ROCENV_OFF_IDENT         the code that takes the changes back
+##   _rocenv_off_IDENT         the function that takes the changes back
 ##   _ROCENV_PROMPT_IDENT      the name of that function; absent if the env is not shown in the prompt
 ##   _ROCENV_KEPT              while an env is left: what the user has changed
 ##

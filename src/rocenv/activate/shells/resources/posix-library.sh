@@ -49,7 +49,11 @@ _rocenv_save() {
 _rocenv_those_set() {
   _rocenv_v=
   for _rocenv_n in $1; do
-    "$_ROCENV_DO" eval "_rocenv_v=\$_rocenv_v\${$_rocenv_n+ $_rocenv_n}"
+    ## An empty list of zsh counts as unset for sh.
+    case ${ZSH_VERSION+x} in
+    x) "$_ROCENV_DO" eval "case \${(t)$_rocenv_n-} in ?*) _rocenv_v=\"\$_rocenv_v $_rocenv_n\" ;; esac" ;;
+    *) "$_ROCENV_DO" eval "_rocenv_v=\$_rocenv_v\${$_rocenv_n+ $_rocenv_n}" ;;
+    esac
   done
 }
 ## What cannot be set to any text stops the activation before anything is changed. A shell that cannot tell
@@ -147,6 +151,7 @@ _rocenv_restore() {
   "$_ROCENV_DO" unset -v "_ROCENV_NEW_${_rocenv_id}_$1" "_ROCENV_OLD_${_rocenv_id}_$1"
   case $#:$_rocenv_now in
   "$#:$2") _rocenv_put_back "$1" ;;
+  "$#:$_rocenv_old") ;;
   2:*) _rocenv_kept="$_rocenv_kept $1" ;;
   *:?*) _rocenv_take_out "$@" ;;
   esac
@@ -208,14 +213,13 @@ _rocenv_forget() {
     ;;
   esac
 }
-_rocenv_end() {
+_rocenv_undo() {
   _rocenv_pop
-  case $_ROCENV_STACK in
-  "")
-    _rocenv_vanish
-    "$_ROCENV_DO" unset -v _ROCENV_ROOT _ROCENV_DO
-    ;;
-  esac
+  case $_ROCENV_STACK in "") _rocenv_vanish ;; esac
+}
+_rocenv_end() {
+  _rocenv_undo
+  case ${_ROCENV_STACK-} in "") "$_ROCENV_DO" unset -v _ROCENV_ROOT _ROCENV_DO ;; esac
 }
 _rocenv_leave() {
   case " $_ROCENV_STACK" in

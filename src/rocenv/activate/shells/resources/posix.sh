@@ -15,7 +15,7 @@
 ##   _ROCENV_ROOT            on Windows: where the drives are
 ##
 ## A shell started from this one just finds the env's variables set.
-case $- in *a*) \set +a; _ROCENV_ALL=x ;; esac
+case $- in *a*) \set +a; _ROCENV_ALL=x ;; *) _ROCENV_ALL= ;; esac
 case ${BASH_VERSION-}${ZSH_VERSION-} in ?*) _ROCENV_DO='builtin' ;; *) _ROCENV_DO='command' ;; esac
 case $0 in *activate) if "$_ROCENV_DO" test "$0" -ef __SCRIPT__; then
   case ${ZSH_EVAL_CONTEXT-}/${FUNCNAME-} in
@@ -29,7 +29,10 @@ if "$_ROCENV_DO" test -f __MARKER__ && "$_ROCENV_DO" test -r __LIBRARY__; then
   case ${ZSH_VERSION-}/${BASH_VERSION-} in
   ?*/)
     _ROCENV_LIB___IDENT__="$(<__LIBRARY__)"
-    case ${PATH+${(t)PATH}} in scalar*-export-special) _ROCENV_HOW=x ;; *) _ROCENV_HOW=s ;; esac
+    case ${PATH+${(t)PATH}} in
+    scalar-export*-special | scalar-tied-export*-special) _ROCENV_HOW=x ;;
+    *) _ROCENV_HOW=s ;;
+    esac
     ;;
   /4.[4-9]* | /[5-9].* | /[1-9][0-9]*)
     "$_ROCENV_DO" mapfile -d '' _ROCENV_LIB___IDENT__ <__LIBRARY__
@@ -62,7 +65,15 @@ refused) ;;
   _ROCENV_STACK="__IDENT__ ${_ROCENV_STACK-}"
   __CHANGES__
   __REMEMBER__
-  case $_ROCENV_HOW in unusual) _rocenv_lib _rocenv_report __IDENT__ __LISTS__ ;; esac
+  case $_ROCENV_HOW in
+  refused) _rocenv_lib _rocenv_undo ;;
+  unusual) _rocenv_lib _rocenv_report __IDENT__ __LISTS__ ;;
+  esac
+  ;;
+esac
+case $_ROCENV_HOW in
+refused) ;;
+*)
   if case $_ROCENV_DO/${BASH_VERSION+bash} in
     */bash)
       case ${BASH_ALIASES[deactivate]+x} in x) ;; *) "$_ROCENV_DO" typeset -F deactivate >/dev/null ;; esac
@@ -85,10 +96,10 @@ refused) ;;
   esac
   ;;
 esac
-case ${_ROCENV_ALL-} in x) \set -a ;; esac
+case $_ROCENV_ALL in x) \set -a ;; esac
 case $_ROCENV_HOW in
 refused)
-  "$_ROCENV_DO" unset -v _ROCENV_ALL _ROCENV_HOW
+  "$_ROCENV_DO" unset -v _ROCENV_ALL _ROCENV_HAD _ROCENV_HOW _ROCENV_LEFT
   case ${_ROCENV_STACK-} in '') "$_ROCENV_DO" unset -v _ROCENV_ROOT _ROCENV_DO ;; esac
   \return 1
   ;;
