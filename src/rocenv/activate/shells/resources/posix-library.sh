@@ -151,8 +151,8 @@ _rocenv_restore() {
   "$_ROCENV_DO" unset -v "_ROCENV_NEW_${_rocenv_id}_$1" "_ROCENV_OLD_${_rocenv_id}_$1"
   case $#:$_rocenv_now in
   "$#:$2") _rocenv_put_back "$1" ;;
-  "$#:$_rocenv_old") ;;
   2:*) _rocenv_kept="$_rocenv_kept $1" ;;
+  "$#:$_rocenv_old") ;;
   *:?*) _rocenv_take_out "$@" ;;
   esac
 }
@@ -196,8 +196,8 @@ _rocenv_pop() {
   case $_rocenv_v:${_OLD_VIRTUAL_PS1-} in
   ?*:"$_rocenv_v"*) _OLD_VIRTUAL_PS1=${_OLD_VIRTUAL_PS1#"$_rocenv_v"} ;;
   esac
-  case $_rocenv_kept in
-  ?*) _rocenv_say "changed while the env was active, and left as it is now:$_rocenv_kept" ;;
+  case ${_ROCENV_HOW-}:$_rocenv_kept in
+  :?*) _rocenv_say "changed while the env was active, and left as it is now:$_rocenv_kept" ;;
   esac
   _rocenv_forget "$_rocenv_id"
 }
