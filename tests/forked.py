@@ -16,12 +16,14 @@ import json
 import os
 import pkgutil
 import runpy
+import select
 import signal
 import socket
 import struct
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -51,7 +53,7 @@ def run(
         env: Its whole environment.
         cwd: Where it runs; None = here.
         stdin: What it reads; None = nothing.
-        timeout_s: When it is killed.
+        timeout_s: When it is killed, with all that it started.
         within: The start of a command line that runs the rest somewhere else, say in a namespace. Those
             with the same one meet there.
         first: A shell script that the process runs first.
@@ -64,18 +66,36 @@ def run(
     }
     out, err = os.pipe(), os.pipe()
     given = (os.open(os.devnull, os.O_RDWR), None) if stdin is None else os.pipe()
-    theirs = [given[0], out[1], err[1]]
-    with ThreadPoolExecutor(3) as pool:
-        outputs = [pool.submit(_read, end) for end in (out[0], err[0])]
+    server = _server(tuple(within))
+    with server.lock, ThreadPoolExecutor(3) as pool:
+        pid = server.start(request, [given[0], out[1], err[1]])
+        deadline = time.monotonic() + timeout_s
+        outputs = [pool.submit(_read, end, deadline) for end in (out[0], err[0])]
         if given[1] is not None:
             pool.submit(_write, given[1], stdin or b"")
-        code = _server(tuple(within)).run(request, theirs, timeout_s)
-        return subprocess.CompletedProcess(["rocenv", *argv], code, *(each.result() for each in outputs))
+        try:
+            code = server.exit_code(pid, timeout_s)
+            texts = [output.result() for output in outputs]
+        except TimeoutError:
+            _kill_group(pid)
+            raise subprocess.TimeoutExpired(["rocenv", *argv], timeout_s) from None
+    return subprocess.CompletedProcess(["rocenv", *argv], code, *texts)
 
 
-def _read(descriptor: int) -> bytes:
-    with open(descriptor, "rb") as file:
-        return file.read()
+def _read(descriptor: int, deadline: float) -> bytes:
+    """Read until every process has closed the other end, or raise TimeoutError at the deadline."""
+    output = bytearray()
+    with open(descriptor, "rb", buffering=0) as file:
+        while select.select([file], [], [], max(0, deadline - time.monotonic()))[0]:
+            if not (chunk := file.read(1 << 16)):
+                return bytes(output)
+            output += chunk
+    raise TimeoutError
+
+
+def _kill_group(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
 
 
 def _write(descriptor: int, data: bytes) -> None:
@@ -100,7 +120,7 @@ class _Server:
 
     def __init__(self, within: Sequence[str]) -> None:
         self._socket, theirs = socket.socketpair()
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
         self._process = subprocess.Popen(
             [*within, sys.executable, "-m", "tests.forked", str(theirs.fileno())],
             cwd=Path(__file__).parents[1],
@@ -111,22 +131,24 @@ class _Server:
         theirs.close()
         atexit.register(self.end)
 
-    def run(self, request: Mapping[str, Any], files: Sequence[int], timeout_s: float) -> int:
-        """Give these streams to a child, and return its exit code, negative for a signal."""
-        with self._lock:
-            body = json.dumps(request).encode()
-            rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", files))]
-            self._socket.sendmsg([_LENGTH.pack(len(body))], rights)
-            self._socket.sendall(body)
-            for file in files:
-                os.close(file)
-            pid = self._answer(None)
-            try:
-                return self._answer(timeout_s)
-            except TimeoutError:
-                os.kill(pid, signal.SIGKILL)
-                self._answer(None)
-                raise subprocess.TimeoutExpired(request["argv"], timeout_s) from None
+    def start(self, request: Mapping[str, Any], files: Sequence[int]) -> int:
+        """Give these streams to a child, and return its process id."""
+        body = json.dumps(request).encode()
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", files))]
+        self._socket.sendmsg([_LENGTH.pack(len(body))], rights)
+        self._socket.sendall(body)
+        for file in files:
+            os.close(file)
+        return self._answer(None)
+
+    def exit_code(self, pid: int, timeout_s: float) -> int:
+        """Wait for the exit code, negative for a signal; at the timeout, kill the child's whole group."""
+        try:
+            return self._answer(timeout_s)
+        except TimeoutError:
+            _kill_group(pid)
+            self._answer(None)
+            raise
 
     @property
     def pid(self) -> int:
@@ -158,6 +180,7 @@ def _serve(connection: socket.socket) -> None:
         files = array.array("i", ancillary[0][2])
         pid = os.fork()
         if pid == 0:
+            os.setsid()  # so that a timeout can kill what the child starts, too
             connection.close()
             _become(json.loads(body), files)
             return

@@ -44,10 +44,10 @@ def put_into(home: Path) -> None:
 
 
 def _packed(own: Path, content: tuple[tuple[Path, bytes], ...]) -> bytes:
-    key = tuple((path.relative_to(own), text) for path, text in content)
+    key = _data.profiles_folder(), tuple((path.relative_to(own), text) for path, text in content)
     if key not in _known:
         _known[key] = msgspec.msgpack.encode(_data.load(None, own))
     return _known[key]
 
 
-_known: dict[tuple[tuple[Path, bytes], ...], bytes] = {}
+_known: dict[tuple[Path, tuple[tuple[Path, bytes], ...]], bytes] = {}

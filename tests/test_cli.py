@@ -46,6 +46,26 @@ def replace_in_pool(mini: Mini, name: str, version: str, **more: Any) -> None:
     mini.repo.publish()
 
 
+# `tests.forked` has imported everything before a test runs; a verb must find what it needs by itself.
+EACH_ALONE = """\
+import importlib, os, pkgutil, traceback
+import rocenv.cli, rocenv.commands
+
+failed = []
+for module in pkgutil.iter_modules(rocenv.commands.__path__, "rocenv.commands."):
+    if (child := os.fork()) == 0:
+        try:
+            importlib.import_module(module.name)
+            os._exit(0)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+    if os.waitpid(child, 0)[1]:
+        failed.append(module.name)
+print(*failed)
+"""
+
+
 class TestWords:
     @pytest.mark.parametrize("verb", ["", *cli.COMMANDS, *SUBCOMMANDS])
     def test_help(self, tmp_path: Path, verb: str) -> None:
@@ -59,6 +79,11 @@ class TestWords:
             golden.write_text(done.stdout)
         assert done.stdout == golden.read_text()
         assert not (tmp_path / "home").exists(), "asking for help makes nothing"
+
+    @pytest.mark.slow
+    def test_every_module_of_a_command_imports_on_its_own(self) -> None:
+        done = subprocess.run([sys.executable, "-c", EACH_ALONE], capture_output=True, text=True, check=True)
+        assert not done.stdout.split(), done.stderr
 
     def test_version(self, mini: Mini) -> None:
         done = mini.run("--version")

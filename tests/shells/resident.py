@@ -40,7 +40,7 @@ os._exit(connection.recv(1)[0])
 @cache
 def resident_rocenv() -> Path:
     """Start the process, which ends with this one; return the path of the program that calls it."""
-    folder = Path(tempfile.mkdtemp(prefix="resident-"))
+    folder = Path(tempfile.mkdtemp(prefix="resident-", dir="/tmp"))  # a socket's path has 107 bytes at most
     address, program = str(folder / "socket"), folder / "rocenv"
     program.write_text(_CLIENT.format(python=os.path.realpath(sys.executable), address=address))
     program.chmod(0o755)
