@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests import shipped
+from tests import shipped, slow
 from tests.loopback import Loopback
 from tests.mini import Mini
 
@@ -56,6 +56,13 @@ def without_gpu_programs(folder: str) -> str:
 
 forget_the_machine()
 shipped.keep()
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` selects
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if isinstance(item, pytest.Function) and slow.is_slow(item):
+            item.add_marker(pytest.mark.slow)
 
 
 def pytest_collection_finish() -> None:

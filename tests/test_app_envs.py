@@ -18,8 +18,6 @@ from tests.mini import LIBRARIES
 if TYPE_CHECKING:
     from tests.mini import Mini
 
-pytestmark = pytest.mark.slow
-
 _KNOWN = 'status = "tested"\nsource = "tests"\nchecked = "2026-11-22"\n'
 PROFILE = f"""schema = 1
 [[launcher]]

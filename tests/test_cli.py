@@ -67,6 +67,7 @@ print(*failed)
 
 
 class TestWords:
+    @pytest.mark.quick
     @pytest.mark.parametrize("verb", ["", *cli.COMMANDS, *SUBCOMMANDS])
     def test_help(self, tmp_path: Path, verb: str) -> None:
         """Compares with `tests/ui`; ROCENV_WRITE_GOLDEN=1 writes the files anew, to look at what changed."""
@@ -80,11 +81,11 @@ class TestWords:
         assert done.stdout == golden.read_text()
         assert not (tmp_path / "home").exists(), "asking for help makes nothing"
 
-    @pytest.mark.slow
     def test_every_module_of_a_command_imports_on_its_own(self) -> None:
         done = subprocess.run([sys.executable, "-c", EACH_ALONE], capture_output=True, text=True, check=True)
         assert not done.stdout.split(), done.stderr
 
+    @pytest.mark.quick
     def test_version(self, mini: Mini) -> None:
         done = mini.run("--version")
         assert (done.returncode, done.stdout) == (0, f"rocenv {rocenv.__version__}\n")
@@ -297,6 +298,7 @@ class TestDefects:
 
 
 class TestCreate:
+    @pytest.mark.quick
     def test_the_way_of_a_newcomer(self, mini: Mini) -> None:
         done = mini.run("create", "demo", "--rocm", "5.7", "--no-verify")
         assert (done.returncode, done.stdout) == (0, "")
@@ -470,6 +472,7 @@ class TestRun:
     def test_passes_signals_on(self, demo: Mini, number: signal.Signals) -> None:
         assert demo.run("run", "demo", "--", "sh", "-c", f"kill -{number.value} $$").returncode == -number
 
+    @pytest.mark.quick
     @pytest.mark.parametrize("set_", ["5.7", "6.4"])
     def test_passes_arguments_on_as_they_are(self, mini: Mini, set_: str) -> None:
         mini.create("demo", "--rocm", set_)
@@ -559,6 +562,7 @@ class TestActivate:
         shell = subprocess.run(["sh", "-c", script], env=demo.env, capture_output=True, text=True, timeout=20)
         assert (shell.returncode, shell.stdout) == (0, "hipconfig of the env\n"), shell.stderr
 
+    @pytest.mark.quick
     def test_with_a_shell_it_prints_the_script(self, demo: Mini) -> None:
         done = demo.run("activate", "demo", "--shell", "sh")
         assert (done.returncode, done.stderr) == (0, "")

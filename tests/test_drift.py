@@ -17,8 +17,6 @@ from tests.loopback import Fault
 if TYPE_CHECKING:
     from tests.mini import Mini
 
-pytestmark = pytest.mark.slow
-
 SCRIPT = Path(__file__).parents[1] / "scripts" / "check-matrix-drift"
 GITHUB = "https://api.github.com/"
 HASH = "b0c10342f64a34998ae8d5084aa1beae7e11defa46a4e05fe9aa6f09ffb0db37"

@@ -103,6 +103,7 @@ def test_what_is_there_is_yielded_without_a_connection(server: Loopback, cache: 
     assert len(server.requests) == 1
 
 
+@pytest.mark.quick
 def test_file_of_the_wrong_size_is_fetched_again(server: Loopback, cache: Path) -> None:
     wanted = artifact(f"{server.url}/demo.deb")
     cache.mkdir(parents=True)
@@ -386,7 +387,6 @@ def start(wanted: Artifact, cache: Path, before: str = "") -> subprocess.Popen[s
     )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("received", [0, 300 * KIB, 1100 * KIB, 1300 * KIB - 1])
 @pytest.mark.parametrize("way", [signal.SIGKILL, signal.SIGINT])
 def test_killed_download_goes_on_and_no_byte_is_fetched_twice(

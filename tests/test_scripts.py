@@ -61,7 +61,6 @@ class TestMakingAVenv:
         assert "`/bin/false` is not a Python 3.10 or newer" in done.stderr
         assert not (tmp_path / "venv").exists()
 
-    @pytest.mark.slow
     def test_one_that_was_moved_or_cut_short_is_made_anew_and_a_whole_one_kept(self, tmp_path: Path) -> None:
         venv = tmp_path / "it's a venv"
         (venv / "bin").mkdir(parents=True)  # the leftovers of an interrupted attempt

@@ -84,13 +84,13 @@ def test_whole_ladder_under_the_loader_of_the_env(world: Mini) -> None:
 @pytest.mark.parametrize(
     ("fault", "rung", "status", "exit_code"),
     [
-        pytest.param("load.hip=segv", "load", "crashed", 1, marks=pytest.mark.slow),
-        pytest.param("version=wrong", "version", "failed", 1, marks=pytest.mark.slow),
-        pytest.param("compile=abort", "compile", "crashed", 1, marks=pytest.mark.slow),
-        pytest.param("malloc=oom:1024", "memory", "failed", 1, marks=pytest.mark.slow),
-        pytest.param("kernel=hang", "kernel", "timeout", 1, marks=pytest.mark.slow),
+        ("load.hip=segv", "load", "crashed", 1),
+        ("version=wrong", "version", "failed", 1),
+        ("compile=abort", "compile", "crashed", 1),
+        ("malloc=oom:1024", "memory", "failed", 1),
+        ("kernel=hang", "kernel", "timeout", 1),
         ("gemm=wrong1", "gemm", "failed", 1),
-        pytest.param("sgemm=nan", "blas", "failed", 1, marks=pytest.mark.slow),
+        ("sgemm=nan", "blas", "failed", 1),
     ],
 )
 def test_fault_is_a_result_of_its_rung_and_of_no_other(
@@ -116,6 +116,7 @@ def test_no_gpu_is_exit_code_4_and_nothing_wrong(world: Mini) -> None:
     assert "no GPU" in done.stdout
 
 
+@pytest.mark.quick
 def test_upto_stops_there(world: Mini) -> None:
     world.create("demo", "--rocm", "6.4")
     done = world.run("verify", "demo", "--upto", "version", "--json", ROCENV_STANDIN_DEVICES="0")
@@ -194,7 +195,6 @@ def test_an_optional_library_of_the_machine_is_a_leak(world: Mini, tmp_path: Pat
     assert f"from outside the prefix: {foreign / 'liboptional.so'}" in load["detail"]
 
 
-@pytest.mark.slow
 def test_changed_file_is_found_and_put_back(world: Mini) -> None:
     world.create("demo", "--rocm", "6.4")
     library = next((world.prefix("demo") / "rocm").rglob("librocblas.so.6.*"))

@@ -57,7 +57,6 @@ def from_shell(mini: Mini, name: str, *argv: str) -> subprocess.CompletedProcess
     )
 
 
-@pytest.mark.slow
 class TestActivate:
     @pytest.mark.parametrize("name", CALLERS)
     def test_it_says_what_to_type_in_the_shell_that_called(self, mini: Mini, name: str) -> None:

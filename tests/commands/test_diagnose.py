@@ -220,7 +220,6 @@ class TestEncodings:
         assert finding["evidence"][0]["text"] == f"{line}，请检查"
 
 
-@pytest.mark.slow
 @posix
 class TestATerminal:
     def shown(self, log: Path, **environ: str) -> bytes:
@@ -325,7 +324,6 @@ def within(folder: int, name: str) -> int:
     return found
 
 
-@pytest.mark.slow
 @posix
 class TestStreams:
     def redirected(self, tmp_path: Path, redirection: str, name: str) -> subprocess.CompletedProcess[bytes]:
@@ -383,7 +381,6 @@ print(usage.ru_utime + usage.ru_stime, usage.ru_maxrss, file=sys.stderr)
 """
 
 
-@pytest.mark.slow
 @posix
 class TestWhatItCosts:
     """Seconds are those of the processor: other programs on the machine do not count."""
@@ -410,7 +407,6 @@ class TestWhatItCosts:
         assert "kfd-permission-denied" in [each["code"] for each in found["findings"]]
         assert seconds < 3
 
-    @pytest.mark.slow
     def test_15_mb_of_each_literal_with_200_words(self, tmp_path: Path) -> None:
         matrix = load()
         rules = [text for rule in matrix.rule for sign in rule.sign for text in sign.text]
@@ -427,7 +423,6 @@ class TestWhatItCosts:
         assert seconds < 15
         assert peak < 400 << 20
 
-    @pytest.mark.slow
     def test_a_hole_of_200_mb(self, tmp_path: Path) -> None:
         """As a power cut leaves it in a log."""
         log = tmp_path / "app.log"

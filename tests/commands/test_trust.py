@@ -224,7 +224,6 @@ FILES: dict[str, bytes] = {
 }
 
 
-@pytest.mark.slow
 class TestHostileFiles:
     @pytest.mark.parametrize("content", FILES.values(), ids=FILES)
     def test_what_is_no_name_is_named(self, lab: Lab, content: bytes) -> None:

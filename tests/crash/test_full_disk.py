@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from tests.mini import Mini
 
-pytestmark = pytest.mark.slow
-
 
 @cache
 def namespace() -> tuple[str, ...]:
@@ -127,7 +125,7 @@ def test_space_that_runs_out_while_unpacking(disk: Disk) -> None:
     assert len(packages) == len(set(packages)), "what was fetched is not fetched again"
 
 
-@pytest.mark.parametrize("share", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("share", [0, 1])
 def test_a_disk_that_can_hold_no_more_files(disk: Disk, share: int) -> None:
     """Whatever cannot be made first: an index, a lock, a package, a folder, a link, a script, the record."""
     for count in range(3 + 6 * share, 150, 12):

@@ -52,7 +52,6 @@ def test_create_quick(lab: Lab) -> None:
     kill_create(lab, 10)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("share", range(6))
 def test_create(lab: Lab, share: int) -> None:
     kill_create(lab, 72, share, 6)
@@ -61,7 +60,6 @@ def test_create(lab: Lab, share: int) -> None:
 POINTS = 14
 
 
-@pytest.mark.slow
 def test_remove(lab: Lab) -> None:
     lab.mini.create("demo", "--rocm", "6.4")
     lab.mini.create("other", "--rocm", "6.4")
@@ -83,7 +81,6 @@ def test_remove(lab: Lab) -> None:
         lab.require_whole_store()
 
 
-@pytest.mark.slow
 def test_rename(lab: Lab) -> None:
     lab.mini.create("old", "--rocm", "6.4")
     (lab.mini.prefix("old") / "mine.txt").write_text("added by hand")
@@ -105,7 +102,6 @@ def test_rename(lab: Lab) -> None:
         lab.require_whole("new")
 
 
-@pytest.mark.slow
 def test_repair(lab: Lab) -> None:
     lab.mini.create("demo", "--rocm", "6.4")
     expected = lab.envs()
@@ -127,7 +123,6 @@ def test_repair(lab: Lab) -> None:
         lab.require_whole_store()
 
 
-@pytest.mark.slow
 def test_gc(lab: Lab) -> None:
     lab.mini.create("kept", "--rocm", "6.4")
     lab.mini.create("gone", "--rocm", "5.7")

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from tests.mini import Mini
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture
 def children() -> Iterator[list[subprocess.Popen[str]]]:

@@ -9,7 +9,6 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -70,7 +69,6 @@ def test_rows_may_stand_in_any_order_in_any_file(files: int, seed: int) -> None:
     assert loaded(ROWS, OWN, files, seed) == loaded(ROWS, OWN, 1, 0)
 
 
-@pytest.mark.slow
 @settings(max_examples=3, deadline=None)
 @given(files=st.integers(1, 9), seed=st.integers(0, 2**32))
 def test_so_may_the_shipped_ones(files: int, seed: int) -> None:

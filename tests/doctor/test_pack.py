@@ -421,7 +421,6 @@ class TestNameless:
     """Nothing private is in a pack."""
 
     # A failure is told as it is: making it smaller takes minutes.
-    @pytest.mark.slow
     @settings(
         max_examples=40,
         deadline=None,

@@ -92,7 +92,6 @@ DAMAGE = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_repair(mini: Mini, damage: str) -> None:
     script, path, what = DAMAGE[damage]
@@ -150,6 +149,7 @@ def test_repair_keeps_what_it_cannot_download_again(mini: Mini) -> None:
     assert differences(mini) == ""
 
 
+@pytest.mark.quick
 def test_repair_when_the_cache_is_empty_too(mini: Mini) -> None:
     mini.create()
     shutil.rmtree(mini.home / "store")
@@ -189,8 +189,8 @@ def test_an_env_whose_record_is_damaged_says_what_to_do(mini: Mini, name: str) -
     assert not mini.prefix("demo").exists()
 
 
-@pytest.mark.slow
 class TestRename:
+    @pytest.mark.quick
     def test_keeps_everything_and_works_under_the_new_name(self, mini: Mini) -> None:
         mini.create("old", "--rocm", "6.4")
         (mini.prefix("old") / "mine.txt").write_text("added by hand")

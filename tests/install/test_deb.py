@@ -65,7 +65,6 @@ def test_cut_short_anywhere(pool: ThreadPoolExecutor, how: Compression, tmp_path
             unpack(package[:end], pool, place)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("how", HOW)
 def test_a_tree_that_was_cut_before_it_was_packed(
     pool: ThreadPoolExecutor, how: Compression, tmp_path: Path

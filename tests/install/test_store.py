@@ -121,7 +121,6 @@ def test_leftovers_of_a_killed_process_are_in_nobodys_way(cellar: Cellar) -> Non
     assert whole(cellar) == {artifact.sha256}
 
 
-@pytest.mark.slow
 def test_two_processes_that_want_the_same(cellar: Cellar) -> None:
     entries = [*ENTRIES, *(file(f"./usr/share/{number}", os.urandom(20_000)) for number in range(200))]
     artifact = cellar.artifact("x", entries)

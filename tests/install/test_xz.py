@@ -134,7 +134,6 @@ class TestWholeStreams:
             assert stream.tell() < 5 * 21 * KIB
 
 
-@pytest.mark.slow
 class TestDamage:
     @pytest.mark.parametrize("name", STREAMS)
     def test_cut_short_anywhere(self, pool: ThreadPoolExecutor, name: str) -> None:

@@ -25,8 +25,6 @@ from tests.kernels.test_source import oracle
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.slow
-
 WAIT_S = 30
 ROW = next(row for row in load().kernel_source if row.app == "blender")
 

@@ -22,8 +22,6 @@ from tests.kernels.lab import FLAGS_TEXT, PLAIN, Lab, make_app
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-pytestmark = pytest.mark.slow
-
 CAME = {"kernel_gfx1201.fatbin.zst": b"AMD's own", "kernel_gfx1030.fatbin.zst": b"another"}
 
 

@@ -11,8 +11,6 @@ import pytest
 
 from tests.kernels.lab import Lab, make_app
 
-pytestmark = pytest.mark.slow
-
 NAME = "kernel_gfx1201.fatbin.zst"
 CAME = {NAME: b"AMD's own"}
 

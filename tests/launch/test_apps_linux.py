@@ -74,7 +74,6 @@ def said_by(text: bytes) -> dict[str, str]:
     return {name: value for name, _, value in lines}
 
 
-@pytest.mark.slow
 class TestWrappers:
     @pytest.mark.parametrize("app", ["sdnext", "webui-amdgpu", "forge"])
     @pytest.mark.parametrize(
@@ -145,7 +144,6 @@ class TestWrappers:
         assert b"SD.Next" in done.stderr
 
 
-@pytest.mark.slow
 class TestOwnTorch:
     def test_switches_keep_apps_from_installing_one(self, lab: Lab) -> None:
         on_linux(lab)

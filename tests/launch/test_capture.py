@@ -29,7 +29,6 @@ def said(lab: Lab, code: str, **more: object) -> tuple[int, bytes, str]:
     return done.returncode, done.stdout, done.stderr.decode()
 
 
-@pytest.mark.slow
 class TestWithoutATerminal:
     def test_bytes_pass_as_they_are(self, lab: Lab) -> None:
         lab.make()
@@ -182,7 +181,6 @@ class TestWithoutATerminal:
         assert time.monotonic() - began < 15
 
 
-@pytest.mark.slow
 class TestOnATerminal:
     def test_it_is_a_terminal_of_the_same_size(self, lab: Lab) -> None:
         lab.make()

@@ -238,7 +238,6 @@ def test_no_gpu_here_is_told_before_the_start(bench: Bench, listed: str, only: s
 VULKAN = "Available devices:\n  Vulkan0: AMD Radeon RX 7900 XTX (RADV NAVI31)\n"
 
 
-@pytest.mark.slow
 class TestBuildWithoutHip:
     """The GPU is there, and the program cannot use it as the env offers it."""
 
@@ -318,7 +317,6 @@ def test_what_a_question_leaves_behind_is_ended(bench: Bench) -> None:
     assert arguments(bench.launch("./llama-cli")) == "--device ROCm0"
 
 
-@pytest.mark.slow
 class TestVerify:
     def verify(self, bench: Bench, *words: str, app: str = "llama.cpp", **environ: str) -> Any:
         done = bench.run("verify", "llm", "--upto", "files", "--app", app, "--json", *words, environ=environ)

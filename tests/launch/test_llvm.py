@@ -170,7 +170,6 @@ class TestFiles:
         found = needs_of(str(path))
         assert found is None or not found.needed
 
-    @pytest.mark.slow
     def test_every_damaged_byte_of_the_head(self, tmp_path: Path) -> None:
         path = library(tmp_path / "libx.so", library(tmp_path / "liby.so"))
         whole = path.read_bytes()

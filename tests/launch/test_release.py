@@ -301,7 +301,6 @@ class TestWindows:
         assert (done.returncode, refused in done.stderr) == (code, bool(code)), done.stderr
 
 
-@pytest.mark.slow
 class TestVersion:
     def test_asked_once_for_each_state_of_the_program(self, bench: Bench) -> None:
         bench.prepare()

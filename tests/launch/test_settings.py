@@ -156,7 +156,6 @@ class TestAssignments:
         assert time.monotonic() - began < 10
 
 
-@pytest.mark.slow
 class TestArguments:
     @pytest.mark.parametrize(
         ("content", "typed", "seen"),

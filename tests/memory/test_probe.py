@@ -106,7 +106,6 @@ def bench(mini: Mini, tmp_path: Path) -> Bench:
 
 
 class TestLargest:
-    @pytest.mark.slow
     @pytest.mark.parametrize("used", [0, 3 * GIB + 12345678])
     @pytest.mark.parametrize("total", [512 * MIB, 8 * GIB, 16 * GIB, 24 * GIB, 48 * GIB])
     def test_within_the_promise_in_few_steps(self, bench: Bench, total: int, used: int) -> None:
@@ -130,7 +129,6 @@ class TestLargest:
         assert found["largest"] == {"size_bytes": 16 * GIB, "is_bound": True, "resolution_bytes": 16 * MIB}
         assert found["pieces"] == {"size_bytes": 16 * GIB, "count": 1, "smallest_bytes": 16 * GIB}
 
-    @pytest.mark.slow
     @pytest.mark.parametrize("piece", [5 * GIB, 700 * MIB, 37 * MIB])
     def test_fragments_are_told_apart_from_the_total(self, bench: Bench, piece: int) -> None:
         found = bench.json(ROCENV_STANDIN_MEMORY="16GiB", ROCENV_STANDIN_FRAGMENT=str(piece))
@@ -139,14 +137,12 @@ class TestLargest:
         assert bench.peak <= 16 * GIB
         assert any("free memory is in pieces" in text for text in found["explanations"])
 
-    @pytest.mark.slow
     def test_pieces_smaller_than_a_step_are_found_too(self, bench: Bench) -> None:
         found = bench.json(ROCENV_STANDIN_MEMORY="16GiB", ROCENV_STANDIN_FRAGMENT="9MiB")
         assert found["largest"]["size_bytes"] == 9 * MIB
         assert len(found["steps"]) < 20
 
 
-@pytest.mark.slow
 class TestBound:
     """What the stand-in counts at most is what was really taken."""
 
@@ -265,7 +261,6 @@ class TestBound:
         assert re.fullmatch(r"Trying the memory of the GPU: [0-9.]+ s", closing)
 
 
-@pytest.mark.slow
 class TestLies:
     """What hipMemGetInfo is known to say that is not so."""
 
@@ -344,7 +339,6 @@ class TestTooMuch:
         assert bench.left == 0
 
 
-@pytest.mark.slow
 class TestTrouble:
     @pytest.mark.parametrize(
         ("fail", "became"),

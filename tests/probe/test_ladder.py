@@ -122,7 +122,6 @@ def test_the_end_of_a_child_is_the_result_of_its_rung(
     assert not result.no_device
 
 
-@pytest.mark.slow
 def test_every_wrong_answer_is_found(compiled: Rig) -> None:
     found = compiled.answers([(rung, fault) for fault, rung, *_ in ANSWERS])
     for (fault, rung, status, detail), (told, text) in zip(ANSWERS, found, strict=True):
@@ -130,7 +129,6 @@ def test_every_wrong_answer_is_found(compiled: Rig) -> None:
         assert detail in text, (fault, rung)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "broken", "skipped"),
     [
@@ -189,7 +187,6 @@ def test_a_fault_outranks_the_want_of_a_gpu(rig: Rig) -> None:
     assert results["blas"].no_device
 
 
-@pytest.mark.slow
 def test_the_gpu_of_the_right_target_is_found_behind_another(rig: Rig) -> None:
     # An integrated GPU often comes first.
     two = {"ROCENV_STANDIN_DEVICES": "2", "ROCENV_STANDIN_TARGET": "gfx1036,gfx1100"}
@@ -201,7 +198,6 @@ def test_target_features_do_not_make_another_target(rig: Rig) -> None:
     assert result.status == "passed"
 
 
-@pytest.mark.slow
 def test_an_override_explains_another_target(rig: Rig) -> None:
     changes = {"ROCENV_STANDIN_TARGET": "gfx1030", "HSA_OVERRIDE_GFX_VERSION": "10.3.0"}
     results = rig.walk(**changes)
@@ -253,7 +249,6 @@ def test_symbols_that_cannot_be_bound_fail_load(rig: Rig, hip5: Set) -> None:
     assert "undefined symbol: absent" in result.detail
 
 
-@pytest.mark.slow
 def test_logs_and_artifacts_are_kept(rig: Rig) -> None:
     rig.walk(ROCENV_STANDIN_FAIL="compile=error:6")
     names = {path.name for path in rig.work.iterdir()}

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 RUNGS = ("files", "load", "version", "device", "memory", "gemm", "blas")
 
 
-@pytest.mark.slow
 def test_every_rung_passes_through_nvcuda_and_cublas(cuda_rig: Rig) -> None:
     results = cuda_rig.walk()
     assert tuple(results) == RUNGS
@@ -79,7 +78,6 @@ def test_the_end_of_a_child_is_the_result_of_its_rung(
     assert not result.no_device
 
 
-@pytest.mark.slow
 def test_every_wrong_answer_is_found(cuda_rig: Rig) -> None:
     found = cuda_rig.answers([(rung, fault) for fault, rung, *_ in ANSWERS])
     for (fault, rung, status, detail), (told, text) in zip(ANSWERS, found, strict=True):

@@ -187,7 +187,6 @@ for path in CASES:
 """
 
 
-@pytest.mark.slow
 def test_two_runs_never_differ() -> None:
     """Python hashes text anew in each process; the order of a set must never show."""
     runs = [

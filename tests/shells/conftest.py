@@ -14,14 +14,12 @@ if TYPE_CHECKING:
 
 
 EVERY_SHELL = "every shell"  # what a test that needs no shell stands for
-QUICK = ("bash", "fish")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test of the checklist in each shell; without the slow ones, in two that have little in common."""
+    """Run a test of the checklist in each shell."""
     if "work" in metafunc.fixturenames:
-        shells = [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in DRIVERS]
-        metafunc.parametrize("work", shells, indirect=True)
+        metafunc.parametrize("work", DRIVERS, indirect=True)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -22,8 +22,6 @@ from tests.shells.terminal import Terminal
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.slow
-
 OWN = ("set LD_LIBRARY_PATH=(a 'b c') HIP_PATH=1 EMPTY=() ROCM_PATH HIP_PATH_57='x y'", "set HIP_PATH=''")
 
 

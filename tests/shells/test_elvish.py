@@ -15,8 +15,6 @@ from rocenv.activate.shells import HOOKS
 from tests.shells.driver import CHANGES, Work
 from tests.shells.drivers import DRIVERS
 
-pytestmark = pytest.mark.slow
-
 PROMPT = "put [($edit:prompt)]"
 
 

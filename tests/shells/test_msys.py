@@ -21,8 +21,6 @@ from tests.shells.driver import program
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.slow
-
 SHELL = "bash"
 line = pytest.mark.checklist
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from tests.shells.driver import Work
 
-pytestmark = pytest.mark.slow
-
 line = pytest.mark.checklist
 
 

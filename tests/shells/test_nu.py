@@ -18,8 +18,6 @@ from tests.shells.test_checklist import EVERYTHING
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.slow
-
 SHELL = "nu"
 
 

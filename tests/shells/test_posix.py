@@ -52,6 +52,7 @@ def test_the_hook_is_in_a_list_of_zsh_once(tmp_path: Path) -> None:
     assert sorted(outcome.stdout.split()) == ["_rocenv_look", "mine"]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("code", ["set +a", "set -a", "export _ROCENV_ALL=x"])
 def test_options_stay_as_they_were(posix: Work, code: str) -> None:
     prefix = posix.env()

@@ -22,8 +22,6 @@ from tests.shells.driver import CHANGES, WATCHED
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.slow
-
 SHELL = "powershell"
 NOT_APPLICABLE: dict[int, str] = {
     17: "about cmd",

@@ -15,8 +15,6 @@ from rocenv.core.model import EnvChange
 from tests.shells.driver import CHANGES, Work
 from tests.shells.drivers.xonsh import Xonsh
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture
 def xonsh(tmp_path: Path) -> Work:

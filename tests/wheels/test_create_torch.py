@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from rocenv.sources.interpreter import Interpreter
     from tests.mini import Mini
 
-pytestmark = pytest.mark.slow
-
 ORIGINAL = "https://download.pytorch.org/whl/rocm6.4"
 ROWS = """schema = 1
 [[torch]]

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 OTHERS = ("2.4.1+rocm6.2", "2.1.2")  # versions of torch and numpy beside those of the set
 
 pytestmark = [
-    pytest.mark.slow,
     pytest.mark.skipif(sys.platform == "win32", reason="uses the layout of a POSIX venv"),
 ]
 

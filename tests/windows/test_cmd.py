@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-pytestmark = [pytest.mark.slow, pytest.mark.windows, pytest.mark.xdist_group("cmd")]  # one cmd for all
+pytestmark = [pytest.mark.windows, pytest.mark.xdist_group("cmd")]  # one cmd for all
 
 SHELL = "cmd"
 NOT_APPLICABLE: dict[int, str] = {
