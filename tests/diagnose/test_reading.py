@@ -198,6 +198,7 @@ def logs(draw: st.DrawFn) -> bytes:
 PIECES = pieces_of_logs()
 
 
+@pytest.mark.slow
 def test_no_bytes_at_all_raise() -> None:
     """Nor do the texts on what is found in them, in either language; and something is found."""
     found: set[str] = set()

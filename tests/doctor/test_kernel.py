@@ -243,6 +243,7 @@ def test_faults_of_an_intel_iommu(scenery: Scenery) -> None:
     assert finding is not None and "already" in finding.todo[0] and len(finding.steps) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", ["amdgpu ", "ring ", "amdgpu [hub", "amdgpu Failed to load ", "x kernel: "])
 def test_a_log_of_endless_lines_is_read_in_no_time(scenery: Scenery, word: str) -> None:
     scenery.healthy().root.put(LOG, BOOT + (word * 2000 + "\n") * 1000)

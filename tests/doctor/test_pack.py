@@ -775,6 +775,7 @@ class TestHostile:
     def test_a_file_that_is_promised_and_not_there(self, tmp_path: Path) -> None:
         assert "no pack" in refused(packed(tmp_path, files=[{"path": "/x", "member": "files/x"}]))
 
+    @pytest.mark.slow
     def test_a_bomb_is_not_unpacked(self, tmp_path: Path) -> None:
         manifest = json.loads(zipfile.ZipFile(packed(tmp_path)).read("manifest.json"))
         bomb = written(
@@ -784,6 +785,7 @@ class TestHostile:
         assert "larger" in refused(bomb)
         assert "larger" in refused(written(tmp_path, {"manifest.json": b" " * (80 << 20)}))
 
+    @pytest.mark.slow
     def test_many_files_that_are_each_small_enough(self, tmp_path: Path) -> None:
         files = [{"path": f"/{number}", "member": f"files/{number}"} for number in range(12)]
         manifest = {"schema": 1, "rocenv": "0", "platform": "linux", "home": "/", "files": files}

@@ -380,6 +380,7 @@ class TestDamage:
             place.refused(whole[:kept], "damaged|cut|it is not a zip or 7z")
             self.only_whole_files(place)
 
+    @pytest.mark.slow
     @PACKERS
     def test_any_flipped_byte(self, place: Place, pack: Callable[[dict[str, bytes]], bytes]) -> None:
         whole = pack(FILES)

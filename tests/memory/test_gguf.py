@@ -110,6 +110,7 @@ def test_everything_reads_as_the_package_reads_it(
             assert told == (tuple(value) if isinstance(value, list) else value)
 
 
+@pytest.mark.slow
 def test_a_large_vocabulary_costs_no_time_to_speak_of(tmp_path: Path) -> None:
     file = Writer(tmp_path / "words.gguf")
     file.keys.add_token_list([f"token{number}" for number in range(150_000)])
@@ -381,6 +382,7 @@ def survives(path: Path, data: bytes) -> bool:
     return True
 
 
+@pytest.mark.slow
 def test_cut_anywhere(tmp_path: Path, whole: bytes) -> None:
     path = tmp_path / "cut.gguf"
     assert survives(path, whole)
@@ -389,6 +391,7 @@ def test_cut_anywhere(tmp_path: Path, whole: bytes) -> None:
     assert read_model(path).missing_bytes == 1
 
 
+@pytest.mark.slow
 def test_bits_flipped_anywhere(tmp_path: Path, whole: bytes) -> None:
     path = tmp_path / "flipped.gguf"
     chance = random.Random(7)
@@ -399,6 +402,7 @@ def test_bits_flipped_anywhere(tmp_path: Path, whole: bytes) -> None:
         survives(path, bytes(data))
 
 
+@pytest.mark.slow
 def test_llamafiles_damaged_anywhere(tmp_path: Path, whole: bytes) -> None:
     (tmp_path / "m.gguf").write_bytes(whole)
     good = llamafile(tmp_path / "good.llamafile", tmp_path / "m.gguf").read_bytes()

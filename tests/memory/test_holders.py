@@ -177,6 +177,7 @@ def test_what_an_apu_lends_counts(machine: Machine, seen: Seen) -> None:
     assert STRIX_HALO  # its device id is what makes it one
 
 
+@pytest.mark.slow
 def test_thousands_of_processes_take_no_time(machine: Machine, seen: Seen) -> None:
     card(machine)
     for pid in range(1, 2001):

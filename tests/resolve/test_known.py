@@ -58,6 +58,7 @@ class TestKnownBroken:
         packed = (*bare, component("libraries", "5.7", "x"))
         assert known_broken(lock_of(packed), MATRIX) == ()
 
+    @pytest.mark.slow
     def test_what_the_search_returns_is_never_called_broken(self) -> None:
         """The same rows, asked from the other side: each best set of each target."""
         for target in MATRIX.targets:
