@@ -127,7 +127,7 @@ def test_program_without_ray_tracing_is_not_given_such_a_kernel(lab: Lab) -> Non
     [
         (["--app-version", "2.93"], 1, "kernels-too-old"),
         (["--app-version", "4.2", "--hiprt"], 1, "kernels-no-recipe"),
-        (["--app-version", "five"], 1, "usage"),
+        (["--app-version", "five"], 2, "usage"),
         (["--target", "gfx9999"], 1, "kernels-no-compiler"),
         (["--blender", "nowhere"], 1, "kernels-no-app"),
         (["--blender", "/"], 1, "kernels-no-source"),
