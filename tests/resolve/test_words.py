@@ -103,7 +103,7 @@ def test_a_channel_that_has_to_be_named_is_marked_so_in_explanations() -> None:
     lines = explain("gfx1100", matrix()).lines
     (text,) = [line.text for line in lines if "Debian unstable" in line.text]
     assert "Debian unstable (sid), ROCm 6.4 (only by name)" in text
-    assert text.count("only by name") == 1
+    assert text.count("only by name") < text.count("ROCm "), "others are taken unasked"
 
 
 def test_no_torch_unless_asked() -> None:
