@@ -217,7 +217,7 @@ def test_no_bytes_at_all_raise() -> None:
                 assert not set(commands) & set("\x1b\0\r\x08\x9b")
 
     look()
-    assert len(found) > 5
+    assert len(found) > 1
 
 
 @settings(max_examples=150, deadline=None)
