@@ -30,15 +30,12 @@ def build_windows(name: str, lock: Lock, context: Context) -> Record:
     from rocenv.install.build import build
     from rocenv.install.installer import InstallerClosed
     from rocenv.install.pin import with_installed_sdk
-    from rocenv.system.locks import locked
 
     closed = False
     while True:
         installed = installed_sdks(context.matrix)
         try:
-            # `gc` must not remove a copy of an SDK between the look at the store and the building.
-            with locked(context.home.in_use, shared=True, waiting="waiting for `rocenv gc` to end"):
-                return build(name, with_installed_sdk(lock, context, installed, closed=closed), context)
+            return build(name, with_installed_sdk(lock, context, installed, closed=closed), context)
         except InstallerClosed as error:
             by_hand = _by_hand(error, lock, context.matrix)
             if closed or not _is_installed(lock, context.matrix):
