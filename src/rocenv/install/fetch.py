@@ -143,7 +143,7 @@ def _keep(
     advance: Callable[[int], None],
     expected: Mapping[str, FileEntry],
 ) -> None:
-    """Unpack what is a package; record the hash of what nobody publishes one of, once it is sound."""
+    """Unpack a package. If no hash of the file is published, record the hash once it has been unpacked."""
     found = artifact if artifact.sha256 else structs.replace(artifact, sha256=path.name)
     try:
         if store.unpacks(found):

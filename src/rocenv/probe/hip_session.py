@@ -33,7 +33,7 @@ End = Literal["crashed", "timeout", "failed", "no-device"]
 
 
 class NoAnswer(Exception):
-    """A request was not answered, or with bad news; the text says how. The child is gone."""
+    """A request failed or was not answered; the text says how. The child has ended."""
 
     def __init__(self, end: End, text: str) -> None:
         super().__init__(text)
@@ -41,7 +41,7 @@ class NoAnswer(Exception):
 
 
 class HipSession:
-    """Asks the HIP runtime of an env: in one child, and in a new one after bad news.
+    """Asks the HIP runtime of an env, in one child; after a failed request, in a new one.
 
     Each request has the time limit of `probe`. The child's stderr goes to `log`.
     """
@@ -55,7 +55,7 @@ class HipSession:
     def ask(
         self, kind: type[_T], what: str, tell: Callable[[Any], None] = lambda _: None, **words: Any
     ) -> _T:
-        """The answer to a request; raises NoAnswer if there is none, or bad news.
+        """The answer to a request; raises NoAnswer if it fails or is not answered.
 
         `tell` is called with each report of progress, which also restarts the time limit.
         """
