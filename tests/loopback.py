@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
+    from typing_extensions import Self
+
 BLOCK_BYTES = 64 * 1024
 HTML = b"<!DOCTYPE html>\n<html><head><title>Sign in</title></head><body>Please sign in.</body></html>\n"
 
@@ -57,6 +59,8 @@ class Loopback:
         folder: Served where `files` has nothing.
         validators: Send ETag and Last-Modified.
         tls: Speak HTTPS with this context.
+        ranges: Send parts of a file; else always the whole.
+        missing: The status for what is not there.
     """
 
     def __init__(
@@ -66,10 +70,14 @@ class Loopback:
         folder: Path | None = None,
         validators: bool = True,
         tls: ssl.SSLContext | None = None,
+        ranges: bool = True,
+        missing: int = 404,
     ) -> None:
         self.files = dict(files or {})
         self.folder = folder
         self.validators = validators
+        self.ranges = ranges
+        self.missing = missing
         self.requests: list[Request] = []
         self._sent: dict[str, int] = {}
         self._faults: dict[str, list[Fault]] = {}
@@ -83,7 +91,7 @@ class Loopback:
         self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self.port}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
 
-    def __enter__(self) -> Loopback:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
@@ -161,7 +169,7 @@ class _Handler(BaseHTTPRequestHandler):
         path = unquote(parts.path)
         fault = self.loopback._next_fault(path)
         content = fault.body if fault.body is not None else self.loopback.content(path)
-        first, status = self._status(content, fault)
+        first, end, status = self._status(content, fault)
         self.loopback.requests.append(
             Request(
                 method=self.command,
@@ -178,34 +186,37 @@ class _Handler(BaseHTTPRequestHandler):
         elif content is None or status not in (200, 206):
             self._send(status, f"{status}\n".encode(), dict(fault.headers), Fault())
         else:
-            self._serve(path, content, first, status, fault)
+            self._serve(path, content, slice(first, end), status, fault)
 
-    def _status(self, content: bytes | None, fault: Fault) -> tuple[int, int]:
-        """Return the first byte to send, and the status."""
+    def _status(self, content: bytes | None, fault: Fault) -> tuple[int, int, int]:
+        """Return the first byte to send, the one after the last, and the status."""
         if fault.status:
-            return 0, fault.status
+            return 0, 0, fault.status
         if content is None:
-            return 0, 404
+            return 0, 0, self.loopback.missing
         etag, date = _validators(content)
         if self.loopback.validators and self.headers["If-None-Match"] == etag:
-            return 0, 304
+            return 0, 0, 304
         asked = self.headers["Range"]
-        if not asked or fault.ignores_range:
-            return 0, 200
+        if not asked or fault.ignores_range or not self.loopback.ranges:
+            return 0, len(content), 200
         condition = self.headers["If-Range"]
         if condition and condition not in ((etag, date) if self.loopback.validators else ()):
-            return 0, 200
-        first = int(asked.removeprefix("bytes=").partition("-")[0]) + fault.shifts_range
-        return (first, 206) if first < len(content) else (0, 416)
+            return 0, len(content), 200
+        first, end = _range(asked, len(content))
+        first += fault.shifts_range
+        return (first, end, 206) if first < end else (0, 0, 416)
 
-    def _serve(self, path: str, content: bytes, first: int, status: int, fault: Fault) -> None:
-        headers = dict(fault.headers)
+    def _serve(self, path: str, content: bytes, part: slice, status: int, fault: Fault) -> None:
+        headers = {"Content-Type": "text/html" if path.endswith("/") else "application/octet-stream"}
+        headers |= fault.headers
         if self.loopback.validators:
             headers["ETag"], headers["Last-Modified"] = _validators(content)
-        headers["Accept-Ranges"] = "bytes"
+        if self.loopback.ranges:
+            headers["Accept-Ranges"] = "bytes"
         if status == 206:
-            headers["Content-Range"] = f"bytes {first}-{len(content) - 1}/{len(content)}"
-        self._send(status, content[first:], headers, fault, path)
+            headers["Content-Range"] = f"bytes {part.start}-{part.stop - 1}/{len(content)}"
+        self._send(status, content[part], headers, fault, path)
 
     def _send(self, status: int, body: bytes, headers: dict[str, str], fault: Fault, path: str = "") -> None:
         self.send_response(status)
@@ -232,6 +243,14 @@ class _Handler(BaseHTTPRequestHandler):
             self.loopback._closing.wait()
         if end < len(body):
             self.close_connection = True
+
+
+def _range(asked: str, size: int) -> tuple[int, int]:
+    """Return the first byte of `bytes=5-9`, `bytes=5-` or `bytes=-5`, and the one after the last."""
+    begin, _, last = asked.removeprefix("bytes=").partition("-")
+    if not begin:
+        return max(size - int(last), 0), size
+    return int(begin), min(int(last) + 1, size) if last else size
 
 
 def _validators(content: bytes) -> tuple[str, str]:

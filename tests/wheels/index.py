@@ -43,14 +43,29 @@ def build_wheel(
     tag: str = "py3-none-any",
     requires: Sequence[str] = (),
     files: Mapping[str, bytes] | None = None,
+    extras: Mapping[str, Sequence[str]] | None = None,
+    requires_python: str = ">=3.8",
     script: str = "",
     false_record: bool = False,
+    hex_record: bool = False,
+    compression: int = zipfile.ZIP_STORED,
 ) -> Wheel:
-    """A wheel with METADATA, WHEEL and a RECORD of right hashes; one module unless `files` says more."""
+    """A wheel with METADATA, WHEEL and a RECORD of right hashes; one module unless `files` says more.
+
+    Args:
+        extras: Extra -> what it requires.
+        script: The lines of its console scripts.
+        hex_record: Write the hashes of RECORD in hex instead of base64, as AMD's tools do.
+    """
     module = name.replace("-", "_")
     stem = f"{module}-{version}"
-    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nRequires-Python: >=3.8\n"
+    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+    if requires_python:
+        metadata += f"Requires-Python: {requires_python}\n"
     metadata += "".join(f"Requires-Dist: {item}\n" for item in requires)
+    for extra, items in (extras or {}).items():
+        metadata += f"Provides-Extra: {extra}\n"
+        metadata += "".join(f"Requires-Dist: {_with_marker(item, extra)}\n" for item in items)
     members = dict(files or {f"{module}/__init__.py": f"__version__ = {version!r}\n".encode()})
     members[f"{stem}.dist-info/METADATA"] = metadata.encode()
     members[f"{stem}.dist-info/WHEEL"] = (
@@ -59,13 +74,25 @@ def build_wheel(
     if script:
         members[f"{stem}.dist-info/entry_points.txt"] = f"[console_scripts]\n{script}\n".encode()
     twist = b"?" if false_record else b""
-    record = [f"{path},sha256={_digest(data + twist)},{len(data)}" for path, data in members.items()]
+    digest = _hex if hex_record else _digest
+    record = [f"{path},sha256={digest(data + twist)},{len(data)}" for path, data in members.items()]
     members[f"{stem}.dist-info/RECORD"] = "\n".join([*record, f"{stem}.dist-info/RECORD,,", ""]).encode()
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
         for path, data in members.items():
-            archive.writestr(zipfile.ZipInfo(path, (2024, 1, 1, 0, 0, 0)), data)
+            info = zipfile.ZipInfo(path, (2024, 1, 1, 0, 0, 0))
+            info.external_attr = (0o100755 if "/bin/" in path else 0o100644) << 16
+            archive.writestr(info, data, compression)
     return Wheel(f"{stem}-{tag}.whl", out.getvalue(), metadata.encode())
+
+
+def _with_marker(requirement: str, extra: str) -> str:
+    text, _, marker = requirement.partition(";")
+    return f"{text}; {marker.strip()} and extra == '{extra}'" if marker else f"{text}; extra == '{extra}'"
+
+
+def _hex(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 def _digest(data: bytes) -> str:

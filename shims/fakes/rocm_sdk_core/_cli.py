@@ -1,0 +1,23 @@
+"""Starts a program of the development files if they are unpacked, else of the runtime. Test equipment."""
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+INFO_TOOLS = ("amd-smi", "rocm_agent_enumerator", "rocminfo", "rocm-smi", "offload-arch", "hipInfo")
+
+
+def main():
+    """Run the program that this script is named after."""
+    name = Path(sys.argv[0]).stem
+    import _rocm_sdk_core
+
+    root = Path(_rocm_sdk_core.__file__).parent
+    if name not in INFO_TOOLS and importlib.util.find_spec("rocm_sdk_devel"):
+        from rocm_sdk import _devel
+
+        root = _devel.get_devel_root()  # the first start of a compiler unpacks them
+    suffix = ".exe" if sys.platform == "win32" else ""
+    program = str(root / "bin" / (name + suffix))
+    os.execv(program, [program, *sys.argv[1:]])

@@ -1,0 +1,202 @@
+"""AMD's indices of ROCm wheels on loopback: their addresses, redirects, pages and answers.
+
+Wheels are made when they are first asked for, and once per process; only hashes on pages need all of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import html
+import sys
+from functools import cache
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from packaging.utils import canonicalize_name
+
+from tests import amd_wheels
+from tests.amd_binaries import LINUX, WINDOWS
+from tests.loopback import Fault, Loopback
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from tests.amd_wheels import Maker, Release
+    from tests.wheels.index import Wheel
+
+CURRENT = f"cp{sys.version_info[0]}{sys.version_info[1]}"
+STABLE, LEGACY = "/stable/rocm", "/repo/rocm/whl-multi-arch/"
+NIGHTLY = "/nightly/rocm"
+RADEON = "/radeon/rocm-rel-7.2.1/"
+MIRRORS = {
+    "https://stable.repo.amd.com/": "stable",
+    "https://repo.amd.com/": "repo",
+    "https://nightly.repo.amd.com/": "nightly",
+    "https://repo.radeon.com/rocm/windows/": "radeon",
+}
+
+
+@cache
+def made(maker: Maker) -> Wheel:
+    """A wheel; the same for all indices of this process, since the makers of files are kept."""
+    return maker()
+
+
+@cache
+def _files(kind: str, platforms: tuple[str, ...], pythons: tuple[str, ...]) -> tuple[tuple[str, Maker], ...]:
+    releases = {"stable": amd_wheels.STABLE, "nightly": amd_wheels.NIGHTLY, "legacy": amd_wheels.LEGACY}
+    return tuple(_of_releases(releases[kind], platforms, pythons)) + tuple(amd_wheels.pure_files())
+
+
+def _of_releases(
+    releases: Iterable[Release], platforms: Sequence[str], pythons: Sequence[str]
+) -> Iterator[tuple[str, Maker]]:
+    for release in releases:
+        yield from amd_wheels.core_files(release, platforms)
+        yield from amd_wheels.torch_files(release, platforms, pythons)
+
+
+class AmdIndex(Loopback):
+    """Serves the indices until the end of the `with` block.
+
+    Args:
+        platforms: The platforms that there are wheels for; those for Windows need mingw.
+        pythons: The Pythons that torch is built for.
+        hashes: Name the sha256 of each file on the pages. AMD's stable index does not.
+        ranges: Answer requests for parts of a file.
+        sidecars: The projects whose metadata lie beside their files.
+    """
+
+    def __init__(
+        self,
+        *,
+        platforms: tuple[str, ...] = (LINUX,),
+        pythons: tuple[str, ...] = (CURRENT,),
+        hashes: bool = False,
+        ranges: bool = True,
+        sidecars: Sequence[str] = (),
+    ) -> None:
+        super().__init__(ranges=ranges, missing=403)
+        self.hashes = hashes
+        self.sidecars = frozenset(sidecars)
+        self._makers: dict[str, Maker] = {}  # path on the server -> the file there
+        self._pages: dict[str, list[str]] = {}  # path of a page -> the paths of its files, or its projects
+        self._false: set[str] = set()  # names of files whose hash on the page is another
+        for stream, base in (("stable", STABLE), ("nightly", NIGHTLY)):
+            self._add_aggregate(base, _files(stream, platforms, pythons))
+        for platform in platforms:
+            for python in pythons:
+                older = amd_wheels.vision_files(amd_wheels.LEGACY[0], "0.28.0", "2.13.0", python, platform)
+                self._add_aggregate(STABLE, tuple(older))
+        for name, maker in _files("legacy", platforms, pythons):
+            self._add(LEGACY + name, maker, f"{LEGACY}{project_of(name)}/", LEGACY)
+        if WINDOWS in platforms:
+            for name, maker in amd_wheels.radeon_files():
+                self._add(RADEON + name, maker, RADEON)
+
+    @property
+    def mirrors(self) -> dict[str, str]:
+        """Prefix of AMD's addresses -> what stands for it here, as `[mirrors]` of config.toml has them."""
+        return {prefix: f"{self.url}/{base}/" for prefix, base in MIRRORS.items()}
+
+    def write_mirrors(self, home: Path) -> None:
+        """Add the mirrors to the settings of a rocenv home."""
+        home.mkdir(parents=True, exist_ok=True)
+        lines = [f'"{prefix}" = "{base}"\n' for prefix, base in self.mirrors.items()]
+        with (home / "config.toml").open("a", encoding="utf-8") as out:
+            out.writelines(["[mirrors]\n", *lines])
+
+    @property
+    def sent(self) -> int:
+        """How many bytes of bodies went out in all."""
+        return sum(self._sent.values())
+
+    def wheel(self, name: str) -> Wheel:
+        """The file of this name, as it was made."""
+        return made(next(maker for path, maker in self._makers.items() if path.endswith(f"/{name}")))
+
+    def asked(self, name: str) -> bool:
+        """Tell whether the content of the file of this name was asked for, in whole or in part."""
+        return any(each.path.endswith(f"/{name}") and each.method == "GET" for each in self.requests)
+
+    def break_hash(self, name: str) -> None:
+        """Name a false hash for a file, where pages have hashes."""
+        self._false.add(name)
+
+    def replace(self, name: str, content: bytes) -> None:
+        """Serve something else as the file of this name, with its hash as it was."""
+        for path in self._makers:
+            if path.endswith(f"/{name}"):
+                self.files[path] = content
+
+    def remove(self, name: str) -> None:
+        """Take a file away, as old nightly builds vanish."""
+        for path in [path for path in self._makers if path.endswith(f"/{name}")]:
+            del self._makers[path]
+            for listed in self._pages.values():
+                if path in listed:
+                    listed.remove(path)
+
+    def content(self, path: str) -> bytes | None:
+        if path in self._pages:
+            return self._page(path).encode()
+        if path not in self.files and path in self._makers:
+            self.files[path] = made(self._makers[path]).data
+        sidecar = path.removesuffix(".metadata")
+        if sidecar != path and sidecar in self._makers and self._has_sidecar(sidecar):
+            return made(self._makers[sidecar]).metadata
+        return super().content(path)
+
+    def _add_aggregate(self, base: str, files: Iterable[tuple[str, Maker]]) -> None:
+        for name, maker in files:
+            project = project_of(name)
+            product = "pytorch" if _is_of_torch(project) else "core"
+            page = f"{base}/{product}/whl-next/{project}/"
+            self._add(page + name, maker, page, f"{base}/whl-next/")
+            self.always(f"{base}/whl-next/{project}/", Fault(status=301, headers={"Location": page}))
+
+    def _add(self, path: str, maker: Maker, page: str, root: str = "") -> None:
+        self._makers[path] = maker
+        self._pages.setdefault(page, []).append(path)
+        if root:
+            projects = self._pages.setdefault(root, [])
+            projects += [name for name in [f"{page.split('/')[-2]}/"] if name not in projects]
+
+    def _page(self, page: str) -> str:
+        lines = ["<!DOCTYPE html>", "<html>", "  <body>"]
+        for path in sorted(self._pages[page]):
+            name = path.rstrip("/").rpartition("/")[2]
+            lines.append(
+                f'    <a href="{self._link(page, path)}"{self._attributes(path)}>{html.escape(name)}</a><br/>'
+            )
+        return "\n".join([*lines, "  </body>", "</html>", "<!--TIMESTAMP 1790000000-->", ""])
+
+    def _link(self, page: str, path: str) -> str:
+        """A link from a page to a file or a project below it, or to a file in the folder above."""
+        folder, _, name = path.rpartition("/")
+        if not path.startswith("/"):
+            return path
+        digest = ""
+        if self.hashes:
+            data = made(self._makers[path]).data + (b"?" if name in self._false else b"")
+            digest = f"#sha256={hashlib.sha256(data).hexdigest()}"
+        return ("" if f"{folder}/" == page else "../") + quote(name) + digest
+
+    def _attributes(self, path: str) -> str:
+        if not self._has_sidecar(path):
+            return ""
+        digest = hashlib.sha256(made(self._makers[path]).metadata).hexdigest()
+        return "".join(f' data-{name}-metadata="sha256={digest}"' for name in ("dist-info", "core"))
+
+    def _has_sidecar(self, path: str) -> bool:
+        return path.endswith(".whl") and project_of(path.rpartition("/")[2]) in self.sidecars
+
+
+def project_of(file_name: str) -> str:
+    """The name that a file's page has."""
+    return canonicalize_name(file_name.split("-")[0])
+
+
+def _is_of_torch(project: str) -> bool:
+    return project.startswith(("torch", "triton", "amd-torch"))

@@ -1,0 +1,441 @@
+"""What AMD's indices of ROCm wheels hold, made of the stand-ins of `shims/fakes`."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import tarfile
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from tests import amd_binaries
+from tests.amd_binaries import LINUX, WINDOWS
+from tests.wheels.index import Wheel, build_wheel
+from tests.windows.standin_compiler import SOURCES
+
+TARGETS = ("gfx1100", "gfx1151", "gfx1201")
+EPOCH_S = 1_704_067_200
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """A release of ROCm and the builds of torch for it."""
+
+    rocm: str
+    hip: int  # what hipRuntimeGetVersion answers
+    rocm_of_torch: str  # what torch requires of `rocm`
+    torch: tuple[str, ...] = ()
+    vision: tuple[str, ...] = ()
+    audio: str = ""
+    triton: str = ""
+    families: Mapping[str, str] = field(default_factory=dict)  # target -> the family of its AOTriton kernels
+
+    @property
+    def series(self) -> str:
+        return ".".join(self.rocm.split(".")[:2])
+
+    @property
+    def hip_version(self) -> str:
+        return f"{self.hip // 10_000_000}.{self.hip // 100_000 % 100}.{self.hip % 100_000}"
+
+    @property
+    def hiprtc_dll(self) -> str:
+        major, minor, _ = self.hip_version.split(".")
+        return f"hiprtc{int(major):02}{int(minor):02}.dll"
+
+
+_FAMILIES = {"gfx1100": "gfx110x", "gfx1151": "gfx115x", "gfx1201": "gfx12-0"}
+_FAMILIES_7 = {"gfx1100": "gfx11", "gfx1151": "gfx11"}
+# Which torch goes with which ROCm is AMD's table; where it names no triton, the number is made up.
+LEGACY = (
+    Release(
+        rocm="7.14.0", hip=71426190, rocm_of_torch="==7.14.0", torch=("2.12.0", "2.13.0"),
+        vision=("0.27.0", "0.28.0"), audio="2.11.0", triton="3.8.0+git4cff872c", families=_FAMILIES_7,
+    ),
+    Release(
+        rocm="7.14.1", hip=71426205, rocm_of_torch="==7.14.1", torch=("2.12.0",),
+        vision=("0.27.0",), audio="2.11.0", triton="3.8.0+git4cff872c", families=_FAMILIES_7,
+    ),
+)  # fmt: skip
+STABLE = (
+    Release(
+        rocm="10.0.0", hip=71526333, rocm_of_torch="==10.0.*", torch=("2.13.0",),
+        vision=("0.28.0",), audio="2.11.0.2", triton="3.8.0+git4cff872c", families=_FAMILIES,
+    ),
+    Release(
+        rocm="10.1.0", hip=71626401, rocm_of_torch="==10.1.*", torch=("2.14.0",),
+        vision=("0.29.0",), audio="2.11.0.3", triton="3.9.0+git0000000a", families=_FAMILIES,
+    ),
+)  # fmt: skip
+_NIGHTLY = "10.2.0a20261001"
+NIGHTLY = (
+    Release(
+        rocm=_NIGHTLY, hip=71726001, rocm_of_torch=f"=={_NIGHTLY}", torch=("2.14.0",),
+        vision=("0.29.0",), audio="2.11.0.3", triton="3.9.0+git0000000a", families=_FAMILIES,
+    ),
+    Release(rocm="10.2.0a20261008", hip=71726008, rocm_of_torch=""),
+)  # fmt: skip
+RADEON = Release(rocm="7.2.1", hip=70253211, rocm_of_torch="==7.2.1")
+RADEON_LOCAL = "rocmsdk20260116"
+
+# What the index mirrors from PyPI, as small as can be: name -> version, and what that depends on.
+PURE: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "filelock": ("3.16.1", ()),
+    "fsspec": ("2024.10.0", ()),
+    "jinja2": ("3.1.4", ("MarkupSafe>=2.0",)),
+    "markupsafe": ("3.0.2", ()),
+    "mpmath": ("1.3.0", ()),
+    "networkx": ("3.4.2", ()),
+    "numpy": ("2.1.2", ()),
+    "pillow": ("11.0.0", ()),
+    "setuptools": ("80.9.0", ()),
+    "sympy": ("1.13.3", ("mpmath<1.4,>=1.1.0",)),
+    "typing-extensions": ("4.12.2", ()),
+}
+_TORCH_REQUIRES = (
+    "filelock",
+    "typing-extensions>=4.10.0",
+    'setuptools; python_version >= "3.12"',
+    "sympy>=1.13.3",
+    "networkx",
+    "jinja2",
+    "fsspec",
+    "rocm-bootstrap",
+)
+Maker = Callable[[], Wheel]
+
+
+# ---------------------------------------------------------------- the wheels of ROCm
+
+
+def _below(folder: str, files: Mapping[str, bytes]) -> dict[str, bytes]:
+    return {f"{folder}/{name}": data for name, data in files.items()}
+
+
+def _python(folder: str) -> dict[str, bytes]:
+    top = SOURCES / folder
+    return {path.relative_to(top).as_posix(): path.read_bytes() for path in sorted(top.rglob("*.py"))}
+
+
+def _dist_info(release: Release) -> bytes:
+    tail = (
+        f"__version__ = {release.rocm!r}\nDEFAULT_TARGET_FAMILY = {TARGETS[-1]!r}\n"
+        f"AVAILABLE_TARGET_FAMILIES = {list(TARGETS)!r}\n"
+    )
+    return (SOURCES / "rocm_sdk" / "_dist_info.py").read_bytes() + tail.encode()
+
+
+def _wheel(name: str, version: str, tag: str, files: Mapping[str, bytes], **more: object) -> Wheel:
+    return build_wheel(
+        name,
+        version,
+        tag=tag,
+        files=files,
+        requires_python="",
+        compression=zipfile.ZIP_DEFLATED,
+        **more,  # type: ignore[arg-type]  # keywords of build_wheel
+    )
+
+
+def core(release: Release, platform: str) -> Wheel:
+    """The runtime with the compiler."""
+    version = f"{release.rocm}\n".encode()
+    major, minor, _ = release.hip_version.split(".")
+    header = f"#define HIP_VERSION_MAJOR {major}\n#define HIP_VERSION_MINOR {minor}\n"
+    runtime = {
+        **amd_binaries.core(release, platform),
+        "__init__.py": b"",
+        ".info/version": version,
+        "include/hip/hip_version.h": header.encode(),
+        "lib/llvm/amdgcn/bitcode/ocml.bc": b"BC stand-in",
+        "share/therock/dist_info.json": json.dumps({"dist_amdgpu_targets": ";".join(TARGETS)}).encode(),
+        "share/therock/therock_manifest.json": b'{"flags": {"KPACK_SPLIT_ARTIFACTS": true}}\n',
+    }
+    api = {**_python("rocm_sdk_core"), "__init__.py": b"", "_dist_info.py": _dist_info(release)}
+    files = _below("rocm_sdk_core", api) | _below("_rocm_sdk_core", runtime)
+    script = "\n".join(f"{tool} = rocm_sdk_core._cli:main" for tool in amd_binaries.tools(platform))
+    return _wheel("rocm-sdk-core", release.rocm, f"py3-none-{platform}", files, script=script)
+
+
+def libraries(release: Release, platform: str, name: str = "rocm-sdk-libraries") -> Wheel:
+    """The host half of the mathematical libraries."""
+    binaries = amd_binaries.libraries(release, platform)
+    api = {"__init__.py": b"", "_dist_info.py": _dist_info(release)}
+    module = name.replace("-", "_")
+    files = _below(module, api) | _below(f"_{module}", {"__init__.py": b"", **binaries})
+    return _wheel(name, release.rocm, f"py3-none-{platform}", files)
+
+
+def device(release: Release, target: str, platform: str) -> Wheel:
+    """The kernels for one target, laid over the folder of the libraries."""
+    folder = "lib" if platform == LINUX else "bin"
+    kernels = f"rocenv-standin-kernels {release.series}\n{target}\n".encode()
+    named = {
+        f"{folder}/rocblas/library/TensileLibrary_lazy_{target}.dat": kernels,
+        f"{folder}/hipblaslt/library/{target}/TensileLibrary_lazy_{target}.dat": kernels,
+        f".kpack/blas_lib_{target}.kpack": b"KPAK" + kernels,
+    }
+    up = {name: "../" * name.count("/") for name in named}
+    links = [
+        {"relpath": name, "target": f"{up[name]}../_rocm_sdk_libraries/{name}"}
+        for name in named
+        if not name.startswith(".")
+    ]
+    manifest = json.dumps({"version": release.rocm, "links": links}).encode()
+    files = {"__init__.py": b"", **named, f".devel_links/{target}.json": manifest}
+    return _wheel(
+        f"rocm-sdk-device-{target}",
+        release.rocm,
+        f"py3-none-{platform}",
+        _below("_rocm_sdk_libraries", files),
+        requires=(f"rocm-sdk-libraries=={release.rocm}",),
+    )
+
+
+def devel(release: Release, platform: str) -> Wheel:
+    """Headers and links to all files of the runtime, in a tar that `rocm-sdk init` unpacks."""
+    runtime = zipfile.ZipFile(io.BytesIO(core(release, platform).data)).namelist()
+    runtime += zipfile.ZipFile(io.BytesIO(libraries(release, platform).data)).namelist()
+    links = {}
+    for name in runtime:
+        package, _, path = name.partition("/")
+        if package in ("_rocm_sdk_core", "_rocm_sdk_libraries") and path != "__init__.py":
+            links[path] = "../" * (path.count("/") + 1) + name
+            if ".so." in path:
+                soname = path.rpartition("/")[2]
+                links[path.partition(".so.")[0] + ".so"] = soname
+    if platform == LINUX:
+        links["llvm"] = "lib/llvm"
+        links["share/amd_smi/amdsmi/libamd_smi.so"] = "../../../lib/libamd_smi_of_nowhere.so"
+    texts = {
+        "__init__.py": b"",
+        "include/rocblas/rocblas.h": b"/* stand-in */\n",
+        "lib/cmake/hip/hip-config.cmake": f'set(hip_VERSION "{release.rocm}")\n'.encode(),
+    }
+    linked = {f"_rocm_sdk_devel/{path}": target for path, target in links.items()}
+    packed = _tar(_below("_rocm_sdk_devel", texts), linked)
+    files = {
+        "rocm_sdk_devel/__init__.py": b"",
+        "rocm_sdk_devel/_dist_info.py": _dist_info(release),
+        "rocm_sdk_devel/_devel.tar": packed,
+    }
+    return _wheel("rocm-sdk-devel", release.rocm, f"py3-none-{platform}", files)
+
+
+def _tar(files: Mapping[str, bytes], links: Mapping[str, str]) -> bytes:
+    """A tar with the files of each folder before those of the folders in it, which `init` relies on."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.GNU_FORMAT) as tar:
+        for name in sorted([*files, *links], key=lambda name: (name.count("/"), name)):
+            info = tarfile.TarInfo(name)
+            info.mtime, info.mode = EPOCH_S, 0o644
+            if name in links:
+                info.type, info.linkname = tarfile.SYMTYPE, links[name]
+            else:
+                info.size = len(files[name])
+            tar.addfile(info, io.BytesIO(files.get(name, b"")))
+    return out.getvalue()
+
+
+# Building it runs code of the index: whoever means to says so.
+_SETUP = """import importlib.util
+import os
+import sys
+
+MARK = os.environ.get("ROCENV_STANDIN_MAY_BUILD")
+if not MARK:
+    sys.exit("rocenv stand-in: the sdist of rocm was built, which nobody asked for")
+with open(MARK, "a") as mark:
+    mark.write(" ".join(sys.argv) + "\\n")
+from setuptools import setup
+
+spec = importlib.util.spec_from_file_location("tables", os.path.join("src", "rocm_sdk", "_dist_info.py"))
+tables = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(tables)
+requires, extras = tables.requirements()
+setup(
+    name="rocm",
+    version=tables.__version__,
+    package_dir={"": "src"},
+    packages=["rocm_sdk"],
+    entry_points={"console_scripts": ["rocm-sdk = rocm_sdk.__main__:main"]},
+    install_requires=requires,
+    extras_require=extras,
+)
+"""
+_BUILD = b'[build-system]\nrequires = ["setuptools>=70.2.0"]\nbuild-backend = "setuptools.build_meta"\n'
+
+
+def _pkg_info(release: Release) -> bytes:
+    """What the sdist says of itself: a hint, since all that it requires is marked as dynamic."""
+    extras = ["libraries", "devel", *(f"device-{target}" for target in TARGETS)]
+    lines = [
+        *("Metadata-Version: 2.4", "Name: rocm", f"Version: {release.rocm}"),
+        f"Requires-Dist: rocm-sdk-core=={release.rocm}",
+    ]
+    for extra in extras:
+        lines.append(f"Provides-Extra: {extra}")
+        lines.append(f'Requires-Dist: rocm-sdk-{extra}=={release.rocm}; extra == "{extra}"')
+    # In lower case, as setuptools writes them, uv overlooks these and builds nothing (astral-sh/uv#18667).
+    lines += ["Dynamic: Provides-Extra", "Dynamic: Requires-Dist", ""]
+    return "\n".join(lines).encode()
+
+
+def sdist(release: Release) -> Wheel:
+    """The package `rocm`, which is no wheel: what it requires is known once its setup.py has run."""
+    top = f"rocm-{release.rocm}"
+    metadata = _pkg_info(release)
+    package = _python("rocm_sdk") | {"_dist_info.py": _dist_info(release)}
+    files = {"PKG-INFO": metadata, "pyproject.toml": _BUILD, "setup.py": _SETUP.encode()}
+    files |= _below("src/rocm_sdk", package)
+    out = io.BytesIO()
+    with gzip.GzipFile(fileobj=out, mode="wb", mtime=EPOCH_S) as packed:
+        packed.write(_tar(_below(top, files), {}))
+    return Wheel(f"{top}.tar.gz", out.getvalue(), metadata)
+
+
+# ---------------------------------------------------------------- the wheels of torch
+
+
+def torch(release: Release, version: str, python: str, platform: str) -> Wheel:
+    """A torch whose GPU half needs HIP and rocBLAS by name, and whose kernels are in other wheels."""
+    full = f"{version}+rocm{release.rocm}"
+    sources = _python("torch") | _python("torch_rocm")
+    sources["version.py"] = (
+        f"__version__ = {full!r}\nhip = {release.hip_version!r}\nrocm = {release.rocm!r}\ncuda = None\n"
+    ).encode()
+    requires = [*_TORCH_REQUIRES, f"rocm[libraries]{release.rocm_of_torch}"]
+    if platform == LINUX:
+        requires.append(f"triton=={release.triton}.rocm{release.rocm}")
+    chain = {target: _chain(release, target, "torch") for target in TARGETS}
+    extras = {f"device-{target}": [f"{each}=={full}" for each in names] for target, names in chain.items()}
+    extras["device-all"] = sorted({each for names in extras.values() for each in names})
+    return _framework(
+        "torch",
+        full,
+        python,
+        platform,
+        sources | amd_binaries.torch(release, platform),
+        requires=requires,
+        extras=extras,
+    )
+
+
+def _chain(release: Release, target: str, package: str) -> list[str]:
+    """The wheels of kernels that an extra names: of the target and of its family."""
+    names = [target, *([release.families[target]] if target in release.families else [])]
+    return [f"amd-{package}-device-{name}" for name in names]
+
+
+def _framework(
+    name: str, version: str, python: str, platform: str, files: Mapping[str, bytes], **more: object
+) -> Wheel:
+    tag = f"{python}-{python}-{platform}"
+    module = name if name in ("torch", "torchvision", "torchaudio", "triton") else "torch"
+    return _wheel(name, version, tag, _below(module, files), hex_record=True, **more)
+
+
+def kernels(release: Release, name: str, version: str, python: str, platform: str) -> Wheel:
+    """The kernels of torch or torchvision for a target, or those of AOTriton for a family."""
+    _, package, _, part = name.split("-", 3)
+    full = f"{version}+rocm{release.rocm}"
+    requires = [f"{package}=={full}"]
+    if part in TARGETS:
+        requires.append(f"rocm-sdk-device-{part}=={release.rocm}")
+    place = f"{package}/.kpack/{package}_{part}.kpack"
+    tag = f"{python}-{python}-{platform}"
+    return _wheel(name, full, tag, {place: b"KPAK" + part.encode()}, requires=requires, hex_record=True)
+
+
+def vision(release: Release, version: str, torch_version: str, python: str, platform: str) -> Wheel:
+    """A torchvision, which does not say which build of torch it is for."""
+    full = f"{version}+rocm{release.rocm}"
+    extras = {f"device-{target}": [f"amd-torchvision-device-{target}=={full}"] for target in TARGETS}
+    requires = ["numpy", f"torch=={torch_version}", "pillow!=8.3.*,>=5.3.0"]
+    files = {"__init__.py": f"__version__ = {full!r}\n".encode()}
+    return _framework("torchvision", full, python, platform, files, requires=requires, extras=extras)
+
+
+def plain(name: str, version: str, python: str, platform: str, requires: Sequence[str] = ()) -> Wheel:
+    """torchaudio, triton: nothing but a version."""
+    files = {"__init__.py": f"__version__ = {version!r}\n".encode()}
+    return _framework(name, version, python, platform, files, requires=requires)
+
+
+# ---------------------------------------------------------------- what there is: file name -> how it is made
+
+
+def core_files(release: Release, platforms: Sequence[str]) -> Iterator[tuple[str, Maker]]:
+    """The packages of ROCm itself."""
+    version = release.rocm
+    yield f"rocm-{version}.tar.gz", partial(sdist, release)
+    for platform in platforms:
+        end = f"{version}-py3-none-{platform}.whl"
+        yield f"rocm_sdk_core-{end}", partial(core, release, platform)
+        yield f"rocm_sdk_libraries-{end}", partial(libraries, release, platform)
+        yield f"rocm_sdk_devel-{end}", partial(devel, release, platform)
+        for target in TARGETS:
+            yield f"rocm_sdk_device_{target}-{end}", partial(device, release, target, platform)
+
+
+def torch_files(
+    release: Release, platforms: Sequence[str], pythons: Sequence[str]
+) -> Iterator[tuple[str, Maker]]:
+    """torch and what belongs to it, built for a release of ROCm."""
+    for platform in platforms:
+        for python in pythons:
+            yield from _torch_files(release, python, platform)
+
+
+def _torch_files(release: Release, python: str, platform: str) -> Iterator[tuple[str, Maker]]:
+    end = f"{python}-{python}-{platform}.whl"
+    local = f"+rocm{release.rocm}"
+    for version, vision_version in zip(release.torch, release.vision, strict=True):
+        yield f"torch-{version}{local}-{end}", partial(torch, release, version, python, platform)
+        yield from vision_files(release, vision_version, version, python, platform)
+        for package, built in (("torch", version), ("torchvision", vision_version)):
+            named = {name for target in TARGETS for name in _chain(release, target, package)}
+            for name in sorted(named):
+                if package == "torch" or name.endswith(TARGETS):
+                    file_name = f"{name.replace('-', '_')}-{built}{local}-{end}"
+                    yield file_name, partial(kernels, release, name, built, python, platform)
+    if release.torch:
+        audio = release.audio + local
+        yield f"torchaudio-{audio}-{end}", partial(plain, "torchaudio", audio, python, platform)
+    if release.torch and platform == LINUX:
+        triton = f"{release.triton}.rocm{release.rocm}"
+        yield f"triton-{triton}-{end}", partial(plain, "triton", triton, python, platform)
+
+
+def vision_files(
+    release: Release, version: str, torch_version: str, python: str, platform: str
+) -> Iterator[tuple[str, Maker]]:
+    """A torchvision alone."""
+    name = f"torchvision-{version}+rocm{release.rocm}-{python}-{python}-{platform}.whl"
+    yield name, partial(vision, release, version, torch_version, python, platform)
+
+
+def pure_files() -> Iterator[tuple[str, Maker]]:
+    """What the index mirrors from PyPI, and rocm-bootstrap."""
+    for name, (version, requires) in {**PURE, "rocm-bootstrap": ("0.1.0", ())}.items():
+        file_name = f"{name.replace('-', '_')}-{version}-py3-none-any.whl"
+        yield file_name, partial(build_wheel, name, version, requires=requires)
+
+
+def radeon_files() -> Iterator[tuple[str, Maker]]:
+    """The flat folder of ROCm 7.2.1 for Windows, older than the index and for one Python."""
+    release, python = RADEON, "cp312"
+    yield f"rocm-{release.rocm}.tar.gz", partial(sdist, release)
+    end = f"{release.rocm}-py3-none-{WINDOWS}.whl"
+    yield f"rocm_sdk_core-{end}", partial(core, release, WINDOWS)
+    yield f"rocm_sdk_devel-{end}", partial(devel, release, WINDOWS)
+    custom = "rocm-sdk-libraries-custom"
+    yield f"rocm_sdk_libraries_custom-{end}", partial(libraries, release, WINDOWS, custom)
+    requires = {"torch": ("rocm[libraries]==7.2.1",), "torchvision": ("torch==2.9.1",), "torchaudio": ()}
+    for name, version in (("torch", "2.9.1"), ("torchvision", "0.24.1"), ("torchaudio", "2.9.1")):
+        full = f"{version}+{RADEON_LOCAL}"
+        made = partial(plain, name, full, python, WINDOWS, requires[name])
+        yield f"{name}-{full}-{python}-{python}-{WINDOWS}.whl", made
