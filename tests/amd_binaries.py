@@ -34,7 +34,7 @@ _LIBRARY_STUBS = (
 ).split()
 _CORE_DLLS = ("amd_comgr.dll", "rocm_kpack.dll", "rocm-openblas.dll", "amdocl64.dll")
 _LIBRARY_DLLS = (
-    "hipblas.dll libhipblaslt.dll rocfft.dll hipfft.dll rocrand.dll hiprand.dll rocsolver.dll hipsolver.dll "
+    "libhipblaslt.dll rocfft.dll hipfft.dll rocrand.dll hiprand.dll rocsolver.dll hipsolver.dll "
     "rocsparse.dll hipsparse.dll MIOpen.dll origami.dll hipdnn_backend.dll"
 ).split()
 _TOOLS = "hipcc hipconfig amdclang amdclang++ offload-arch"
@@ -176,11 +176,16 @@ def _windows_core(release: Release) -> dict[str, bytes]:
 
 
 def _windows_libraries(release: Release) -> dict[str, bytes]:
-    return _built(_rocblas_dll(release)) | _dlls(_LIBRARY_DLLS, release)
+    calls = (*_ONE_FUNCTION, ("STANDIN_CALLS", "rocblas_destroy_handle"))
+    rocblas = _rocblas_dll(release)
+    hipblas = Binary(
+        name="hipblas.dll", source="trivial.c", version=release.rocm, defines=calls, links=(rocblas,)
+    )
+    return _built(rocblas, hipblas) | _dlls(_LIBRARY_DLLS, release)
 
 
 def _workshop() -> Workshop:
-    return Workshop(Path(_folder().name) / "windows")
+    return Workshop(Path(__file__).parents[1] / "build" / "standins")  # mingw is slow
 
 
 def _built(*binaries: Binary) -> dict[str, bytes]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import html
 import sys
-from functools import cache
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -19,42 +18,24 @@ from tests.amd_binaries import LINUX, WINDOWS
 from tests.loopback import Fault, Loopback
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from tests.amd_wheels import Maker, Release
+    from tests.amd_wheels import Maker
     from tests.wheels.index import Wheel
 
 CURRENT = f"cp{sys.version_info[0]}{sys.version_info[1]}"
 STABLE, LEGACY = "/stable/rocm", "/repo/rocm/whl-multi-arch/"
 NIGHTLY = "/nightly/rocm"
 RADEON = "/radeon/rocm-rel-7.2.1/"
+PYPI = "/pypi/simple/"
 MIRRORS = {
     "https://stable.repo.amd.com/": "stable",
     "https://repo.amd.com/": "repo",
     "https://nightly.repo.amd.com/": "nightly",
     "https://repo.radeon.com/rocm/windows/": "radeon",
+    "pypi:": PYPI.strip("/"),
 }
-
-
-@cache
-def made(maker: Maker) -> Wheel:
-    """A wheel; the same for all indices of this process, since the makers of files are kept."""
-    return maker()
-
-
-@cache
-def _files(kind: str, platforms: tuple[str, ...], pythons: tuple[str, ...]) -> tuple[tuple[str, Maker], ...]:
-    releases = {"stable": amd_wheels.STABLE, "nightly": amd_wheels.NIGHTLY, "legacy": amd_wheels.LEGACY}
-    return tuple(_of_releases(releases[kind], platforms, pythons)) + tuple(amd_wheels.pure_files())
-
-
-def _of_releases(
-    releases: Iterable[Release], platforms: Sequence[str], pythons: Sequence[str]
-) -> Iterator[tuple[str, Maker]]:
-    for release in releases:
-        yield from amd_wheels.core_files(release, platforms)
-        yield from amd_wheels.torch_files(release, platforms, pythons)
 
 
 class AmdIndex(Loopback):
@@ -83,14 +64,18 @@ class AmdIndex(Loopback):
         self._makers: dict[str, Maker] = {}  # path on the server -> the file there
         self._pages: dict[str, list[str]] = {}  # path of a page -> the paths of its files, or its projects
         self._false: set[str] = set()  # names of files whose hash on the page is another
-        for stream, base in (("stable", STABLE), ("nightly", NIGHTLY)):
-            self._add_aggregate(base, _files(stream, platforms, pythons))
+        pure = list(amd_wheels.pure_files())
+        for base, releases in ((STABLE, amd_wheels.STABLE), (NIGHTLY, amd_wheels.NIGHTLY)):
+            self._add_aggregate(base, [*amd_wheels.release_files(releases, platforms, pythons), *pure])
         for platform in platforms:
             for python in pythons:
                 older = amd_wheels.vision_files(amd_wheels.LEGACY[0], "0.28.0", "2.13.0", python, platform)
-                self._add_aggregate(STABLE, tuple(older))
-        for name, maker in _files("legacy", platforms, pythons):
+                self._add_aggregate(STABLE, older)
+        for name, maker in (*amd_wheels.release_files(amd_wheels.LEGACY, platforms, pythons), *pure):
             self._add(LEGACY + name, maker, f"{LEGACY}{project_of(name)}/", LEGACY)
+        for name, maker in amd_wheels.pypi_files():
+            page = f"{PYPI}{project_of(name)}/"
+            self._add(page + name, maker, page, PYPI)
         if WINDOWS in platforms:
             for name, maker in amd_wheels.radeon_files():
                 self._add(RADEON + name, maker, RADEON)
@@ -114,7 +99,7 @@ class AmdIndex(Loopback):
 
     def wheel(self, name: str) -> Wheel:
         """The file of this name, as it was made."""
-        return made(next(maker for path, maker in self._makers.items() if path.endswith(f"/{name}")))
+        return next(maker for path, maker in self._makers.items() if path.endswith(f"/{name}"))()
 
     def asked(self, name: str) -> bool:
         """Tell whether the content of the file of this name was asked for, in whole or in part."""
@@ -134,6 +119,7 @@ class AmdIndex(Loopback):
         """Take a file away, as old nightly builds vanish."""
         for path in [path for path in self._makers if path.endswith(f"/{name}")]:
             del self._makers[path]
+            self.files.pop(path, None)
             for listed in self._pages.values():
                 if path in listed:
                     listed.remove(path)
@@ -142,10 +128,10 @@ class AmdIndex(Loopback):
         if path in self._pages:
             return self._page(path).encode()
         if path not in self.files and path in self._makers:
-            self.files[path] = made(self._makers[path]).data
+            self.files[path] = self._makers[path]().data
         sidecar = path.removesuffix(".metadata")
         if sidecar != path and sidecar in self._makers and self._has_sidecar(sidecar):
-            return made(self._makers[sidecar]).metadata
+            return self._makers[sidecar]().metadata
         return super().content(path)
 
     def _add_aggregate(self, base: str, files: Iterable[tuple[str, Maker]]) -> None:
@@ -179,14 +165,14 @@ class AmdIndex(Loopback):
             return path
         digest = ""
         if self.hashes:
-            data = made(self._makers[path]).data + (b"?" if name in self._false else b"")
+            data = self._makers[path]().data + (b"?" if name in self._false else b"")
             digest = f"#sha256={hashlib.sha256(data).hexdigest()}"
         return ("" if f"{folder}/" == page else "../") + quote(name) + digest
 
     def _attributes(self, path: str) -> str:
         if not self._has_sidecar(path):
             return ""
-        digest = hashlib.sha256(made(self._makers[path]).metadata).hexdigest()
+        digest = hashlib.sha256(self._makers[path]().metadata).hexdigest()
         return "".join(f' data-{name}-metadata="sha256={digest}"' for name in ("dist-info", "core"))
 
     def _has_sidecar(self, path: str) -> bool:

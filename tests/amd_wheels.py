@@ -7,9 +7,9 @@ import io
 import json
 import tarfile
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
 
 from tests import amd_binaries
 from tests.amd_binaries import LINUX, WINDOWS
@@ -31,7 +31,7 @@ class Release:
     vision: tuple[str, ...] = ()
     audio: str = ""
     triton: str = ""
-    families: Mapping[str, str] = field(default_factory=dict)  # target -> the family of its AOTriton kernels
+    families: tuple[tuple[str, str], ...] = ()  # target -> the family of its AOTriton kernels
 
     @property
     def series(self) -> str:
@@ -47,8 +47,8 @@ class Release:
         return f"hiprtc{int(major):02}{int(minor):02}.dll"
 
 
-_FAMILIES = {"gfx1100": "gfx110x", "gfx1151": "gfx115x", "gfx1201": "gfx12-0"}
-_FAMILIES_7 = {"gfx1100": "gfx11", "gfx1151": "gfx11"}
+_FAMILIES = (("gfx1100", "gfx110x"), ("gfx1151", "gfx115x"), ("gfx1201", "gfx12-0"))
+_FAMILIES_7 = (("gfx1100", "gfx11"), ("gfx1151", "gfx11"))
 # Which torch goes with which ROCm is AMD's table; where it names no triton, the number is made up.
 LEGACY = (
     Release(
@@ -140,6 +140,7 @@ def _wheel(name: str, version: str, tag: str, files: Mapping[str, bytes], **more
     )
 
 
+@cache
 def core(release: Release, platform: str) -> Wheel:
     """The runtime with the compiler."""
     version = f"{release.rocm}\n".encode()
@@ -160,6 +161,7 @@ def core(release: Release, platform: str) -> Wheel:
     return _wheel("rocm-sdk-core", release.rocm, f"py3-none-{platform}", files, script=script)
 
 
+@cache
 def libraries(release: Release, platform: str, name: str = "rocm-sdk-libraries") -> Wheel:
     """The host half of the mathematical libraries."""
     binaries = amd_binaries.libraries(release, platform)
@@ -169,6 +171,7 @@ def libraries(release: Release, platform: str, name: str = "rocm-sdk-libraries")
     return _wheel(name, release.rocm, f"py3-none-{platform}", files)
 
 
+@cache
 def device(release: Release, target: str, platform: str) -> Wheel:
     """The kernels for one target, laid over the folder of the libraries."""
     folder = "lib" if platform == LINUX else "bin"
@@ -195,6 +198,7 @@ def device(release: Release, target: str, platform: str) -> Wheel:
     )
 
 
+@cache
 def devel(release: Release, platform: str) -> Wheel:
     """Headers and links to all files of the runtime, in a tar that `rocm-sdk init` unpacks."""
     runtime = zipfile.ZipFile(io.BytesIO(core(release, platform).data)).namelist()
@@ -284,6 +288,7 @@ def _pkg_info(release: Release) -> bytes:
     return "\n".join(lines).encode()
 
 
+@cache
 def sdist(release: Release) -> Wheel:
     """The package `rocm`, which is no wheel: what it requires is known once its setup.py has run."""
     top = f"rocm-{release.rocm}"
@@ -300,6 +305,7 @@ def sdist(release: Release) -> Wheel:
 # ---------------------------------------------------------------- the wheels of torch
 
 
+@cache
 def torch(release: Release, version: str, python: str, platform: str) -> Wheel:
     """A torch whose GPU half needs HIP and rocBLAS by name, and whose kernels are in other wheels."""
     full = f"{version}+rocm{release.rocm}"
@@ -326,8 +332,8 @@ def torch(release: Release, version: str, python: str, platform: str) -> Wheel:
 
 def _chain(release: Release, target: str, package: str) -> list[str]:
     """The wheels of kernels that an extra names: of the target and of its family."""
-    names = [target, *([release.families[target]] if target in release.families else [])]
-    return [f"amd-{package}-device-{name}" for name in names]
+    families = [family for each, family in release.families if each == target]
+    return [f"amd-{package}-device-{name}" for name in (target, *families)]
 
 
 def _framework(
@@ -338,6 +344,7 @@ def _framework(
     return _wheel(name, version, tag, _below(module, files), hex_record=True, **more)
 
 
+@cache
 def kernels(release: Release, name: str, version: str, python: str, platform: str) -> Wheel:
     """The kernels of torch or torchvision for a target, or those of AOTriton for a family."""
     _, package, _, part = name.split("-", 3)
@@ -350,6 +357,7 @@ def kernels(release: Release, name: str, version: str, python: str, platform: st
     return _wheel(name, full, tag, {place: b"KPAK" + part.encode()}, requires=requires, hex_record=True)
 
 
+@cache
 def vision(release: Release, version: str, torch_version: str, python: str, platform: str) -> Wheel:
     """A torchvision, which does not say which build of torch it is for."""
     full = f"{version}+rocm{release.rocm}"
@@ -366,6 +374,15 @@ def plain(name: str, version: str, python: str, platform: str, requires: Sequenc
 
 
 # ---------------------------------------------------------------- what there is: file name -> how it is made
+
+
+def release_files(
+    releases: Iterable[Release], platforms: Sequence[str], pythons: Sequence[str]
+) -> Iterator[tuple[str, Maker]]:
+    """Releases of ROCm, and torch for them."""
+    for release in releases:
+        yield from core_files(release, platforms)
+        yield from torch_files(release, platforms, pythons)
 
 
 def core_files(release: Release, platforms: Sequence[str]) -> Iterator[tuple[str, Maker]]:
@@ -418,11 +435,18 @@ def vision_files(
     yield name, partial(vision, release, version, torch_version, python, platform)
 
 
-def pure_files() -> Iterator[tuple[str, Maker]]:
+def pure_files(bootstrap: str = "0.1.0") -> Iterator[tuple[str, Maker]]:
     """What the index mirrors from PyPI, and rocm-bootstrap."""
-    for name, (version, requires) in {**PURE, "rocm-bootstrap": ("0.1.0", ())}.items():
+    for name, (version, requires) in {**PURE, "rocm-bootstrap": (bootstrap, ())}.items():
         file_name = f"{name.replace('-', '_')}-{version}-py3-none-any.whl"
         yield file_name, partial(build_wheel, name, version, requires=requires)
+
+
+def pypi_files() -> Iterator[tuple[str, Maker]]:
+    """What PyPI has of all this: the pure packages, and AMD's empty placeholders."""
+    yield from pure_files("0.3.0")
+    for name in ("rocm", "rocm-sdk-core", *(f"amd-torch-device-{target}" for target in TARGETS)):
+        yield f"{name.replace('-', '_')}-0.1.0-py3-none-any.whl", partial(build_wheel, name, "0.1.0")
 
 
 def radeon_files() -> Iterator[tuple[str, Maker]]:

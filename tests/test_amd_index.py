@@ -6,17 +6,23 @@ import io
 import json
 import os
 import re
+import runpy
 import subprocess
 import sys
 import tarfile
 import urllib.error
 import urllib.request
+import zipfile
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pefile
 import pytest
 
+from tests.amd_binaries import WINDOWS
 from tests.amd_index import CURRENT, AmdIndex
+from tests.windows.standin_compiler import SOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -108,8 +114,29 @@ def test_addresses_redirect_and_link_as_amds_do(index: AmdIndex) -> None:
     assert (
         re.findall(r">torch-[^+]+\+rocm10\.2\.0a(\d+)", get(f"{nightly}rocm/whl-next/torch/")[2]) == dates[:1]
     )
+    assert "rocm-0.1.0-py3-none-any.whl" in get(f"{index.mirrors['pypi:']}rocm/")[2], "AMD's placeholder"
     for unknown in (f"{stable}rocm/whl-next/accelerate/", f"{legacy}rocm/whl-multi-arch/gfx1151/torch/"):
         assert get(unknown)[0] == 403
+
+
+def test_windows_has_the_libraries_that_rocm_sdk_looks_for() -> None:
+    with AmdIndex(platforms=(WINDOWS,)) as index:
+        flat = get(index.mirrors["https://repo.radeon.com/rocm/windows/"] + "rocm-rel-7.2.1/")[2]
+        files: dict[tuple[str, str], bytes] = {}
+        for part in ("core", "libraries"):
+            wheel = index.wheel(f"rocm_sdk_{part}-10.0.0-py3-none-{WINDOWS}.whl")
+            with zipfile.ZipFile(io.BytesIO(wheel.data)) as archive:
+                files |= {(part, Path(name).name): archive.read(name) for name in archive.namelist()}
+    assert 'href="torch-2.9.1%2Brocmsdk20260116-cp312-cp312-win_amd64.whl"' in flat
+    assert 'href="rocm_sdk_libraries_custom-7.2.1-py3-none-win_amd64.whl"' in flat
+    tables = runpy.run_path(str(SOURCES / "rocm_sdk" / "_dist_info.py"))
+    for package, _, pattern, _ in tables["LIBRARIES"].values():
+        assert not pattern or any(part == package and fnmatch(name, pattern) for part, name in files), pattern
+    assert ("core", "hiprtc0715.dll") in files
+    needed = {"hipblas.dll": "rocblas.dll", "rocblas.dll": "amdhip64_7.dll"}
+    for name, other in needed.items():
+        with pefile.PE(data=files["libraries", name]) as pe:
+            assert other.encode() in [each.dll for each in pe.DIRECTORY_ENTRY_IMPORT]
 
 
 @pytest.mark.parametrize(
