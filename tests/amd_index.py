@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import html
 import sys
+import threading
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -36,6 +37,9 @@ MIRRORS = {
     "https://repo.radeon.com/rocm/windows/": "radeon",
     "pypi:": PYPI.strip("/"),
 }
+
+
+_MAKING = threading.Lock()  # clients ask for several files at once, and these share what is compiled
 
 
 class AmdIndex(Loopback):
@@ -99,7 +103,7 @@ class AmdIndex(Loopback):
 
     def wheel(self, name: str) -> Wheel:
         """The file of this name, as it was made."""
-        return next(maker for path, maker in self._makers.items() if path.endswith(f"/{name}"))()
+        return self._made(next(path for path in self._makers if path.endswith(f"/{name}")))
 
     def asked(self, name: str) -> bool:
         """Tell whether the content of the file of this name was asked for, in whole or in part."""
@@ -128,11 +132,15 @@ class AmdIndex(Loopback):
         if path in self._pages:
             return self._page(path).encode()
         if path not in self.files and path in self._makers:
-            self.files[path] = self._makers[path]().data
+            self.files[path] = self._made(path).data
         sidecar = path.removesuffix(".metadata")
         if sidecar != path and sidecar in self._makers and self._has_sidecar(sidecar):
-            return self._makers[sidecar]().metadata
+            return self._made(sidecar).metadata
         return super().content(path)
+
+    def _made(self, path: str) -> Wheel:
+        with _MAKING:
+            return self._makers[path]()
 
     def _add_aggregate(self, base: str, files: Iterable[tuple[str, Maker]]) -> None:
         for name, maker in files:
@@ -165,14 +173,14 @@ class AmdIndex(Loopback):
             return path
         digest = ""
         if self.hashes:
-            data = self._makers[path]().data + (b"?" if name in self._false else b"")
+            data = self._made(path).data + (b"?" if name in self._false else b"")
             digest = f"#sha256={hashlib.sha256(data).hexdigest()}"
         return ("" if f"{folder}/" == page else "../") + quote(name) + digest
 
     def _attributes(self, path: str) -> str:
         if not self._has_sidecar(path):
             return ""
-        digest = hashlib.sha256(self._makers[path]().metadata).hexdigest()
+        digest = hashlib.sha256(self._made(path).metadata).hexdigest()
         return "".join(f' data-{name}-metadata="sha256={digest}"' for name in ("dist-info", "core"))
 
     def _has_sidecar(self, path: str) -> bool:

@@ -31,7 +31,14 @@ class Release:
     vision: tuple[str, ...] = ()
     audio: str = ""
     triton: str = ""
+    targets: tuple[str, ...] = TARGETS
     families: tuple[tuple[str, str], ...] = ()  # target -> the family of its AOTriton kernels
+    libraries: str = "rocm-sdk-libraries"
+    local: str = ""  # of the builds of torch; "" = as AMD's indices have it
+
+    @property
+    def build(self) -> str:
+        return self.local or f"rocm{self.rocm}"
 
     @property
     def series(self) -> str:
@@ -78,8 +85,10 @@ NIGHTLY = (
     ),
     Release(rocm="10.2.0a20261008", hip=71726008, rocm_of_torch=""),
 )  # fmt: skip
-RADEON = Release(rocm="7.2.1", hip=70253211, rocm_of_torch="==7.2.1")
-RADEON_LOCAL = "rocmsdk20260116"
+RADEON = Release(
+    rocm="7.2.1", hip=70253211, rocm_of_torch="==7.2.1", torch=("2.9.1",), vision=("0.24.1",), audio="2.9.1",
+    targets=(), libraries="rocm-sdk-libraries-custom", local="rocmsdk20260116",
+)  # fmt: skip
 
 # What the index mirrors from PyPI, as small as can be: name -> version, and what that depends on.
 PURE: Mapping[str, tuple[str, tuple[str, ...]]] = {
@@ -103,7 +112,6 @@ _TORCH_REQUIRES = (
     "networkx",
     "jinja2",
     "fsspec",
-    "rocm-bootstrap",
 )
 Maker = Callable[[], Wheel]
 
@@ -120,10 +128,15 @@ def _python(folder: str) -> dict[str, bytes]:
     return {path.relative_to(top).as_posix(): path.read_bytes() for path in sorted(top.rglob("*.py"))}
 
 
+def _folder_of(project: str) -> str:
+    return f"_{project.replace('-', '_')}"
+
+
 def _dist_info(release: Release) -> bytes:
     tail = (
         f"__version__ = {release.rocm!r}\nDEFAULT_TARGET_FAMILY = {TARGETS[-1]!r}\n"
-        f"AVAILABLE_TARGET_FAMILIES = {list(TARGETS)!r}\n"
+        f"AVAILABLE_TARGET_FAMILIES = {list(release.targets)!r}\n"
+        f"PACKAGES['libraries'] = {_folder_of(release.libraries)!r}\n"
     )
     return (SOURCES / "rocm_sdk" / "_dist_info.py").read_bytes() + tail.encode()
 
@@ -162,13 +175,13 @@ def core(release: Release, platform: str) -> Wheel:
 
 
 @cache
-def libraries(release: Release, platform: str, name: str = "rocm-sdk-libraries") -> Wheel:
+def libraries(release: Release, platform: str) -> Wheel:
     """The host half of the mathematical libraries."""
     binaries = amd_binaries.libraries(release, platform)
     api = {"__init__.py": b"", "_dist_info.py": _dist_info(release)}
-    module = name.replace("-", "_")
-    files = _below(module, api) | _below(f"_{module}", {"__init__.py": b"", **binaries})
-    return _wheel(name, release.rocm, f"py3-none-{platform}", files)
+    folder = _folder_of(release.libraries)
+    files = _below(folder[1:], api) | _below(folder, {"__init__.py": b"", **binaries})
+    return _wheel(release.libraries, release.rocm, f"py3-none-{platform}", files)
 
 
 @cache
@@ -206,7 +219,7 @@ def devel(release: Release, platform: str) -> Wheel:
     links = {}
     for name in runtime:
         package, _, path = name.partition("/")
-        if package in ("_rocm_sdk_core", "_rocm_sdk_libraries") and path != "__init__.py":
+        if package in ("_rocm_sdk_core", _folder_of(release.libraries)) and path != "__init__.py":
             links[path] = "../" * (path.count("/") + 1) + name
             if ".so." in path:
                 soname = path.rpartition("/")[2]
@@ -275,7 +288,7 @@ _BUILD = b'[build-system]\nrequires = ["setuptools>=70.2.0"]\nbuild-backend = "s
 
 def _pkg_info(release: Release) -> bytes:
     """What the sdist says of itself: a hint, since all that it requires is marked as dynamic."""
-    extras = ["libraries", "devel", *(f"device-{target}" for target in TARGETS)]
+    extras = ["libraries", "devel", *(f"device-{target}" for target in release.targets)]
     lines = [
         *("Metadata-Version: 2.4", "Name: rocm", f"Version: {release.rocm}"),
         f"Requires-Dist: rocm-sdk-core=={release.rocm}",
@@ -308,17 +321,20 @@ def sdist(release: Release) -> Wheel:
 @cache
 def torch(release: Release, version: str, python: str, platform: str) -> Wheel:
     """A torch whose GPU half needs HIP and rocBLAS by name, and whose kernels are in other wheels."""
-    full = f"{version}+rocm{release.rocm}"
+    full = f"{version}+{release.build}"
     sources = _python("torch") | _python("torch_rocm")
     sources["version.py"] = (
         f"__version__ = {full!r}\nhip = {release.hip_version!r}\nrocm = {release.rocm!r}\ncuda = None\n"
     ).encode()
     requires = [*_TORCH_REQUIRES, f"rocm[libraries]{release.rocm_of_torch}"]
+    if release.targets:
+        requires.append("rocm-bootstrap")
     if platform == LINUX:
         requires.append(f"triton=={release.triton}.rocm{release.rocm}")
-    chain = {target: _chain(release, target, "torch") for target in TARGETS}
+    chain = {target: _chain(release, target, "torch") for target in release.targets}
     extras = {f"device-{target}": [f"{each}=={full}" for each in names] for target, names in chain.items()}
-    extras["device-all"] = sorted({each for names in extras.values() for each in names})
+    if extras:
+        extras["device-all"] = sorted({each for names in extras.values() for each in names})
     return _framework(
         "torch",
         full,
@@ -340,15 +356,14 @@ def _framework(
     name: str, version: str, python: str, platform: str, files: Mapping[str, bytes], **more: object
 ) -> Wheel:
     tag = f"{python}-{python}-{platform}"
-    module = name if name in ("torch", "torchvision", "torchaudio", "triton") else "torch"
-    return _wheel(name, version, tag, _below(module, files), hex_record=True, **more)
+    return _wheel(name, version, tag, _below(name, files), hex_record=True, **more)
 
 
 @cache
 def kernels(release: Release, name: str, version: str, python: str, platform: str) -> Wheel:
     """The kernels of torch or torchvision for a target, or those of AOTriton for a family."""
     _, package, _, part = name.split("-", 3)
-    full = f"{version}+rocm{release.rocm}"
+    full = f"{version}+{release.build}"
     requires = [f"{package}=={full}"]
     if part in TARGETS:
         requires.append(f"rocm-sdk-device-{part}=={release.rocm}")
@@ -360,8 +375,8 @@ def kernels(release: Release, name: str, version: str, python: str, platform: st
 @cache
 def vision(release: Release, version: str, torch_version: str, python: str, platform: str) -> Wheel:
     """A torchvision, which does not say which build of torch it is for."""
-    full = f"{version}+rocm{release.rocm}"
-    extras = {f"device-{target}": [f"amd-torchvision-device-{target}=={full}"] for target in TARGETS}
+    full = f"{version}+{release.build}"
+    extras = {f"device-{target}": [f"amd-torchvision-device-{target}=={full}"] for target in release.targets}
     requires = ["numpy", f"torch=={torch_version}", "pillow!=8.3.*,>=5.3.0"]
     files = {"__init__.py": f"__version__ = {full!r}\n".encode()}
     return _framework("torchvision", full, python, platform, files, requires=requires, extras=extras)
@@ -392,9 +407,9 @@ def core_files(release: Release, platforms: Sequence[str]) -> Iterator[tuple[str
     for platform in platforms:
         end = f"{version}-py3-none-{platform}.whl"
         yield f"rocm_sdk_core-{end}", partial(core, release, platform)
-        yield f"rocm_sdk_libraries-{end}", partial(libraries, release, platform)
+        yield f"{_folder_of(release.libraries)[1:]}-{end}", partial(libraries, release, platform)
         yield f"rocm_sdk_devel-{end}", partial(devel, release, platform)
-        for target in TARGETS:
+        for target in release.targets:
             yield f"rocm_sdk_device_{target}-{end}", partial(device, release, target, platform)
 
 
@@ -409,12 +424,12 @@ def torch_files(
 
 def _torch_files(release: Release, python: str, platform: str) -> Iterator[tuple[str, Maker]]:
     end = f"{python}-{python}-{platform}.whl"
-    local = f"+rocm{release.rocm}"
+    local = f"+{release.build}"
     for version, vision_version in zip(release.torch, release.vision, strict=True):
         yield f"torch-{version}{local}-{end}", partial(torch, release, version, python, platform)
         yield from vision_files(release, vision_version, version, python, platform)
         for package, built in (("torch", version), ("torchvision", vision_version)):
-            named = {name for target in TARGETS for name in _chain(release, target, package)}
+            named = {name for target in release.targets for name in _chain(release, target, package)}
             for name in sorted(named):
                 if package == "torch" or name.endswith(TARGETS):
                     file_name = f"{name.replace('-', '_')}-{built}{local}-{end}"
@@ -431,7 +446,7 @@ def vision_files(
     release: Release, version: str, torch_version: str, python: str, platform: str
 ) -> Iterator[tuple[str, Maker]]:
     """A torchvision alone."""
-    name = f"torchvision-{version}+rocm{release.rocm}-{python}-{python}-{platform}.whl"
+    name = f"torchvision-{version}+{release.build}-{python}-{python}-{platform}.whl"
     yield name, partial(vision, release, version, torch_version, python, platform)
 
 
@@ -451,15 +466,4 @@ def pypi_files() -> Iterator[tuple[str, Maker]]:
 
 def radeon_files() -> Iterator[tuple[str, Maker]]:
     """The flat folder of ROCm 7.2.1 for Windows, older than the index and for one Python."""
-    release, python = RADEON, "cp312"
-    yield f"rocm-{release.rocm}.tar.gz", partial(sdist, release)
-    end = f"{release.rocm}-py3-none-{WINDOWS}.whl"
-    yield f"rocm_sdk_core-{end}", partial(core, release, WINDOWS)
-    yield f"rocm_sdk_devel-{end}", partial(devel, release, WINDOWS)
-    custom = "rocm-sdk-libraries-custom"
-    yield f"rocm_sdk_libraries_custom-{end}", partial(libraries, release, WINDOWS, custom)
-    requires = {"torch": ("rocm[libraries]==7.2.1",), "torchvision": ("torch==2.9.1",), "torchaudio": ()}
-    for name, version in (("torch", "2.9.1"), ("torchvision", "0.24.1"), ("torchaudio", "2.9.1")):
-        full = f"{version}+{RADEON_LOCAL}"
-        made = partial(plain, name, full, python, WINDOWS, requires[name])
-        yield f"{name}-{full}-{python}-{python}-{WINDOWS}.whl", made
+    yield from release_files((RADEON,), (WINDOWS,), ("cp312",))
