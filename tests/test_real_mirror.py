@@ -54,6 +54,12 @@ def plan(request: Request, home: Home, *, repo: str) -> Lock:
             "gfx1201",
             {"libamdhip64-6", "libhsa-runtime64-1", "librocblas4", "libnuma1"},
         ),
+        (
+            "debian-experimental",
+            "7.2",
+            "gfx1201",
+            {"libamdhip64-7", "libhsa-runtime64-1", "librocblas5", "libnuma1"},
+        ),
     ],
 )
 def test_a_real_set(
@@ -78,3 +84,18 @@ def test_a_real_set(
     assert bool(component.loader) is is_older
     assert 10 < len(names) < 60
     assert sum(artifact.size_bytes for artifact in component.artifacts) > 100_000_000
+
+
+@pytest.mark.network
+def test_experimental_gives_only_what_sid_has_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A set for HIP 7 mixes in nothing else of experimental, least of all its C library."""
+    monkeypatch.delenv("ROCENV_SYSROOT", raising=False)
+    request = Request(rocm="7.2", target="gfx1201", channel="debian-experimental")
+    lock = plan(request, Home(tmp_path / "home"), repo="debian-experimental")
+    by_repo: dict[str, set[str]] = {}
+    for artifact in lock.components[0].artifacts:
+        by_repo.setdefault(artifact.repo, set()).add(artifact.name)
+    assert by_repo.keys() == {"debian-sid", "debian-experimental"}
+    rocm = ("libamd", "libhip", "libhsa", "libroc")
+    assert all(name.startswith(rocm) for name in by_repo["debian-experimental"]), by_repo
+    assert not any(name.startswith(rocm) for name in by_repo["debian-sid"]), by_repo

@@ -145,7 +145,8 @@ def debian(matrix: Matrix, home: Home) -> Iterator[Part]:
             continue
         known = {_rocm(row.version): "", **{name: _examined(row, name) for name in row.packages}}
         look = partial(_look_at_packages, row, matrix, home)
-        yield Part(place="debian", address=f"{DEBIAN}dists/{repos[0].suite}", known=known, look=look)
+        suites = "+".join(repo.suite for repo in repos)
+        yield Part(place="debian", address=f"{DEBIAN}dists/{suites}", known=known, look=look)
 
 
 def _rocm(version: str) -> str:

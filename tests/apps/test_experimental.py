@@ -1,0 +1,63 @@
+"""Debian experimental's ROCm 7.2: the newest real set that this machine can load and compile with."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.apps.conftest import Rocenv
+
+HIP_VERSION = """
+import ctypes
+version = ctypes.c_int()
+assert ctypes.CDLL("libamdhip64.so.7").hipRuntimeGetVersion(ctypes.byref(version)) == 0
+print(version.value)
+"""
+
+
+@pytest.fixture(scope="module")
+def rocm72_env(rocenv: Rocenv) -> str:
+    """Return the name of an env with ROCm 7.2, made anew as a user would."""
+    rocenv("remove", "d72")
+    options = ["--rocm", "7.2", "--channel", "debian-experimental", "--target", "gfx1201"]
+    done = rocenv("create", "d72", *options, "-y", timeout_s=1800)
+    assert done.returncode == 0, done.stderr
+    assert "rocm 7.2" in done.stderr
+    assert "OK up to `compile` for gfx1201" in done.stderr
+    return "d72"
+
+
+def test_everything_that_needs_no_gpu_passes(rocenv: Rocenv, rocm72_env: str) -> None:
+    done = rocenv("verify", rocm72_env, "--json")
+    found = json.loads(done.stdout)
+    assert (done.returncode, found["level"]) == (4, "compile"), "no GPU is no failure, and no success"
+    rungs = {each["rung"]: each for each in found["rungs"]}
+    assert rungs["version"]["detail"].startswith("hip 7.2.")
+    assert rungs["device"]["status"] == "skipped"
+
+
+def test_it_compiles_for_other_targets_too(rocenv: Rocenv, rocm72_env: str) -> None:
+    done = rocenv("verify", rocm72_env, "--upto", "compile", "--target", "gfx942")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_program_in_the_env_uses_its_runtime(rocenv: Rocenv, rocm72_env: str) -> None:
+    done = rocenv("run", rocm72_env, "--", "python3", "-c", HIP_VERSION)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("702"), "70253211 is HIP 7.2"
+
+
+def test_its_lock_makes_the_same_set_again(rocenv: Rocenv, rocm72_env: str, tmp_path: Path) -> None:
+    lock = tmp_path / "d72.lock"
+    assert rocenv("lock", rocm72_env, "-o", lock).returncode == 0
+    rocenv("remove", "d72-again")
+    assert rocenv("create", "d72-again", "--from", lock, "-y", "--offline", "--no-verify").returncode == 0
+    again = tmp_path / "again.lock"
+    assert rocenv("lock", "d72-again", "-o", again).returncode == 0
+    assert rocenv("remove", "d72-again").returncode == 0
+    assert again.read_bytes() == lock.read_bytes()
