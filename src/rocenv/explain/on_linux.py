@@ -125,22 +125,26 @@ def _distribution_lines(matrix: Matrix, target: str, found: Found) -> list[Line]
         if matrix.channels[row.channel].by == "maker":
             continue
         if target in row.blas:
-            lines.setdefault("kernels in its libraries", []).append(row)
+            lines.setdefault("kernels", []).append(row)
         elif target in row.compiles and found.best is None:
-            lines.setdefault("no kernels in its libraries; its compiler knows it", []).append(row)
+            lines.setdefault("no kernels, but a compiler for it", []).append(row)
     return [
-        Line(
-            label="distributions",
-            text=f"{listed(_packages(matrix, row) for row in rows)}: {does}",
-            rows=tuple(rows),
-        )
+        Line(label="distributions", text=f"{does} in ROCm: {_packages(matrix, rows)}", rows=tuple(rows))
         for does, rows in lines.items()
     ]
 
 
-def _packages(matrix: Matrix, row: RocmSet) -> str:
-    channel = matrix.channels[row.channel]
-    return f"{channel.title}, ROCm {row.version}{' (only by name)' if channel.only_named else ''}"
+def _packages(matrix: Matrix, rows: Iterable[RocmSet]) -> str:
+    """List releases with their channels, last those of channels that people have to name."""
+    groups: dict[bool, list[str]] = {False: [], True: []}
+    for row in rows:
+        channel = matrix.channels[row.channel]
+        groups[channel.only_named].append(f"{row.version} of {channel.title}")
+    return "; ".join(
+        f"{'only by name ' if only_named else ''}{listed(texts)}"
+        for only_named, texts in groups.items()
+        if texts
+    )
 
 
 def _override_line(row: Override) -> Line:
