@@ -113,12 +113,13 @@ def _remarks(host: Host) -> list[str]:
 
 
 def _driver_lines(driver: Driver) -> list[str]:
+    display = f"display driver {driver.display}{f' ({driver.release})' if driver.release else ''}"
+    if driver.wsl:
+        return [f"kernel {driver.kernel} of WSL", *([f"{display} of Windows"] if driver.display else [])]
     if driver.display:
-        return [f"display driver {driver.display}{f' ({driver.release})' if driver.release else ''}"]
+        return [display]
     if not driver.kernel:
         return []
-    if driver.wsl:
-        return [f"kernel {driver.kernel} of WSL"]
     if not driver.loaded:
         return [f"kernel {driver.kernel}; `amdgpu` is not loaded"]
     amdgpu = f"amdgpu {driver.amdgpu} of AMD" if driver.amdgpu else "its own amdgpu"

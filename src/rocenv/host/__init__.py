@@ -1,7 +1,7 @@
 """The GPUs of a machine, their targets, and which one is used; this process loads no GPU library for it.
 
 `ROCENV_TARGET` stands in for what would be found. Else: KFD and the PCI bus on Linux, HIP and the display
-drivers on Windows. A GPU stays in the list whether or not it can be used, and whether or not rocenv knows its
+drivers on Windows, and on WSL what Windows answers. A GPU stays in the list whether or not it can be used, and whether or not rocenv knows its
 target.
 """
 
@@ -76,16 +76,13 @@ def detect(matrix: Matrix) -> Host:
     platform: Platform = "windows" if examined_windows() else "linux"
     variables = environment()
     named = _NAMED in variables
+    driver = linux_driver() if platform == "linux" else Driver()
     if named:
         found = Found(gpus=_named_gpus(variables[_NAMED], matrix), in_hip_order=False)
-    elif platform == "windows":
-        from rocenv.host.windows import windows_gpus
-
-        found = windows_gpus(matrix)
     else:
-        found = linux_gpus(matrix)
+        found = _found(platform, driver, matrix)
     display, release = map(printable, found.display_driver)
-    driver = linux_driver() if platform == "linux" else Driver(display=display, release=release)
+    driver = replace(driver, display=display, release=release)
     gpus = _numbered(found)
     support = supported_today(matrix)
     selected, why = choose(gpus, found.others, support)
@@ -96,10 +93,8 @@ def detect(matrix: Matrix) -> Host:
         why = f"named by {_NAMED}: {why}" if gpus else f"{_NAMED} is set to nothing, which stands for no GPU"
     elif missing := missing_sysroot():
         why = f"ROCENV_SYSROOT names `{printable(missing)}`, which is not a folder"
-    elif not gpus and found.unread:
-        why = f"whether there is an AMD GPU here is not known: `{found.unread}` cannot be read"
-    elif driver.wsl and not gpus:
-        why = "this is WSL, where Linux cannot list the GPUs: name the target, as in `--target gfx1100`"
+    elif not gpus and found.unknown:
+        why = f"whether there is an AMD GPU here is not known: {found.unknown}"
     return Host(
         platform=platform,
         gpus=gpus,
@@ -111,6 +106,19 @@ def detect(matrix: Matrix) -> Host:
         remedies=found.remedies,
         named=named,
     )
+
+
+def _found(platform: Platform, driver: Driver, matrix: Matrix) -> Found:
+    if platform == "windows":
+        from rocenv.host.windows import windows_gpus
+
+        return windows_gpus(matrix)
+    found = linux_gpus(matrix)
+    if not driver.wsl or found.gpus:
+        return found
+    from rocenv.host.wsl import wsl_gpus
+
+    return wsl_gpus(matrix)
 
 
 def _named_gpus(text: str, matrix: Matrix) -> tuple[Gpu, ...]:

@@ -68,8 +68,8 @@ class Found:
     others: tuple[str, ...] = ()  # makers of other cards beside them
     remedies: tuple[str, ...] = ()  # what to do about barred GPUs
     notes: tuple[str, ...] = ()
-    unread: str = ""  # what lists the GPUs, where it is there and cannot be read
-    display_driver: tuple[str, str] = ("", "")  # on Windows: its version, and AMD's release of it
+    unknown: str = ""  # why there may be GPUs although none was found, as a clause
+    display_driver: tuple[str, str] = ("", "")  # of Windows: its version, and AMD's release of it
 
 
 def target_name(gfx_target_version: int) -> str:

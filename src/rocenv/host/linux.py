@@ -51,7 +51,7 @@ def linux_gpus(matrix: Matrix) -> Found:
         others=tuple(others),
         remedies=tuple(remedies),
         notes=_partitions(gpus),
-        unread=next(filter(unreadable, (kfd.NODES, pci.DEVICES)), ""),
+        unknown=next((f"`{path}` cannot be read" for path in (kfd.NODES, pci.DEVICES) if unreadable(path)), ""),
     )
 
 

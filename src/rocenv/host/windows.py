@@ -71,9 +71,16 @@ class Controller:
 
 def windows_gpus(matrix: Matrix) -> Found:
     """The GPUs in HIP's order, then those that only the display drivers know."""
-    adapters = controllers_text()
-    controllers = parse_controllers(adapters)
     text = hip_text(tuple(dict.fromkeys(name for row in matrix.hip_sdk for name in row.runtime)))
+    return found_on_windows(controllers_text(), text, matrix)
+
+
+def found_on_windows(adapters: str, text: str, matrix: Matrix) -> Found:
+    """The GPUs in what Windows says of its display adapters (JSON) and in the text of `hipInfo`.
+
+    An empty text of `hipInfo` means that HIP could not be asked.
+    """
+    controllers = parse_controllers(adapters)
     ids = Ids(matrix)
     spare = [_of_controller(each, ids, matrix) for each in controllers if each.maker == AMD]
     gpus = []
@@ -92,7 +99,7 @@ def windows_gpus(matrix: Matrix) -> Found:
         others=tuple(dict.fromkeys(MAKERS[each.maker] for each in controllers if each.maker in MAKERS)),
         remedies=remedies,
         display_driver=_display_driver(controllers, matrix),
-        unread="video_controllers.json" if adapters.strip() and not controllers else "",
+        unknown="`video_controllers.json` cannot be read" if adapters.strip() and not controllers else "",
     )
     if not found.in_hip_order and any(gpu.integrated is not False for gpu in spare):
         return replace(

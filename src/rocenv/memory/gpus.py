@@ -146,7 +146,7 @@ def _of_whole(gpu: Gpu, memory: MachineMemory) -> GpuMemory:
         shared_total_bytes=gtt.total,
         shared_used_bytes=gtt.used,
         shared_counts=computes_in_gtt,
-        source="sysfs" if counted else "KFD" if vram.total else "",
+        source="sysfs" if counted else gpu.source.partition(",")[0] if vram.total else "",
         notes=_remarks(gpu, pools, memory),
     )
     return _with_shared(found, vram, gtt, memory) if computes_in_gtt else found

@@ -1,0 +1,82 @@
+"""The GPUs of Linux on Windows (WSL 2), where the kernel lists none: Windows is asked through interop.
+
+Windows answers with the display adapters that its own commands list, so one parser reads both. Whatever goes
+wrong, GPUs stay unknown: the reason is told, and a target can be named.
+
+Source: learn.microsoft.com, Working across Windows and Linux file systems; wsl.dev, interop
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rocenv.host.gpu import Found, printable
+from rocenv.host.windows import found_on_windows, parse_controllers
+from rocenv.system.machine import list_folder, program_output, read_attribute
+
+if TYPE_CHECKING:
+    from rocenv.data.rows import Matrix
+
+ANSWER = "/wsl/video_controllers.json"  # of a copy of a machine: what Windows answered there
+_FORMATS = "/proc/sys/fs/binfmt_misc"
+_USUAL = "/mnt/c/Windows/System32/WindowsPowerShell/v1.0/powershell.exe"
+_TIMEOUT_S = 20  # a cold start takes several seconds
+_HINT = "name the target of your GPU, as in `--target gfx1100`"
+# No double quotes: the way to Windows goes through one more command line.
+_QUESTION = (
+    "[Console]::OutputEncoding = [Text.UTF8Encoding]::new($false); "
+    "Get-CimInstance Win32_VideoController"
+    " | Select-Object Name, PNPDeviceID, DriverVersion, AdapterRAM"
+    " | ConvertTo-Json -Compress"
+)
+
+
+def wsl_gpus(matrix: Matrix) -> Found:
+    """The GPUs that Windows names."""
+    answer = (program_output(ANSWER, _ask) or "").removeprefix("\ufeff")
+    if not parse_controllers(answer):
+        why = printable(answer) or "nobody asked Windows on that machine"
+        return Found(unknown=f"this is WSL, and Windows did not say which GPUs it has: {why}; {_HINT}")
+    found = found_on_windows(answer, "", matrix)
+    gpus = tuple(replace(gpu, source=f"Windows, {gpu.source}") for gpu in found.gpus)
+    return replace(found, gpus=gpus)
+
+
+def interop_is_off() -> bool:
+    """Whether Linux is known to start no programs of Windows.
+
+    The kernel's list of program formats says so. Where that list cannot be read, as in a container, interop
+    may be on.
+    """
+    names = list_folder(_FORMATS)
+    entries = [f"{_FORMATS}/{name}" for name in names if name.startswith("WSLInterop")]
+    return bool(names) and not any(read_attribute(path)[0].startswith("enabled") for path in entries)
+
+
+def _ask() -> str:
+    """The display adapters as JSON; where Windows does not tell them, the reason as a clause."""
+    if interop_is_off():
+        return "interop is off: the kernel starts no programs of Windows"
+    program = shutil.which("powershell.exe") or (_USUAL if os.access(_USUAL, os.X_OK) else "")
+    if not program:
+        return f"`powershell.exe` is neither on PATH nor at `{_USUAL}`"
+    from rocenv.core.progress import Progress
+    from rocenv.system.process import run
+
+    argv = [program, "-NoProfile", "-NonInteractive", "-Command", _QUESTION]
+    with Progress().wait("Asking Windows which GPUs there are") as stage:
+        # In a folder of Windows': it takes no folder of Linux as its current one without a delay.
+        done = run(argv, cwd=os.path.dirname(program), timeout_s=_TIMEOUT_S, on_wait=stage.tick)
+    if not done.ok:
+        return f"`powershell.exe` failed: {done.end}{_quoted(done.error_text)}"
+    if not parse_controllers(done.text):
+        return f"`powershell.exe` listed no display adapter{_quoted(done.error_text or done.text)}"
+    return done.text
+
+
+def _quoted(text: str) -> str:
+    first = next((line for line in text.splitlines() if line.strip()), "")
+    return f" ({printable(first)})" if first else ""
