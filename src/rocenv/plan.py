@@ -14,7 +14,7 @@ from rocenv.core.errors import FetchError, NotAvailable, ResolutionImpossible, R
 from rocenv.core.model import Component, EnvChange, Lock
 from rocenv.core.variables import OVERRIDE
 from rocenv.core.versions import joined
-from rocenv.data.environment import changes_for
+from rocenv.data.environment import changes_for, changes_on_wsl
 from rocenv.resolve import resolve
 from rocenv.sources import source_of
 from rocenv.system import WINDOWS
@@ -72,7 +72,8 @@ def make_plan(
     environment = changes_for(parts, context.matrix, request.platform)
     if candidate.override is not None:
         environment += (EnvChange(action="set", name=OVERRIDE, value=candidate.override.value),)
-    environment += tuple(changes)
+    of_wsl = changes_on_wsl(parts, context.matrix) if machine is not None and machine.wsl else ()
+    environment += (*changes, *(row.change for row in of_wsl))
     own = {change.name for change in environment}
     return Lock(
         request=request,
@@ -82,7 +83,7 @@ def make_plan(
         components=parts,
         environment=environment,
         watched=tuple(row.name for row in context.matrix.watched if row.name not in own),
-        notes=(*notes, *said),
+        notes=(*notes, *said, *(row.note for row in of_wsl)),
     )
 
 

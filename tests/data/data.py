@@ -31,6 +31,7 @@ _FITTING: dict[str, Row] = {
     "system_kernel": {"rocm": "9.9"},
     "driver_train": {"amdgpu": "22.20", "rocm": "9.9"},
     "display_driver": {"version": "25.4.1"},
+    "wsl": {"rocm": ">=9.9"},
     "rocm": {"version": "9.9", "channel": "base", "packages": ["hip"]},
     "torch": {"version": "9.9", "rocm": "9.9"},
     "app_packages": {"channels": ["base"], "names": ["app"]},

@@ -61,6 +61,8 @@ VERSIONS = [
     ("driver_pair", "rocm"),
     ("driver_train", "rocm"),
     ("display_driver", "version"),
+    ("wsl", "driver"),
+    ("wsl", "driver_file"),
 ]
 
 SPECIFIERS = [
@@ -75,6 +77,8 @@ SPECIFIERS = [
     ("verdict", "rocm"),
     ("verdict", "torch"),
     ("verdict", "zluda"),
+    ("wsl", "rocm"),
+    ("environment", "versions"),
     ("zluda", "driver"),
 ]
 

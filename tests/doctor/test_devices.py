@@ -211,18 +211,6 @@ def test_no_gpu_at_all(scenery: Scenery, monkeypatch: pytest.MonkeyPatch) -> Non
     assert scenery.sees("no_gpu") is None
 
 
-def test_wsl_with_and_without_a_gpu(scenery: Scenery) -> None:
-    scenery.root.wsl()
-    assert scenery.sees("wsl_without_gpu") is None and scenery.sees("no_gpu") is None
-    finding = scenery.sees("wsl_without_runtime")
-    assert finding is not None and finding.code == "wsl-gpu-unavailable"
-    scenery.root.put("opt/rocm-7.2.0/lib/librocdxg.so.1", "")
-    assert scenery.sees("wsl_without_runtime") is None
-    (scenery.root.path / "dev/dxg").unlink()
-    finding = scenery.sees("wsl_without_gpu")
-    assert finding is not None and finding.severity == "error" and "wsl.exe --update" in finding.commands
-
-
 def test_a_new_card_on_an_old_kernel(scenery: Scenery) -> None:
     scenery.root.kernel("6.8.0-45-generic").cpu().card("0000:03:00.0", RX_9070, driver="")
     finding = scenery.sees("gpu_without_driver")

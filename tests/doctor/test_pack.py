@@ -90,6 +90,11 @@ def wsl(root: Root) -> None:
     root.wsl()
 
 
+def wsl_with_an_old_driver(root: Root) -> None:
+    pnp = r"PCI\VEN_1002&DEV_744C&SUBSYS_0E3B1002&REV_C8"
+    root.wsl({"Name": "AMD Radeon RX 7900 XTX", "PNPDeviceID": pnp, "DriverVersion": "32.0.21013.1000"})
+
+
 def reset(root: Root) -> None:
     plain(root)
     root.put(
@@ -117,7 +122,18 @@ class TestFrom:
 
     @pytest.mark.parametrize(
         "build",
-        [plain, no_device, igpu_first, no_driver, beside_nvidia, wsl, reset, network_cache, windows],
+        [
+            plain,
+            no_device,
+            igpu_first,
+            no_driver,
+            beside_nvidia,
+            wsl,
+            wsl_with_an_old_driver,
+            reset,
+            network_cache,
+            windows,
+        ],
     )
     def test_the_same_is_found(
         self,

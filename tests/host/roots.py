@@ -118,10 +118,12 @@ class Root:
             self.put(f"{folder}/mem_info_gtt_total", f"{gtt}\n")
         return self
 
-    def wsl(self) -> Root:
-        """Linux on Windows."""
+    def wsl(self, *adapters: dict[str, Any], answer: str = "") -> Root:
+        """Linux on Windows, which answered with these display adapters, or with a text."""
         self.put("proc/version", "Linux version 6.6.87.2-microsoft-standard-WSL2 (root@x) #1 SMP\n")
         self.put("dev/dxg", "")
+        if adapters or answer:
+            self.put("wsl/video_controllers.json", answer or json.dumps(adapters))
         return self
 
     def windows(self, *devices: dict[str, Any], said: str = "", controllers: Any = None) -> Root:

@@ -240,14 +240,6 @@ def test_no_gpu(root: Root, look: Look) -> None:
     )
 
 
-def test_wsl_says_that_it_cannot_know(root: Root, look: Look) -> None:
-    root.wsl()
-    host = look()
-    assert (host.gpus, host.driver.wsl) == ((), True)
-    assert "WSL" in host.why
-    assert "--target" in host.why
-
-
 def test_the_driver(root: Root, look: Look) -> None:
     root.kernel("6.8.0-45-generic", dkms="6.10.5")
     driver = look().driver

@@ -26,7 +26,7 @@ from rocenv.system.machine import cloud_folder
 from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
-    from rocenv.core.model import Lock, Record, Verification
+    from rocenv.core.model import EnvChange, Lock, Record, Verification
     from rocenv.prefix import Prefix
 
 
@@ -62,6 +62,7 @@ def command(
     from rocenv.commands.activate import activation_line
     from rocenv.install.build import require_place
     from rocenv.resolve.apps import lacking
+    from rocenv.resolve.drivers import lacking_on_wsl
 
     if lock_file and request != Request(platform=""):
         raise click.UsageError("--from names the whole set; it goes with no option that asks for another one")
@@ -75,7 +76,10 @@ def command(
     with storage_errors(context.home.path):
         asked = Asked(request=request, machine=Machine()) if lock_file else completed(request, context)
         lock = _lock(asked, lock_file, context)
-    missing = tuple(lacking(lock, asked.machine, context.matrix, f"rocenv create {shell_join(name)}"))
+    missing = (
+        *lacking(lock, asked.machine, context.matrix, f"rocenv create {shell_join(name)}"),
+        *lacking_on_wsl(lock, asked.machine, context.matrix),
+    )
     if dry_run:
         if as_json:
             print_json(plan_json(lock, missing))
@@ -109,6 +113,7 @@ def command(
 
 def _lock(asked: Asked, lock_file: Path | None, context: Context) -> Lock:
     from rocenv.core.lock import for_this_machine, read_lock
+    from rocenv.data.environment import changes_on_wsl, machine_variables
     from rocenv.host import detect
     from rocenv.sources.apt.mirrors import relocated
 
@@ -116,7 +121,13 @@ def _lock(asked: Asked, lock_file: Path | None, context: Context) -> Lock:
         return plan_of(asked, context)
     lock = relocated(read_lock(lock_file), context)
     host = detect(context.matrix)
-    return for_this_machine(lock, visible_gpus(host, lock.target) if host.platform == lock.platform else ())
+    changes: tuple[EnvChange, ...] = ()
+    if host.platform == lock.platform:
+        changes = visible_gpus(host, lock.target)
+    for row in changes_on_wsl(lock.components, context.matrix) if host.driver.wsl else ():
+        note(row.note)
+        changes += (row.change,)
+    return for_this_machine(lock, changes, machine_variables(context.matrix))
 
 
 def _warn_of_known(lock: Lock, context: Context) -> None:

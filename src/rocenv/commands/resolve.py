@@ -180,15 +180,16 @@ def _on(host: Host, request: Request) -> Asked:
     from rocenv.system.machine import examined_elsewhere, glibc_version
 
     glibc = "" if examined_elsewhere() else ".".join(map(str, glibc_version() or ()))
+    machine = Machine(platform=host.platform, glibc=glibc, wsl=host.driver.wsl, display=host.driver.display)
     if all(gpu.target != request.target for gpu in host.gpus):
-        # It is for another machine's GPU.
-        return Asked(request=request, machine=Machine(platform=host.platform, glibc=glibc))
+        # It is for another machine's GPU, or Windows did not say which one WSL has.
+        return Asked(request=request, machine=machine)
     # A version of three parts (6.10.5) is the module's own, and does not say which ROCm it came with.
     kernel_driver = host.driver.amdgpu if host.driver.amdgpu.count(".") > 3 else ""
     driver = kernel_driver if host.platform == "linux" else host.driver.release
     # Of AMD's own driver, and below Windows, the kernel's number says nothing.
     kernel = "" if host.driver.amdgpu or host.driver.wsl else host.driver.kernel
-    machine = Machine(platform=host.platform, glibc=glibc, kernel=kernel, driver=driver)
+    machine = structs.replace(machine, kernel=kernel, driver=driver)
     return Asked(request=request, machine=machine, changes=visible_gpus(host, request.target))
 
 
@@ -248,12 +249,16 @@ def _target_of(host: Host) -> str:
 def command(request: Request, offline: bool, as_json: bool) -> None:
     """Show the set that `create` would take for the same options, and why."""
     from rocenv.resolve.apps import lacking
+    from rocenv.resolve.drivers import lacking_on_wsl
 
     context = Context(offline=offline)
     with storage_errors(context.home.path):
         asked = completed(request, context)
         lock = plan_of(asked, context, unlisted=True)
-    missing = tuple(lacking(lock, asked.machine, context.matrix, "rocenv resolve"))
+    missing = (
+        *lacking(lock, asked.machine, context.matrix, "rocenv resolve"),
+        *lacking_on_wsl(lock, asked.machine, context.matrix),
+    )
     if as_json:
         print_json(plan_json(lock, missing))
     else:

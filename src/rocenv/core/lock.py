@@ -14,10 +14,9 @@ from msgspec.structs import replace
 from rocenv.core.codec import from_plain, load_json, to_plain
 from rocenv.core.errors import DataError
 from rocenv.core.model import VENV, Lock, venv_layout
-from rocenv.core.variables import VISIBLE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from pathlib import Path
 
     from rocenv.core.model import Component, EnvChange, Layout, Program
@@ -87,13 +86,20 @@ def from_schema_1(lock: Lock) -> Lock:
     return replace(lock, components=tuple(parts))
 
 
-def for_this_machine(lock: Lock, changes: Sequence[EnvChange]) -> Lock:
-    """Replace what the machine that made the lock needed in the environment by what this one needs."""
-    kept = tuple(change for change in lock.environment if change.name != VISIBLE or change.action != "set")
-    dropped = (VISIBLE,) if kept != lock.environment else ()
+def for_this_machine(lock: Lock, changes: Sequence[EnvChange], variables: Collection[str]) -> Lock:
+    """Replace what the machine that made the lock needed in the environment by what this one needs.
+
+    Args:
+        lock: Made by any machine.
+        changes: What this machine needs.
+        variables: The names of all that a machine may need.
+    """
+    kept = tuple(each for each in lock.environment if each.name not in variables or each.action != "set")
+    dropped = [each.name for each in lock.environment if each not in kept]
     own = {change.name for change in changes}
     watched = tuple(name for name in dict.fromkeys((*lock.watched, *dropped)) if name not in own)
-    return replace(lock, environment=(*kept, *changes), watched=watched)
+    notes = tuple(each for each in lock.notes if not each.startswith(tuple(f"{name}=" for name in variables)))
+    return replace(lock, environment=(*kept, *changes), watched=watched, notes=notes)
 
 
 def why_no_name(name: str) -> str:

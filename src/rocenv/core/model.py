@@ -207,6 +207,8 @@ class Machine(Value, frozen=True, kw_only=True):
     glibc: str = ""  # "2.36"
     kernel: str = ""  # "6.8.0-45-generic"
     driver: str = ""  # the kernel driver on Linux, the display driver on Windows
+    wsl: bool = False  # Linux on Windows
+    display: str = ""  # on WSL, the display driver as Windows counts, "32.0.31041.1004"
 
 
 class Lock(Value, frozen=True, kw_only=True):

@@ -8,12 +8,14 @@ from msgspec.structs import replace
 
 from rocenv.core.model import KEPT_ORIGINAL, Layout, Shims, Switch
 from rocenv.core.template import fill
+from rocenv.core.variables import VISIBLE
 from rocenv.core.versions import allows, series
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from rocenv.core.model import Component, EnvChange
+    from rocenv.data.knowledge import EnvRow
     from rocenv.data.releases import HipSdk, TorchSet, ZludaBuild
     from rocenv.data.rows import Matrix
 
@@ -21,16 +23,35 @@ if TYPE_CHECKING:
 def changes_for(
     components: Sequence[Component], matrix: Matrix, platform: str = "linux"
 ) -> tuple[EnvChange, ...]:
-    """List the changes that activating a set makes on a platform; `{prefix}` stays as it is in values."""
-    kinds = {"always", *(component.kind for component in components)}
+    """List the changes that activating a set makes on any machine of a platform.
+
+    `{prefix}` stays as it is in values.
+    """
     places = _places(components)
     tree = next((part for part in components if part.layout is not None and part.layout.root), None)
     names = {"series": series(tree.version).replace(".", "") if tree else ""}
     return tuple(
         replace(row.change, name=fill(row.change.name, names), value=value)
         for row in matrix.environment
-        if row.platform == platform and row.when in kinds
+        if row.platform == platform and not row.machine and _is_for(row, components)
         for value in _values(row.change.value, places, platform)
+    )
+
+
+def changes_on_wsl(components: Sequence[Component], matrix: Matrix) -> tuple[EnvRow, ...]:
+    """List the rows whose changes a set needs on WSL and on no other machine."""
+    rows = (row for row in matrix.environment if row.machine == "wsl")
+    return tuple(row for row in rows if _is_for(row, components))
+
+
+def machine_variables(matrix: Matrix) -> frozenset[str]:
+    """Name the variables whose values are right for one machine only, so that a lock is rid of them."""
+    return frozenset({VISIBLE, *(row.change.name for row in matrix.environment if row.machine)})
+
+
+def _is_for(row: EnvRow, components: Sequence[Component]) -> bool:
+    return row.when == "always" or any(
+        part.kind == row.when and allows(row.versions, part.version) for part in components
     )
 
 

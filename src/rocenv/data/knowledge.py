@@ -197,6 +197,23 @@ class DisplayDriver(Known, frozen=True, kw_only=True):
     note: str = ""
 
 
+class WslNeeds(Known, frozen=True, kw_only=True):
+    """What the ROCm of some releases needs to reach the GPU from WSL 2."""
+
+    IDENTITY = ("rocm",)
+    RANGES = ("rocm",)
+    VERSIONS = ("driver", "driver_file")
+
+    rocm: str  # ">=7.1,<7.13"
+    # Where librocdxg comes from, through which the runtime reaches the GPU: with ROCm, from elsewhere, or
+    # nowhere, as the runtime does not know it.
+    library: Literal["included", "separate", "none"]
+    needs: str  # as an object: "ROCm 7.1 needs ..."
+    switched: bool = False  # it looks for the GPU only where HSA_ENABLE_DXG_DETECTION is 1
+    driver: str = ""  # the oldest display driver of Windows, as AMD counts
+    driver_file: str = ""  # what Windows calls it
+
+
 class Incident(Known, frozen=True, kw_only=True):
     """A report that taught something."""
 
@@ -234,11 +251,19 @@ class EnvRow(Known, frozen=True, kw_only=True):
     """One change that activation makes, and why."""
 
     IDENTITY = ("change", "when", "platform")
+    RANGES = ("versions",)
 
     change: EnvChange
     when: Literal["always", "rocm", "torch", "zluda"]
+    versions: str = ""  # of the component that `when` names; "" = all
     platform: Literal["linux", "windows"] = "linux"
+    machine: Literal["", "wsl"] = ""  # the only machines that need it
     reason: str
+
+    @property
+    def note(self) -> str:
+        """What to say where only some machines get the change."""
+        return f"{self.change.name}={self.change.value} in the env: {self.reason}"
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
         """Yield settings that must never meet."""

@@ -23,6 +23,7 @@ from rocenv.data.knowledge import (
     Variable,
     Verdict,
     Watched,
+    WslNeeds,
 )
 from rocenv.data.recipes import CodeObjects, KernelRecipe, KernelSource
 from rocenv.data.releases import (
@@ -88,6 +89,7 @@ class Matrix:
     driver_pair: tuple[DriverPair, ...] = ()
     driver_train: tuple[DriverTrain, ...] = ()
     display_driver: tuple[DisplayDriver, ...] = ()
+    wsl: tuple[WslNeeds, ...] = ()
     incident: tuple[Incident, ...] = ()
     fact: tuple[Fact, ...] = ()
     variable: tuple[Variable, ...] = ()

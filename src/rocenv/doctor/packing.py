@@ -34,7 +34,7 @@ _SECRET = re.compile(r"TOKEN|SECRET|PASS|KEY|CREDENTIAL|AUTH|COOKIE", re.IGNOREC
 _NOT_SECRET = re.compile(
     r"HIP_PATH(_[0-9]+)?|LongPathsEnabled|DisableRealtimeMonitoring|\w+\.dll", re.IGNORECASE
 )
-_FIXED = re.compile(r"/(?:sys|proc|dev|etc|usr|opt/rocm)(?:/|$)|/windows/")
+_FIXED = re.compile(r"/(?:sys|proc|dev|etc|usr|opt/rocm)(?:/|$)|/(?:windows|wsl)/")
 _PATH = re.compile(r"(?<![\w:/\\.-])(?:/|[A-Za-z]:\\)[^\s:;,\"'`<>|()]+")
 _REGISTRY = "/windows/registry.json"
 _LONGEST = 8 << 20  # characters of one text

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MATTERS = re.compile(r"rocm|hip|zluda|amd|cuda|nvidia|rocenv", re.IGNORECASE)
 # What is the same on every machine, and asked for by its name.
 SYSTEM = re.compile(
-    r"/(?:sys|proc|dev|etc|lib|lib64|boot|windows)(?:/|$)|/usr(?!/local)(?:/|$)|/var/(?:lib|log|cache)/|/run/(?!media/)"
+    r"/(?:sys|proc|dev|etc|lib|lib64|boot|windows|wsl)(?:/|$)|/usr(?!/local)(?:/|$)|/var/(?:lib|log|cache)/|/run/(?!media/)"
     r"|/\.[^/]*$|[A-Za-z]:[\/]+Windows(?:[\/]|$)",
     re.IGNORECASE,
 )

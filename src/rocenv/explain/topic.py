@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rocenv.core.versions import newest_first, series
+from rocenv.core.versions import lowest, newest_first, series
 from rocenv.explain import release, torch
-from rocenv.explain.answer import Explanation, Line, sections
+from rocenv.explain.answer import Explanation, Line, Step, sections
 from rocenv.explain.words import listed, range_in_words, targets_first
 
 if TYPE_CHECKING:
@@ -43,7 +43,9 @@ def explain(name: str, matrix: Matrix) -> Explanation:
         thing=name,
         kind="topic",
         title=_TITLES.get(name, f"About: {name}"),
-        sections=sections(("What there is", overview), ("To know", lines)),
+        sections=sections((_OVERVIEW_TITLES.get(name, "What there is"), overview), ("To know", lines)),
+        steps=_STEPS.get(name, ()),
+        steps_title="Commands",
     )
 
 
@@ -105,12 +107,21 @@ def _packs(matrix: Matrix) -> list[Line]:
     return lines
 
 
+def _on_wsl(matrix: Matrix) -> list[Line]:
+    lines = []
+    for row in sorted(matrix.wsl, key=lambda row: newest_first(lowest(row.rocm) or "0")):
+        driver = f"; AMD's display driver {row.driver} or newer in Windows" if row.driver else ""
+        lines.append(Line(label=f"ROCm {range_in_words(row.rocm)}", text=f"{row.needs}{driver}", rows=(row,)))
+    return lines
+
+
 _OVERVIEWS: Mapping[str, Callable[[Matrix], list[Line]]] = {
     "torch": _torches,
     "zluda": _builds,
     "rocm": _releases,
     "hip-sdk": _sdks,
     "pack": _packs,
+    "wsl": _on_wsl,
 }
 _TITLES = {
     "torch": "PyTorch wheels",
@@ -118,4 +129,13 @@ _TITLES = {
     "rocm": "ROCm releases",
     "hip-sdk": "HIP SDK: ROCm for Windows, by AMD",
     "pack": "Library packs: kernels for targets that a HIP SDK has none for, by third parties",
+    "wsl": "WSL 2: ROCm in Linux on Windows",
+}
+_OVERVIEW_TITLES = {"wsl": "What each release needs"}
+_STEPS = {
+    "wsl": (
+        Step(command="rocenv gpus", gives="the GPUs that Windows names, and its display driver"),
+        Step(command="rocenv doctor", gives="what is missing on this machine"),
+        Step(command="wsl.exe --update", gives="the newest WSL; `wsl.exe --shutdown` then restarts it"),
+    ),
 }

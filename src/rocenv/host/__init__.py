@@ -1,8 +1,8 @@
 """The GPUs of a machine, their targets, and which one is used; this process loads no GPU library for it.
 
 `ROCENV_TARGET` stands in for what would be found. Else: KFD and the PCI bus on Linux, HIP and the display
-drivers on Windows, and on WSL what Windows answers. A GPU stays in the list whether or not it can be used, and whether or not rocenv knows its
-target.
+drivers on Windows, and on WSL what Windows answers. A GPU stays in the list whether or not it can be used,
+and whether or not rocenv knows its target.
 """
 
 from __future__ import annotations

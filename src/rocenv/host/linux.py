@@ -51,7 +51,9 @@ def linux_gpus(matrix: Matrix) -> Found:
         others=tuple(others),
         remedies=tuple(remedies),
         notes=_partitions(gpus),
-        unknown=next((f"`{path}` cannot be read" for path in (kfd.NODES, pci.DEVICES) if unreadable(path)), ""),
+        unknown=next(
+            (f"`{path}` cannot be read" for path in (kfd.NODES, pci.DEVICES) if unreadable(path)), ""
+        ),
     )
 
 

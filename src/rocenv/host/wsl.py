@@ -9,6 +9,7 @@ Source: learn.microsoft.com, Working across Windows and Linux file systems; wsl.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -26,6 +27,8 @@ _USUAL = "/mnt/c/Windows/System32/WindowsPowerShell/v1.0/powershell.exe"
 _TIMEOUT_S = 20  # a cold start takes several seconds
 _HINT = "name the target of your GPU, as in `--target gfx1100`"
 # No double quotes: the way to Windows goes through one more command line.
+# Behind the device comes its place in this one machine, which is nobody's business.
+_PLACE = re.compile(r'(REV_[0-9A-Fa-f]{2})\\\\[^"]*')
 _QUESTION = (
     "[Console]::OutputEncoding = [Text.UTF8Encoding]::new($false); "
     "Get-CimInstance Win32_VideoController"
@@ -74,7 +77,7 @@ def _ask() -> str:
         return f"`powershell.exe` failed: {done.end}{_quoted(done.error_text)}"
     if not parse_controllers(done.text):
         return f"`powershell.exe` listed no display adapter{_quoted(done.error_text or done.text)}"
-    return done.text
+    return _PLACE.sub(r"\1", done.text)
 
 
 def _quoted(text: str) -> str:

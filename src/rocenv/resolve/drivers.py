@@ -1,13 +1,17 @@
-"""Which ROCm the kernel driver is of, and which releases were tested with it."""
+"""Which ROCm the kernel driver is of, which releases were tested with it, and what WSL needs instead."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
 
-from rocenv.core.versions import version_of
+from rocenv.core.versions import allows, version_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rocenv.core.model import Lock, Machine
+    from rocenv.data.knowledge import WslNeeds
     from rocenv.data.rows import Matrix
 
 
@@ -72,3 +76,29 @@ def tested_drivers(release: str, matrix: Matrix) -> tuple[list[str], str]:
     drivers = {driver for row in rows for driver in row.drivers}
     source = min((row.source for row in rows), default="")
     return sorted(drivers, key=lambda text: [int(part) for part in text.split(".")]), source
+
+
+def wsl_needs(release: str, matrix: Matrix) -> WslNeeds | None:
+    """What a release needs to reach the GPU from WSL; None where no row says it."""
+    return next((row for row in matrix.wsl if allows(row.rocm, release)), None)
+
+
+def display_is_older(display: str, oldest: str) -> bool | None:
+    """Whether a display driver of Windows ("32.0.31041.1004") is older than another; None = not known."""
+    if not all(re.fullmatch(r"[0-9]+(\.[0-9]+){3}", text) for text in (display, oldest)):
+        return None
+    return [int(part) for part in display.split(".")] < [int(part) for part in oldest.split(".")]
+
+
+def lacking_on_wsl(lock: Lock, machine: Machine, matrix: Matrix) -> Iterator[str]:
+    """Yield what the user has to bring so that a set reaches the GPU of this WSL."""
+    rocm = lock.part("rocm")
+    row = wsl_needs(rocm.version, matrix) if rocm is not None and machine.wsl else None
+    if rocm is None or row is None or lock.platform != "linux":
+        return
+    if row.library != "included":
+        yield f"on WSL, ROCm {rocm.version} needs {row.needs} (`rocenv explain wsl`)"
+    older = display_is_older(machine.display, row.driver_file)
+    if row.driver and older is not False:
+        has = f"Windows has {machine.display}" if machine.display else "Windows did not say which it has"
+        yield f"on WSL, ROCm {rocm.version} needs AMD's display driver {row.driver} or newer; {has}"

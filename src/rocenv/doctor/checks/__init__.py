@@ -17,14 +17,14 @@ from rocenv.doctor.checks import (
     windows,
     windows_files,
     windows_gpus,
+    wsl,
 )
 
 __all__ = ["CHECKS", "Check"]
 
 CHECKS: tuple[Check, ...] = (
     Check("no_gpu", devices.no_gpu, "linux"),
-    Check("wsl_without_gpu", devices.wsl_without_gpu, "linux"),
-    Check("wsl_without_runtime", devices.wsl_without_runtime, "linux"),
+    *wsl.CHECKS,
     Check("kfd_closed", devices.kfd_closed, "linux"),
     Check("render_node_closed", devices.render_node_closed, "linux"),
     Check("kfd_refuses", devices.kfd_refuses, "linux"),

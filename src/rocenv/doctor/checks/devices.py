@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rocenv.doctor.checks.wsl import is_wsl
 from rocenv.doctor.distribution import distro
 from rocenv.doctor.gpu_names import short_name
 from rocenv.doctor.rights import in_container, rights
@@ -14,44 +15,21 @@ from rocenv.doctor.seen import Seen
 from rocenv.host import kfd, pci
 from rocenv.host.ranking import called
 from rocenv.resolve.drivers import kernel_is_older
-from rocenv.system.machine import access_errno, is_there, list_folder, open_errno, read_attribute
+from rocenv.system.machine import access_errno, is_there, open_errno
 
 if TYPE_CHECKING:
     from rocenv.doctor.scene import Scene
     from rocenv.host import Gpu
 
 KFD = "/dev/kfd"
-_ROCM_FOLDERS = ("/opt/rocm/lib", "/usr/lib", "/usr/lib/x86_64-linux-gnu", "/usr/local/lib")
-# What reaches the GPU below Windows: a library, and in older releases a package in place of the runtime.
-_WSL_LIBRARY = "librocdxg.so"
-_WSL_PACKAGE = "hsa-runtime-rocr4wsl-amdgpu"
 
 
 def no_gpu(scene: Scene) -> Seen | None:
     """Nothing of AMD on the PCI bus."""
     host = scene.host
-    if host.gpus or host.named or _is_wsl():
+    if host.gpus or host.named or is_wsl():
         return None
     return Seen("no_gpu", {"container": "yes" if in_container(scene.environ) else ""}, (host.why,))
-
-
-def wsl_without_gpu(scene: Scene) -> Seen | None:
-    """Linux on Windows to which Windows gives no GPU."""
-    if not _is_wsl() or access_errno("/dev/dxg") != errno.ENOENT:
-        return None
-    return Seen("wsl_without_gpu", {}, (_kernel_line(), "/dev/dxg"))
-
-
-def wsl_without_runtime(scene: Scene) -> Seen | None:
-    """Linux on Windows with a GPU, and no ROCm that knows how to reach it there."""
-    if not _is_wsl() or access_errno("/dev/dxg") == errno.ENOENT:
-        return None
-    folders = [*_ROCM_FOLDERS, *(f"/opt/{name}/lib" for name in list_folder("/opt") if "rocm" in name)]
-    there = any(name.startswith(_WSL_LIBRARY) for folder in folders for name in list_folder(folder))
-    installed = read_attribute("/var/lib/dpkg/status", 64 << 20)[0]
-    if there or f"Package: {_WSL_PACKAGE}\n" in installed:
-        return None
-    return Seen("wsl_without_runtime", {}, (_kernel_line(),))
 
 
 def kfd_closed(scene: Scene) -> Seen | None:
@@ -95,7 +73,7 @@ def kfd_refuses(scene: Scene) -> Seen | None:
 
 def container_without_devices(scene: Scene) -> Seen | None:
     """The kernel has a GPU, and the devices to reach it are not here, as in a container."""
-    if _is_wsl():
+    if is_wsl():
         return None
     gpus = scene.host.gpus
     values = {"container": "yes" if in_container(scene.environ) else ""}
@@ -241,11 +219,3 @@ def _render_nodes(scene: Scene) -> list[str]:
     minors = [gpu.render_minor for gpu in scene.host.gpus if gpu.render_minor is not None]
     paths = [f"/dev/dri/renderD{minor}" for minor in minors]
     return [path for path in paths if is_there(path)]
-
-
-def _is_wsl() -> bool:
-    return "microsoft" in _kernel_line().lower()
-
-
-def _kernel_line() -> str:
-    return read_attribute("/proc/version")[0].partition(" (")[0].strip()

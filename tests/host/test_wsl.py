@@ -1,0 +1,208 @@
+"""GPUs of Linux on Windows, which only Windows can name."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rocenv import host as detection
+from rocenv.host import wsl
+from rocenv.host.gpu import Driver, Found
+from rocenv.system import machine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from rocenv.host import Host
+    from tests.host.roots import Root
+
+    Look = Callable[[], Host]
+
+CARD: dict[str, Any] = {
+    "Name": "AMD Radeon RX 7900 XTX",
+    "PNPDeviceID": r"PCI\VEN_1002&DEV_744C&SUBSYS_0E3B1002&REV_C8",
+    "DriverVersion": "32.0.12033.1030",
+    "AdapterRAM": 4293918720,
+}
+IGPU: dict[str, Any] = {
+    "Name": "AMD Radeon(TM) Graphics",
+    "PNPDeviceID": r"PCI\VEN_1002&DEV_164E&SUBSYS_88771043&REV_C9",
+    "DriverVersion": "32.0.12033.1030",
+    "AdapterRAM": 512 << 20,
+}
+NVIDIA = {"Name": "NVIDIA GeForce RTX 4070", "PNPDeviceID": r"PCI\VEN_10DE&DEV_2786&REV_A1"}
+
+
+def test_windows_names_the_gpu(root: Root, look: Look) -> None:
+    root.wsl(CARD, NVIDIA)
+    host = look()
+    (gpu,) = host.gpus
+    assert (gpu.target, gpu.name, gpu.pci_id) == ("gfx1100", "AMD Radeon RX 7900 XTX", "1002:744c")
+    assert gpu.source == "Windows, display driver, target by PCI id"
+    assert gpu.vram_bytes is None, "Windows writes 4 GiB for all that is more"
+    assert (host.selected, host.others, host.platform) == (0, ("NVIDIA",), "linux")
+    assert (host.driver.wsl, host.driver.display, host.driver.release) == (True, "32.0.12033.1030", "24.12.1")
+
+
+def test_of_two_gpus_the_card_is_used_and_no_number_is_made_up(root: Root, look: Look) -> None:
+    root.wsl(IGPU, CARD)
+    host = look()
+    assert [(gpu.target, gpu.integrated, gpu.hip_index) for gpu in host.gpus] == [
+        ("gfx1036", True, None),
+        ("gfx1100", False, None),
+    ]
+    assert (host.selected, host.visible_devices()) == (1, "")
+    assert any("not known" in note for note in host.notes)
+
+
+def test_windows_has_no_gpu_of_amd(root: Root, look: Look) -> None:
+    root.wsl(NVIDIA)
+    assert (look().gpus, look().why) == ((), "there is no AMD GPU here, only NVIDIA")
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ("interop is off: the kernel starts no programs of Windows", "interop is off"),
+        ("`powershell.exe` failed: it did not end within 20 s", "did not end within 20 s"),
+        ("", "nobody asked Windows"),
+    ],
+)
+def test_without_an_answer_gpus_are_unknown_and_not_absent(
+    root: Root, look: Look, answer: str, told: str
+) -> None:
+    root.wsl(answer=answer)
+    host = look()
+    assert (host.gpus, host.selected, host.driver.wsl) == ((), None, True)
+    assert "is not known" in host.why
+    assert told in host.why
+    assert "--target" in host.why
+
+
+def test_a_named_target_needs_no_answer(root: Root, look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
+    root.wsl()
+    monkeypatch.setenv("ROCENV_TARGET", "gfx1100")
+    assert [gpu.target for gpu in look().gpus] == ["gfx1100"]
+
+
+@pytest.mark.parametrize(
+    ("files", "off"),
+    [
+        ({}, False),  # nobody can tell, as in a container
+        ({"register": "", "status": "enabled\n"}, True),
+        ({"register": "", "WSLInterop": "disabled\n"}, True),
+        ({"register": "", "WSLInterop": "enabled\ninterpreter /init\n"}, False),
+        ({"register": "", "WSLInterop-late": "enabled\ninterpreter /init\n"}, False),
+    ],
+)
+def test_interop_is_off_where_the_kernel_says_so(root: Root, files: dict[str, str], off: bool) -> None:
+    root.wsl()
+    for name, text in files.items():
+        root.put(f"proc/sys/fs/binfmt_misc/{name}", text)
+    assert wsl.interop_is_off() is off
+
+
+# A stand-in for the one program of Windows that no test machine has. It answers as PowerShell 5.1 does, and
+# only to the question that it can answer.
+POWERSHELL = r"""
+import sys, time
+
+flags, question = sys.argv[1:-1], sys.argv[-1]
+open({log!r}, "a").write("asked\n")
+if flags != ["-NoProfile", "-NonInteractive", "-Command"] or '"' in question:
+    sys.exit("wrong arguments")
+if "Get-CimInstance Win32_VideoController" not in question or "ConvertTo-Json" not in question:
+    sys.exit("wrong question")
+{body}
+"""
+ANSWER = r"""
+sys.stdout.buffer.write(
+    b'[{"Name":"AMD Radeon RX 6800 XT",'
+    b'"PNPDeviceID":"PCI\\\\VEN_1002\\u0026DEV_73BF\\u0026SUBSYS_0E3A1002\\u0026REV_C1\\\\6\\u00261f3c9d7e\\u00260",'
+    b'"DriverVersion":"32.0.31041.1004","AdapterRAM":4293918720},'
+    b'{"Name":"Microsoft Remote Display Adapter","PNPDeviceID":"SWD\\\\REMOTEDISPLAYENUM\\\\RDPIDD",'
+    b'"DriverVersion":"10.0.26100.1","AdapterRAM":null}]\r\n'
+)
+"""
+
+
+@pytest.fixture
+def powershell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    """Put a program of this name on PATH, on a machine that takes itself for WSL; returns its log."""
+    for name in ("ROCENV_SYSROOT", "ROCENV_TARGET"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(detection, "linux_gpus", lambda _matrix: Found())
+    monkeypatch.setattr(detection, "linux_driver", lambda: Driver(kernel="6.6.87.2", wsl=True))
+    monkeypatch.setattr(wsl, "interop_is_off", lambda: False)
+
+    def make(body: str) -> Path:
+        log = tmp_path / "asked"
+        program = tmp_path / "bin" / "powershell.exe"
+        program.parent.mkdir()
+        program.write_text(f"#!{sys.executable}\n{POWERSHELL.format(log=str(log), body=body)}")
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", str(program.parent))
+        return log
+
+    return make
+
+
+def test_windows_is_really_asked_and_the_answer_is_recorded(
+    powershell: Callable[[str], Path], look: Look
+) -> None:
+    log = powershell(ANSWER)
+    with machine.recording(bool) as answers:
+        host = look()
+    assert [(gpu.target, gpu.pci_id) for gpu in host.gpus] == [("gfx1030", "1002:73bf")]
+    assert host.driver.display == "32.0.31041.1004"
+    assert log.read_text() == "asked\n", "once"
+    assert "1f3c9d7e" not in answers.files[wsl.ANSWER][0], "the place in this one machine stays here"
+    with machine.answering(answers):
+        assert look() == host
+    assert log.read_text() == "asked\n", "a recording starts nothing"
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("sys.exit('Access is denied.')", "exit code 1 (Access is denied.)"),
+        ("print('what is this')", "listed no display adapter (what is this)"),
+        ("", "listed no display adapter"),
+        ("time.sleep(60)", "did not end within 0.5 s"),
+    ],
+)
+def test_whatever_goes_wrong_is_told(
+    powershell: Callable[[str], Path], look: Look, monkeypatch: pytest.MonkeyPatch, body: str, told: str
+) -> None:
+    powershell(body)
+    monkeypatch.setattr(wsl, "_TIMEOUT_S", 0.5 if "sleep" in body else 20)
+    host = look()
+    assert (host.gpus, "is not known" in host.why) == ((), True)
+    assert told in host.why
+    assert "--target" in host.why
+
+
+def test_without_powershell(
+    powershell: Callable[[str], Path], look: Look, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "neither on PATH" in look().why
+
+
+@pytest.mark.parametrize("why", ["no WSL", "a GPU that Linux lists", "interop is off"])
+def test_no_other_machine_starts_it(
+    powershell: Callable[[str], Path], look: Look, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    log = powershell(ANSWER)
+    if why == "no WSL":
+        monkeypatch.setattr(detection, "linux_driver", lambda: Driver(kernel="6.14.0"))
+    elif why == "interop is off":
+        monkeypatch.setattr(wsl, "interop_is_off", lambda: True)
+    else:
+        gpus = (detection.Gpu(source="KFD", target="gfx1100"),)
+        monkeypatch.setattr(detection, "linux_gpus", lambda _matrix: Found(gpus=gpus))
+    look()
+    assert not log.exists()
