@@ -41,6 +41,19 @@ def card_and_igpu(root: Root) -> Root:
     return root.gpu(2, 0x73BF, 100300, memory=16 * GIB)
 
 
+def test_on_wsl_windows_names_the_gpu(root: Root) -> None:
+    pnp = r"PCI\VEN_1002&DEV_744C&SUBSYS_0E3B1002&REV_C8"
+    root.wsl({"Name": "AMD Radeon RX 7900 XTX", "PNPDeviceID": pnp, "DriverVersion": "32.0.31041.1004"})
+    told = document(root)
+    assert (told["wsl"], told["platform"], told["selected"]) == (True, "linux", 0)
+    assert told["gpus"][0]["target"] == "gfx1100"
+    assert told["gpus"][0]["source"].startswith("Windows")
+    assert told["driver"]["display"] == "32.0.31041.1004"
+    text = gpus(root).stderr
+    assert "of WSL" in text
+    assert "display driver 32.0.31041.1004 of Windows" in text
+
+
 def test_the_document_for_scripts(root: Root) -> None:
     told = document(card_and_igpu(root))
     assert (told["selected"], told["hip_visible_devices"]) == (1, "1")

@@ -31,10 +31,11 @@ checked = "2026-11-20"
 """
 
 
-def shipped(tmp_path: Path, *argv: str) -> subprocess.CompletedProcess[str]:
+def shipped(tmp_path: Path, *argv: str, **more: str) -> subprocess.CompletedProcess[str]:
     """Run `rocenv resolve` with rocenv's own data, where no connection may be opened."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("ROCENV_", "HSA_"))}
     env = {**environ, "ROCENV_HOME": str(tmp_path / "home"), "ROCENV_OFFLINE": "1", "ROCENV_TARGET": ""}
+    env |= more
     return forked.run_text(["resolve", *argv], env=env, cwd=tmp_path)
 
 
@@ -228,6 +229,97 @@ _GPUS = "schema = 1\n" + "".join(
     f'[[target]]\nname = "{name}"\narch = "a"\nkind = "{kind}"\nwave = 32\nproducts = "p"\n{_ROW}'
     for name, kind in (("gfx1035", "apu"), ("gfx1100", "card"), ("gfx1030", "card"))
 )
+
+
+# ---------------------------------------------------------------- Linux on Windows
+
+_SWITCH = "HSA_ENABLE_DXG_DETECTION"
+_WSL = f"""schema = 1
+[[environment]]
+change = {{ action = "set", name = "{_SWITCH}", value = "1" }}
+when = "rocm"
+versions = ">=6"
+machine = "wsl"
+reason = "ROCm looks for the GPU there"
+{_ROW}
+[[wsl]]
+rocm = ">=6"
+library = "separate"
+needs = "a library of its own"
+driver = "26.1"
+driver_file = "32.0.31000.5"
+{_ROW}"""
+
+
+def on_wsl(mini: Mini, driver: str = "") -> None:
+    del mini.env["ROCENV_TARGET"]
+    (mini.root / "profiles" / "wsl.toml").write_text(_WSL)
+    adapter = {"Name": "AMD Radeon RX 7900 XTX", "PNPDeviceID": r"PCI\VEN_1002&DEV_744C&REV_C8"}
+    root = Root(mini.sysroot)
+    (mini.root / "profiles" / "gpus.toml").write_text(
+        _GPUS + f'[[pci]]\ndevice = "744c"\ntarget = "gfx1100"\n{_ROW}'
+    )
+    if driver:
+        root.wsl({**adapter, "DriverVersion": driver})
+    else:
+        root.wsl()
+
+
+def test_an_env_of_wsl_switches_on_the_way_to_the_gpu(mini: Mini) -> None:
+    on_wsl(mini, "32.0.31000.5")
+    done = mini.run("resolve", "--rocm", "6.4", "--json")
+    found = plan(done)
+    assert (found["target"], found["environment"][_SWITCH]) == ("gfx1100", "1")
+    assert f"{_SWITCH}=1 in the env: ROCm looks for the GPU there" in found["notes"]
+    assert "on WSL, ROCm 6.4.3 needs a library of its own (`rocenv explain wsl`)" in found["notes"]
+    assert not any("display driver" in note for note in found["notes"]), "it is new enough"
+    assert _SWITCH not in plan(mini.run("resolve", "--rocm", "5.7", "--json"))["environment"], "it knows none"
+
+
+def test_the_driver_of_windows_is_too_old_for_a_set(mini: Mini) -> None:
+    on_wsl(mini, "32.0.31000.4")
+    shown = mini.run("resolve", "--rocm", "6.4").stdout
+    assert "AMD's display driver 26.1 or newer; Windows has 32.0.31000.4" in " ".join(shown.split())
+
+
+def test_a_named_target_is_enough_where_windows_says_nothing(mini: Mini) -> None:
+    on_wsl(mini)
+    silent = mini.run("resolve", "--rocm", "6.4")
+    assert (silent.returncode, "--target" in silent.stderr) == (1, True)
+    assert "Windows did not say which GPUs it has" in silent.stderr
+    found = plan(mini.run("resolve", "--rocm", "6.4", "--target", "gfx1100", "--json"))
+    assert found["environment"][_SWITCH] == "1"
+    assert any("Windows did not say which it has" in note for note in found["notes"])
+
+
+def test_a_lock_of_wsl_is_no_different_elsewhere(mini: Mini) -> None:
+    on_wsl(mini, "32.0.31000.5")
+    done = mini.run("create", "one", "--rocm", "6.4", "--no-verify")
+    assert done.returncode == 0, done.stderr
+    lock = mini.root / "one.lock"
+    assert mini.run("lock", "one", "-o", str(lock)).returncode == 0
+    argv = ("create", "two", "--from", str(lock), "--dry-run", "--json")
+    again = mini.run(*argv)
+    assert plan(again)["environment"][_SWITCH] == "1"
+    assert f"{_SWITCH}=1 in the env" in again.stderr
+    (mini.sysroot / "dev" / "dxg").unlink()
+    native = plan(mini.run(*argv))
+    assert _SWITCH not in native["environment"]
+    assert not any(_SWITCH in note for note in native["notes"])
+
+
+def test_the_shipped_rows_know_wsl(tmp_path: Path) -> None:
+    machine = tmp_path / "machine"
+    machine.mkdir()
+    Root(machine).wsl()
+    for rocm, switched in (("7.2.4", True), ("6.4", False)):
+        wish = ("--rocm", rocm, "--channel", "amd", "--target", "gfx1100", "--json")
+        found = plan(shipped(tmp_path, *wish, ROCENV_SYSROOT=str(machine)))
+        assert (_SWITCH in found["environment"]) is switched
+        assert any(note.startswith(f"on WSL, ROCm {rocm}") for note in found["notes"])
+        native = plan(shipped(tmp_path, *wish))
+        assert _SWITCH not in native["environment"]
+        assert not any("WSL" in note for note in native["notes"])
 
 
 # ---------------------------------------------------------------- the user's own rows

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import msgspec
 import pytest
 
-from rocenv.core.versions import series
+from rocenv.core.versions import allows, series
 from rocenv.data.apps import DeviceList
 from rocenv.data.load import TABLES, data_files, load
 from rocenv.data.recipes import BuiltWith, KernelRecipe
@@ -352,3 +352,10 @@ def test_sets_that_makers_name_can_be_put_together() -> None:
         assert not row.zluda or any_in(row.zluda, builds), row
         # AMD's own index has a torch for the one Linux target that PyTorch's wheels fail on.
         assert not row.torch or any_in(row.torch, torches) or row.targets == ("gfx1151",), row
+
+
+def test_each_release_has_one_row_about_wsl() -> None:
+    matrix = shipped()
+    versions = {row.version for row in (*matrix.rocm, *matrix.rocm_wheels)}
+    rows = {version: [row.rocm for row in matrix.wsl if allows(row.rocm, version)] for version in versions}
+    assert {version: found for version, found in rows.items() if len(found) != 1} == {}

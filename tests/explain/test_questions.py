@@ -127,6 +127,14 @@ class TestParts:
         assert "none for HIP SDK 7.1.1" in text
         assert "no library pack for gfx1033 is known" in read("gfx1033-pack")
 
+    def test_wsl(self, read: Read) -> None:
+        text = read("wsl")
+        assert "PyTorch work in Linux" in text
+        assert "26.10.41.05 or newer" in text
+        assert "`librocdxg`" in text
+        assert "rocenv gpus" in text
+        assert "Sources" in text
+
     def test_incident(self, read: Read) -> None:
         text = read("sdnext#3414")
         assert "ends with exception code 0xC0000005 before its page opens" in text
