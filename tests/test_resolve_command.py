@@ -238,7 +238,7 @@ _WSL = f"""schema = 1
 [[environment]]
 change = {{ action = "set", name = "{_SWITCH}", value = "1" }}
 when = "rocm"
-versions = ">=6"
+rocm = ">=6"
 machine = "wsl"
 reason = "ROCm looks for the GPU there"
 {_ROW}

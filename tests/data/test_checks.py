@@ -78,7 +78,7 @@ SPECIFIERS = [
     ("verdict", "torch"),
     ("verdict", "zluda"),
     ("wsl", "rocm"),
-    ("environment", "versions"),
+    ("environment", "rocm"),
     ("zluda", "driver"),
 ]
 

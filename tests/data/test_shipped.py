@@ -356,6 +356,6 @@ def test_sets_that_makers_name_can_be_put_together() -> None:
 
 def test_each_release_has_one_row_about_wsl() -> None:
     matrix = shipped()
-    versions = {row.version for row in (*matrix.rocm, *matrix.rocm_wheels)}
+    versions = {row.version for row in matrix.rocm} | {row.version for row in matrix.rocm_wheels}
     rows = {version: [row.rocm for row in matrix.wsl if allows(row.rocm, version)] for version in versions}
     assert {version: found for version, found in rows.items() if len(found) != 1} == {}

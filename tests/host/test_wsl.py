@@ -124,7 +124,7 @@ sys.stdout.buffer.write(
     b'"PNPDeviceID":"PCI\\\\VEN_1002\\u0026DEV_73BF\\u0026SUBSYS_0E3A1002\\u0026REV_C1\\\\6\\u00261f3c9d7e\\u00260",'
     b'"DriverVersion":"32.0.31041.1004","AdapterRAM":4293918720},'
     b'{"Name":"Microsoft Remote Display Adapter","PNPDeviceID":"SWD\\\\REMOTEDISPLAYENUM\\\\RDPIDD",'
-    b'"DriverVersion":"10.0.26100.1","AdapterRAM":null}]\r\n'
+    b'"DriverVersion":"10.0.26100.1","AdapterRAM":null},7]\r\n'
 )
 """
 

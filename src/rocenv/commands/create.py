@@ -26,7 +26,7 @@ from rocenv.system.machine import cloud_folder
 from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
-    from rocenv.core.model import EnvChange, Lock, Record, Verification
+    from rocenv.core.model import Lock, Record, Verification
     from rocenv.prefix import Prefix
 
 
@@ -121,10 +121,9 @@ def _lock(asked: Asked, lock_file: Path | None, context: Context) -> Lock:
         return plan_of(asked, context)
     lock = relocated(read_lock(lock_file), context)
     host = detect(context.matrix)
-    changes: tuple[EnvChange, ...] = ()
-    if host.platform == lock.platform:
-        changes = visible_gpus(host, lock.target)
-    for row in changes_on_wsl(lock.components, context.matrix) if host.driver.wsl else ():
+    is_here = host.platform == lock.platform
+    changes = visible_gpus(host, lock.target) if is_here else ()
+    for row in changes_on_wsl(lock.components, context.matrix) if is_here and host.driver.wsl else ():
         note(row.note)
         changes += (row.change,)
     return for_this_machine(lock, changes, machine_variables(context.matrix))

@@ -23,25 +23,22 @@ if TYPE_CHECKING:
 def changes_for(
     components: Sequence[Component], matrix: Matrix, platform: str = "linux"
 ) -> tuple[EnvChange, ...]:
-    """List the changes that activating a set makes on any machine of a platform.
-
-    `{prefix}` stays as it is in values.
-    """
+    """List the changes that activating a set makes on a platform; `{prefix}` stays as it is in values."""
+    kinds = {"always", *(component.kind for component in components)}
     places = _places(components)
     tree = next((part for part in components if part.layout is not None and part.layout.root), None)
     names = {"series": series(tree.version).replace(".", "") if tree else ""}
     return tuple(
         replace(row.change, name=fill(row.change.name, names), value=value)
         for row in matrix.environment
-        if row.platform == platform and not row.machine and _is_for(row, components)
+        if row.platform == platform and row.when in kinds and not row.machine and _is_for(row, components)
         for value in _values(row.change.value, places, platform)
     )
 
 
 def changes_on_wsl(components: Sequence[Component], matrix: Matrix) -> tuple[EnvRow, ...]:
-    """List the rows whose changes a set needs on WSL and on no other machine."""
-    rows = (row for row in matrix.environment if row.machine == "wsl")
-    return tuple(row for row in rows if _is_for(row, components))
+    """List the rows whose changes a set with ROCm needs on WSL, beside those of any machine."""
+    return tuple(row for row in matrix.environment if row.machine == "wsl" and _is_for(row, components))
 
 
 def machine_variables(matrix: Matrix) -> frozenset[str]:
@@ -50,9 +47,8 @@ def machine_variables(matrix: Matrix) -> frozenset[str]:
 
 
 def _is_for(row: EnvRow, components: Sequence[Component]) -> bool:
-    return row.when == "always" or any(
-        part.kind == row.when and allows(row.versions, part.version) for part in components
-    )
+    rocm = next((part.version for part in components if part.kind == "rocm"), "")
+    return not row.rocm or allows(row.rocm, rocm)
 
 
 def _places(components: Sequence[Component]) -> dict[str, tuple[str, ...]]:

@@ -251,13 +251,13 @@ class EnvRow(Known, frozen=True, kw_only=True):
     """One change that activation makes, and why."""
 
     IDENTITY = ("change", "when", "platform")
-    RANGES = ("versions",)
+    RANGES = ("rocm",)
 
     change: EnvChange
     when: Literal["always", "rocm", "torch", "zluda"]
-    versions: str = ""  # of the component that `when` names; "" = all
     platform: Literal["linux", "windows"] = "linux"
-    machine: Literal["", "wsl"] = ""  # the only machines that need it
+    rocm: str = ""  # the releases that need it; "" = all sets
+    machine: Literal["", "wsl"] = ""  # the only machines that need it; "" = all
     reason: str
 
     @property

@@ -8,8 +8,8 @@ Source: learn.microsoft.com, Working across Windows and Linux file systems; wsl.
 
 from __future__ import annotations
 
+import json
 import os
-import re
 import shutil
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -24,11 +24,10 @@ if TYPE_CHECKING:
 ANSWER = "/wsl/video_controllers.json"  # of a copy of a machine: what Windows answered there
 _FORMATS = "/proc/sys/fs/binfmt_misc"
 _USUAL = "/mnt/c/Windows/System32/WindowsPowerShell/v1.0/powershell.exe"
+_MARK = "\ufeff"  # PowerShell begins files with it
 _TIMEOUT_S = 20  # a cold start takes several seconds
 _HINT = "name the target of your GPU, as in `--target gfx1100`"
 # No double quotes: the way to Windows goes through one more command line.
-# Behind the device comes its place in this one machine, which is nobody's business.
-_PLACE = re.compile(r'(REV_[0-9A-Fa-f]{2})\\\\[^"]*')
 _QUESTION = (
     "[Console]::OutputEncoding = [Text.UTF8Encoding]::new($false); "
     "Get-CimInstance Win32_VideoController"
@@ -39,7 +38,7 @@ _QUESTION = (
 
 def wsl_gpus(matrix: Matrix) -> Found:
     """The GPUs that Windows names."""
-    answer = (program_output(ANSWER, _ask) or "").removeprefix("\ufeff")
+    answer = (program_output(ANSWER, _ask) or "").removeprefix(_MARK)
     if not parse_controllers(answer):
         why = printable(answer) or "nobody asked Windows on that machine"
         return Found(unknown=f"this is WSL, and Windows did not say which GPUs it has: {why}; {_HINT}")
@@ -63,21 +62,31 @@ def _ask() -> str:
     """The display adapters as JSON; where Windows does not tell them, the reason as a clause."""
     if interop_is_off():
         return "interop is off: the kernel starts no programs of Windows"
-    program = shutil.which("powershell.exe") or (_USUAL if os.access(_USUAL, os.X_OK) else "")
-    if not program:
+    found = shutil.which("powershell.exe") or (_USUAL if os.access(_USUAL, os.X_OK) else "")
+    if not found:
         return f"`powershell.exe` is neither on PATH nor at `{_USUAL}`"
     from rocenv.core.progress import Progress
     from rocenv.system.process import run
 
+    program = os.path.abspath(found)
     argv = [program, "-NoProfile", "-NonInteractive", "-Command", _QUESTION]
     with Progress().wait("Asking Windows which GPUs there are") as stage:
-        # In a folder of Windows': it takes no folder of Linux as its current one without a delay.
+        # Started in its own folder: Windows would reach a folder of Linux over the network.
         done = run(argv, cwd=os.path.dirname(program), timeout_s=_TIMEOUT_S, on_wait=stage.tick)
     if not done.ok:
         return f"`powershell.exe` failed: {done.end}{_quoted(done.error_text)}"
-    if not parse_controllers(done.text):
+    text = done.text.removeprefix(_MARK)
+    if not parse_controllers(text):
         return f"`powershell.exe` listed no display adapter{_quoted(done.error_text or done.text)}"
-    return _PLACE.sub(r"\1", done.text)
+    return _without_places(text)
+
+
+def _without_places(text: str) -> str:
+    """The same adapters without their places in this one machine, which follow vendor and device."""
+    plain = json.loads(text)
+    rows = [row for row in (plain if isinstance(plain, list) else [plain]) if isinstance(row, dict)]
+    ids = ["\\".join(str(row.get("PNPDeviceID") or "").split("\\")[:2]) for row in rows]
+    return json.dumps([{**row, "PNPDeviceID": each} for row, each in zip(rows, ids, strict=True)], indent=1)
 
 
 def _quoted(text: str) -> str:

@@ -9,6 +9,7 @@ import errno
 import re
 from typing import TYPE_CHECKING
 
+from rocenv.core.versions import lowest
 from rocenv.doctor.check import Check
 from rocenv.doctor.checks.windows import envs_of
 from rocenv.doctor.env_files import files_of
@@ -18,7 +19,6 @@ from rocenv.resolve.drivers import display_is_older, wsl_needs
 from rocenv.system.machine import access_errno, list_folder, read_attribute
 
 if TYPE_CHECKING:
-    from rocenv.data.knowledge import WslNeeds
     from rocenv.doctor.scene import Env, Scene
 
 _DEVICE = "/dev/dxg"
@@ -49,11 +49,12 @@ def wsl_driver_old(scene: Scene) -> Seen | None:
     display = scene.host.driver.display
     if not scene.host.driver.wsl or not display:
         return None
-    needs = [(env.rocm, wsl_needs(env.rocm, scene.matrix)) for env in envs_of(scene) if env.rocm]
-    for rocm, row in needs or [("", _newest(scene))]:
+    releases = [env.rocm for env in envs_of(scene) if env.rocm]
+    for rocm in releases or [lowest(row.rocm) for row in scene.matrix.wsl if "<" not in row.rocm]:
+        row = wsl_needs(rocm, scene.matrix)
         if row is not None and display_is_older(display, row.driver_file):
-            values = {"driver": scene.host.driver.release or display, "oldest": row.driver}
-            values |= {"rocm": rocm or row.rocm.lstrip(">="), "file": row.driver_file}
+            values = {"driver": scene.host.driver.release or display, "rocm": rocm}
+            values |= {"oldest": row.driver, "file": row.driver_file}
             return Seen("wsl_driver_old", values, (f"{display} < {row.driver_file}",))
     return None
 
@@ -94,10 +95,6 @@ def wsl_detection_off(scene: Scene) -> Seen | None:
 def is_wsl() -> bool:
     """Tell whether the machine is Linux on Windows, of whichever version."""
     return "microsoft" in _kernel_line().lower()
-
-
-def _newest(scene: Scene) -> WslNeeds | None:
-    return next((row for row in scene.matrix.wsl if row.driver_file and "<" not in row.rocm), None)
 
 
 def _in_env(env: Env) -> bool:
