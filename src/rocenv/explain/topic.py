@@ -16,7 +16,14 @@ if TYPE_CHECKING:
 
 _FACTS = 12
 _BUILDS = 12
-_ALIASES = {"pytorch": "torch", "packs": "pack", "hip sdk": "hip-sdk", "libraries": "pack"}
+_ALIASES = {
+    "pytorch": "torch",
+    "packs": "pack",
+    "hip sdk": "hip-sdk",
+    "libraries": "pack",
+    "wsl2": "wsl",
+    "wsl 2": "wsl",
+}
 
 
 def names(matrix: Matrix) -> list[str]:
