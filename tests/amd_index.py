@@ -9,6 +9,7 @@ import hashlib
 import html
 import sys
 import threading
+from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -101,6 +102,10 @@ class AmdIndex(Loopback):
         """How many bytes of bodies went out in all."""
         return sum(self._sent.values())
 
+    def has(self, name: str) -> bool:
+        """Tell whether a file of this name is served."""
+        return any(path.endswith(f"/{name}") for path in self._makers)
+
     def wheel(self, name: str) -> Wheel:
         """The file of this name, as it was made."""
         return self._made(next(path for path in self._makers if path.endswith(f"/{name}")))
@@ -108,6 +113,12 @@ class AmdIndex(Loopback):
     def asked(self, name: str) -> bool:
         """Tell whether the content of the file of this name was asked for, in whole or in part."""
         return any(each.path.endswith(f"/{name}") and each.method == "GET" for each in self.requests)
+
+    def add(self, wheels: Iterable[Wheel]) -> None:
+        """Offer further files in the index of 7.13 to 7.14.1."""
+        for wheel in wheels:
+            page = f"{LEGACY}{project_of(wheel.filename)}/"
+            self._add(LEGACY + wheel.filename, partial(_same, wheel), page, LEGACY)
 
     def break_hash(self, name: str) -> None:
         """Name a false hash for a file, where pages have hashes."""
@@ -127,6 +138,10 @@ class AmdIndex(Loopback):
             for listed in self._pages.values():
                 if path in listed:
                     listed.remove(path)
+
+    def drop_page(self, path: str) -> None:
+        """Serve what `files` has instead of a page."""
+        self._pages.pop(path, None)
 
     def content(self, path: str) -> bytes | None:
         if path in self._pages:
@@ -185,6 +200,10 @@ class AmdIndex(Loopback):
 
     def _has_sidecar(self, path: str) -> bool:
         return path.endswith(".whl") and project_of(path.rpartition("/")[2]) in self.sidecars
+
+
+def _same(wheel: Wheel) -> Wheel:
+    return wheel
 
 
 def project_of(file_name: str) -> str:

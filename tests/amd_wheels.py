@@ -309,6 +309,8 @@ def sdist(release: Release) -> Wheel:
     package = _python("rocm_sdk") | {"_dist_info.py": _dist_info(release)}
     files = {"PKG-INFO": metadata, "pyproject.toml": _BUILD, "setup.py": _SETUP.encode()}
     files |= _below("src/rocm_sdk", package)
+    # setuptools puts what it knows of the package into each sdist.
+    files["src/rocm.egg-info/entry_points.txt"] = b"[console_scripts]\nrocm-sdk = rocm_sdk.__main__:main\n"
     out = io.BytesIO()
     with gzip.GzipFile(fileobj=out, mode="wb", mtime=EPOCH_S) as packed:
         packed.write(_tar(_below(top, files), {}))

@@ -31,7 +31,10 @@ SETTINGS = re.compile(
     r"(ROCM|HIP|HSA|HCC|AMD|GPU|MIOPEN|ROCBLAS|HIPBLASLT|TENSILE|TORCH|PYTORCH|CUDA|ZLUDA|TRITON)(_.*|$)"
     r"|ROCENV_(?!WRITE_GOLDEN).*|LD_LIBRARY_PATH|LD_PRELOAD|(OCL|OPENCL)_.*"
 )
-PROGRAMS = ("hipcc", "hipconfig", "rocminfo", "rocm-smi", "amd-smi", "rocm_agent_enumerator", "clinfo")
+PROGRAMS = (
+    *("hipcc", "hipconfig", "rocminfo", "rocm-smi", "amd-smi", "rocm_agent_enumerator", "clinfo"),
+    *("clang-offload-bundler", "llvm-objcopy"),  # of compilers that build for GPUs
+)
 
 
 def forget_the_machine() -> None:

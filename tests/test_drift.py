@@ -80,22 +80,52 @@ compiles = []
 blas = []
 layout = {{ root = "opt/rocm", library_dirs = ["opt/rocm/lib"], libraries = {{}} }}
 {known}
+[[channel]]
+name = "maker-windows"
+title = "The maker's wheels for Windows"
+by = "maker"
+{known}
+[[channel]]
+name = "wheels"
+title = "The maker's wheels"
+by = "maker"
+{known}
 [[rocm_wheels]]
 version = "7.2.1"
 channel = "maker-windows"
 index = "{server}/windows/rocm-rel-7.2.1/"
-platforms = ["windows"]
-targets = []
+platform = "windows"
+packages = []
+targets = ["gfx1100"]
 python = ["3.12"]
-torch = ["2.9.1"]
+layout = {{ root = "", library_dirs = [], libraries = {{}} }}
+{known}
+[[torch]]
+version = "2.9.1"
+rocm = "7.2.1"
+channel = "maker-windows"
+index = "{server}/windows/rocm-rel-7.2.1/"
+python = ["3.12"]
 {known}
 [[rocm_wheels]]
 version = "7.14.0"
 channel = "wheels"
 index = "{server}/wheels/"
-platforms = ["linux", "windows"]
-targets = []
+platform = "linux"
+packages = []
+targets = ["gfx1100"]
 python = ["3.12", "3.13"]
+layout = {{ root = "", library_dirs = [], libraries = {{}} }}
+{known}
+[[rocm_wheels]]
+version = "7.14.0"
+channel = "wheels"
+index = "{server}/wheels/"
+platform = "windows"
+packages = []
+targets = ["gfx1100"]
+python = ["3.12", "3.13"]
+layout = {{ root = "", library_dirs = [], libraries = {{}} }}
 {known}
 [[index]]
 name = "tarballs"

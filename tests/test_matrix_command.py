@@ -45,13 +45,16 @@ class TestOverview:
         assert max(map(len, lines)) <= 100
         heads = lines[1].split()
         (row,) = (line for line in lines if line.startswith("gfx1031 "))
-        linux = heads[1 : heads.index("10.0") + 1]
-        windows = heads[heads.index("10.0") + 1 : -2]
+        linux = heads[1 : heads.index("7.14+") + 1]
+        windows = heads[heads.index("7.14+") + 1 : -2]
         cells = row.split()[1:]
         assert dict(zip(linux, cells, strict=False))["7.2"] == "-"
-        assert dict(zip(linux, cells, strict=False))["7.14"] == "L"
+        assert dict(zip(linux, cells, strict=False))["7.14+"] == "L*", "release-ready, not supported"
         assert dict(zip(windows, cells[len(linux) :], strict=False))["6.4"] == "P"
         assert row.endswith("gfx1030 (<7)")
+        (row,) = (line for line in lines if line.startswith("gfx1201 "))
+        assert row.split()[-1] == "O", "AMD supports it on Windows, and does not call it release-ready"
+        assert row.split()[len(linux)] == "O*"
         assert "O supported by AMD" in done.stdout
 
     @pytest.mark.parametrize(("platform", "other"), [("linux", "WINDOWS"), ("windows", "LINUX")])
@@ -93,6 +96,12 @@ class TestRows:
         assert "override" not in found
         assert "rocm" not in found, "packages are for Linux"
 
+    def test_torch_of_wheels_is_told_where_these_are(self) -> None:
+        linux = select(MATRIX, Filters(torch="2.9", platform="linux"))["torch"]
+        assert not any(row.channel == "radeon-windows" for row in MATRIX.torch if row in linux)
+        windows = select(MATRIX, Filters(torch="2.9", platform="windows"))["torch"]
+        assert {row.channel for row in MATRIX.torch if row in windows} == {"radeon-windows"}
+
     def test_negative_facts_are_rows(self) -> None:
         found = select(MATRIX, Filters(rocm="7.1", platform="windows"))
         assert any(getattr(row, "absent", False) for row in found["pack"])
@@ -124,7 +133,7 @@ class TestExplain:
         document = json.loads(run(home, "explain", "gfx1031", "--json").stdout)
         assert (document["thing"], document["kind"]) == ("gfx1031", "target")
         linux, windows = document["answer"]
-        assert (linux["label"], linux["status"]) == ("Linux", "reported")
+        assert (linux["label"], linux["status"]) == ("Linux", "maker")
         assert linux["sources"][0].keys() == {"source", "status", "checked"}
         assert windows["text"].startswith("yes")
         assert {section["title"] for section in document["sections"]} >= {"Linux", "Windows"}

@@ -70,7 +70,8 @@ class Planner:
         self.network = Network(pause_s=0.001)
 
     def plan(self, max_age_s: float = 3600, **wishes: str) -> Lock:
-        request = Request(**{"target": "gfx1100", "rocm": "5.7", **wishes})
+        wanted: dict[str, Any] = {"target": "gfx1100", "rocm": "5.7", **wishes}
+        request = Request(**wanted)
         return make_plan(request, self.work(max_age_s))
 
     def work(self, max_age_s: float = 3600) -> Context:
@@ -322,6 +323,7 @@ def test_every_field_of_a_lock_survives(tmp_path: Path) -> None:
             ),
         ),
         links={"usr/bin": "usr/lib/*.so"},
+        names={"usr/lib/x.so": "usr/lib/x.so.1"},
     )
     component = Component(
         kind="torch",
@@ -431,6 +433,11 @@ def test_a_lock_that_cannot_be_read(tmp_path: Path, name: str) -> None:
             ("components", 0, "layout", "links"),
             {"bin": "rocm/x"},
             "`bin` in .* is not in the part's own folder",
+        ),
+        (
+            ("components", 0, "layout", "names"),
+            {"rocm/../../x": "rocm/y"},
+            "leads out of the env",
         ),
         (("environment", 0, "name"), "X; touch evil; Y", "cannot be the name of a variable"),
         (("watched",), ["X$(touch evil)"], "cannot be the name of a variable"),

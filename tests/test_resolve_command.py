@@ -120,6 +120,21 @@ def test_on_windows_the_commands_are_for_windows(mini: Mini) -> None:
     assert "hint: rocenv resolve --platform linux --rocm 7.2.4 --target gfx1201" in done.stderr
 
 
+def test_a_set_for_several_targets_names_them_all(tmp_path: Path) -> None:
+    wish = ("--channel", "amd", "--target", "gfx1100, gfx1201,gfx1100")
+    found = plan(shipped(tmp_path, *wish, "--json"))
+    assert (found["target"], found["targets"]) == ("gfx1100", ["gfx1100", "gfx1201"])
+    assert "Plan for gfx1100, gfx1201 on linux" in shipped(tmp_path, *wish).stdout
+    alone = plan(shipped(tmp_path, "--channel", "amd", "--target", "gfx1100", "--json"))
+    assert "targets" not in alone
+
+
+def test_zluda_is_for_one_target(tmp_path: Path) -> None:
+    done = shipped(tmp_path, "--platform", "windows", "--zluda", "--target", "gfx1100,gfx1201")
+    assert done.returncode == 2
+    assert "a set with ZLUDA is for one target" in done.stderr
+
+
 def test_a_set_whose_files_cannot_be_listed_is_shown_and_says_so(tmp_path: Path) -> None:
     done = shipped(tmp_path, "--target", "gfx942", "--json")
     found = plan(done)

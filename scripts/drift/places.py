@@ -12,6 +12,7 @@ from drift.github import packs, zluda
 from drift.parts import Lacking, Part, is_news, names
 from rocenv.context import Context
 from rocenv.core.errors import FetchError, NotAvailable
+from rocenv.core.versions import series
 from rocenv.sources.apt import find
 from rocenv.sources.apt.mirrors import DEBIAN
 from rocenv.sources.apt.signature import fingerprints_in
@@ -39,6 +40,8 @@ def pytorch(matrix: Matrix, home: Home) -> Iterator[Part]:
     hashes = {match[1]: match[2] for match in matches if match}
     by_index: dict[str, list[TorchSet]] = {}
     for row in matrix.torch:
+        if row.channel:
+            continue  # beside ROCm's own wheels: see `therock`
         by_index.setdefault(row.index.rstrip("/"), []).append(row)
     for index, rows in by_index.items():
         local = f"rocm{rows[0].rocm}" if rows[0].rocm else f"cu{rows[0].cuda.replace('.', '')}"
@@ -49,7 +52,7 @@ def pytorch(matrix: Matrix, home: Home) -> Iterator[Part]:
     for root in {index.rpartition("/")[0] for index in by_index}:
         # It lists the wheels of all indices, and so names the ones that have no row.
         address = f"{root}/torch/"
-        have = {row.rocm for row in matrix.torch if row.released and row.rocm}
+        have = {row.rocm for row in matrix.torch if row.released and row.rocm and not row.channel}
         yield Part(place="pytorch", address=address, known={}, look=partial(_look_for_rocm, address, have))
 
 
@@ -96,7 +99,7 @@ def radeon(matrix: Matrix, home: Home) -> Iterator[Part]:
     for row in matrix.rocm_wheels:
         if match := _FOLDER_OF_A_RELEASE.fullmatch(row.index):
             by_root.setdefault((match[1], match[2]), []).append(match[3])
-            yield _wheels("radeon", [row])
+            yield _wheels("radeon", [row], matrix)
     for (root, prefix), have in by_root.items():
         known = names(f"{prefix}{version}" for version in have)
         look = partial(_look_at_folders, root, prefix, have)
@@ -181,7 +184,7 @@ def therock(matrix: Matrix, home: Home) -> Iterator[Part]:
         if not _FOLDER_OF_A_RELEASE.fullmatch(row.index):
             by_index.setdefault(row.index, []).append(row)
     for rows in by_index.values():
-        yield _wheels("therock", rows)
+        yield _wheels("therock", rows, matrix)
     for index in matrix.index:
         if index.url.startswith("http") and "{" not in index.url and index.url not in by_index:
             look = partial(_look_at_page, index.url)
@@ -193,11 +196,13 @@ def _look_at_page(address: str, network: Network) -> Things:
     return names(["its listing"])
 
 
-def _wheels(place: str, rows: Sequence[RocmWheels]) -> Part:
-    known = names(f"rocm {row.version}" for row in rows if not row.nightly)
-    for row in rows:
-        for python in row.python:
-            known |= names(_torch(version, python) for version in row.torch or ("of any version",))
+def _wheels(place: str, rows: Sequence[RocmWheels], matrix: Matrix) -> Part:
+    known = names(f"rocm {row.version}" for row in rows if not row.floating)
+    releases = {(row.version, row.channel) for row in rows}
+    torches = [row for row in matrix.torch if (row.rocm, row.channel) in releases and row.released]
+    known |= names(_torch(row.version, python) for row in torches for python in row.python)
+    if not torches:
+        known |= names(_torch("of any version", python) for row in rows for python in row.python)
     look = partial(_look_at_wheels, rows[0].index, rows, known)
     return Part(place=place, address=rows[0].index, known=known, look=look)
 
@@ -211,9 +216,9 @@ def _look_at_wheels(address: str, rows: Sequence[RocmWheels], known: Things, net
     seen: dict[str, str] = {}
     for wheel in pages.wheels(found):
         if wheel.project == "torch":
-            versions = (wheel.version.public, "of any version")
+            versions = (wheel.version.public, series(wheel.version.public), "of any version")
             seen |= names(_torch(version, python) for version in versions for python in wheel.pythons)
-    have = [row.version for row in rows if not row.nightly]
+    have = [row.version for row in rows if not row.floating]
     matches = (re.fullmatch(r"rocm-(\d[\w.]*)\.tar\.gz", link.name) for link in found)
     released = {match[1] for match in matches if match and have}
     news = names(f"rocm {version}" for version in released if is_news(version, have))

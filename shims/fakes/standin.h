@@ -116,6 +116,7 @@ static inline int leaves_unwritten(const struct failure *failure) { return fails
 /* What to store as result number `index` of `count`. */
 static inline float spoiled(const struct failure *failure, size_t index, size_t count, float value) {
     int chosen = index == count / 2 + 1;
+    if (fails_as(failure, "zero")) return 0;
     if (fails_as(failure, "wrong") || (chosen && fails_as(failure, "wrong1"))) return value + 0.125f;
     if (chosen && fails_as(failure, "nan")) return value * (float)__builtin_nan("");
     return value;
@@ -123,6 +124,7 @@ static inline float spoiled(const struct failure *failure, size_t index, size_t 
 
 static inline uint16_t spoiled_half(const struct failure *failure, size_t index, size_t count, uint16_t half) {
     int chosen = index == count / 2 + 1;
+    if (fails_as(failure, "zero")) return 0;
     if (fails_as(failure, "wrong") || (chosen && fails_as(failure, "wrong1"))) return half ^ 0x0400;
     if (chosen && fails_as(failure, "nan")) return 0x7e00;
     return half;

@@ -42,6 +42,7 @@ class Context:
         self.home = home or Home.default()
         self.max_age_s = max_age_s
         self._offline = offline
+        self.index_pages: dict[str, tuple[str, str]] = {}  # of Python packages, as this command has read them
         given = {"matrix": matrix, "network": network, "progress": progress}
         self.__dict__.update({name: part for name, part in given.items() if part is not None})
 

@@ -8,15 +8,20 @@ import os
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+from packaging.utils import canonicalize_name
 
 from rocenv.core.model import FileEntry
+from rocenv.core.versions import version_of
 from rocenv.system import WINDOWS
 from rocenv.system.files import sha256_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
+
+    from rocenv.core.model import Artifact, Component, Lock
 
 
 def differences(
@@ -80,3 +85,47 @@ def file_entry(path: Path) -> FileEntry:
     # Windows has no such bit: Python makes one up from a file's name.
     executable = bool(info.st_mode & stat.S_IXUSR) and not WINDOWS
     return FileEntry(sha256=sha256_of(path), size_bytes=info.st_size, executable=executable)
+
+
+class Replaced(NamedTuple):
+    """A package of the lock that is not in the venv as the lock has it."""
+
+    name: str
+    locked: str
+    found: str  # the version that is there, "" = none
+    part: Component
+
+
+def replaced_packages(prefix: Path, lock: Lock) -> list[Replaced]:
+    """List the locked packages whose version in the venv is another, as after a `pip install` there.
+
+    ROCm's and PyTorch's own come first, since others need them.
+    """
+    found = []
+    for part in lock.components:
+        if part.is_wheels and part.layout is not None:
+            there = _installed(prefix / part.layout.site_packages)
+            found += [
+                Replaced(each.name, each.version, other, part)
+                for each in part.artifacts
+                if (other := _other_version(each, there)) is not None
+            ]
+    return sorted(found, key=lambda each: "rocm" not in each.locked and each.part.kind != "rocm")
+
+
+def _installed(site: Path) -> dict[str, list[str]]:
+    """Read the packages of a venv from the names of their folders: project -> versions."""
+    found: dict[str, list[str]] = {}
+    for folder in site.glob("*.dist-info"):
+        name, _, version = folder.name.removesuffix(".dist-info").partition("-")
+        found.setdefault(canonicalize_name(name), []).append(version)
+    return found
+
+
+def _other_version(artifact: Artifact, there: Mapping[str, list[str]]) -> str | None:
+    """Find the version that is there instead, "" for none; None if it is the locked one."""
+    versions = there.get(canonicalize_name(artifact.name), [])
+    others = [each for each in versions if version_of(each) != version_of(artifact.version)]
+    if others:
+        return others[0]
+    return None if versions else ""

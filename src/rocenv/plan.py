@@ -69,7 +69,7 @@ def make_plan(
     except ResolutionImpossible as error:
         error.hints += tuple(notes)  # an app's needs may be why nothing fits
         raise
-    environment = changes_for(parts, context.matrix, request.platform)
+    environment = changes_for(parts, context.matrix, request.platform, guarded=not request.no_guard)
     if candidate.override is not None:
         environment += (EnvChange(action="set", name=OVERRIDE, value=candidate.override.value),)
     of_wsl = changes_on_wsl(parts, context.matrix) if machine is not None and machine.wsl else ()

@@ -19,6 +19,7 @@ from rocenv.core.model import APP_RUNG, Machine, RungResult, Verification
 from rocenv.core.progress import size_text
 from rocenv.host.defender import quarantined
 from rocenv.host.windows import display_driver
+from rocenv.probe.device_kernels import lacking_kernels
 from rocenv.probe.ladder import RUNGS, run_ladder
 from rocenv.probe.setup import first_run_s, probe_of
 from rocenv.resolve.suggest import suggest_env
@@ -31,13 +32,15 @@ from rocenv.system.quoting import shell_join
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from rocenv.core.model import Record
+    from rocenv.core.model import Lock, Record
     from rocenv.core.progress import Progress
     from rocenv.data.knowledge import Verdict
     from rocenv.data.rows import Matrix
     from rocenv.prefix import Prefix
+    from rocenv.probe.ladder import Probe
 
 TIMEOUT_S = 120.0  # of one rung: the first use of a GPU may compile for long
+_BROKEN = ("failed", "crashed", "timeout")
 _SHOWN = 3
 _SLOW_S = 60.0
 _SURE = 0.5  # of a cause that a rung's output shows
@@ -74,6 +77,8 @@ def verify(
         RocenvError: `save_dir` cannot be created or written to, or there is no room for temporary files.
     """
     record = prefix.record()
+    if not target and record.lock.request.more_targets:
+        target = _target_here(record.lock, matrix)
     if target in ("", record.lock.target):
         target = record.lock.code_target  # the GPU of the set, as an override makes it look
     with ExitStack() as stack:
@@ -90,7 +95,7 @@ def verify(
             probe,
             wanted,
             files=lambda: _files_rung(prefix, record, progress),
-            judge=lambda result: _knowing(result, known, matrix),
+            judge=lambda result: _knowing(_naming_packages(result, prefix, probe), known, matrix),
             report=report,
         )
         if last is not None:
@@ -104,13 +109,21 @@ def verify(
         when=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
     )
     # Results for another target say nothing about the env, and an app is not a part of it.
-    if verification.target == record.lock.code_target:
+    if verification.target in (record.lock.code_target, *record.lock.request.more_targets):
         of_env = replace(verification, results=tuple(each for each in results if each.rung != APP_RUNG))
         _keep(lambda: prefix.write_verification(of_env), prefix.own, progress)
     if save_dir:
         file, text = save_dir / "verify.json", verification_file(verification)
         _keep(lambda: write_atomic(file, text), save_dir, progress)
     return verification
+
+
+def _target_here(lock: Lock, matrix: Matrix) -> str:
+    """Choose the target of an env for several: the first that a GPU of this machine has."""
+    from rocenv.host import detect
+
+    here = {gpu.target for gpu in detect(matrix).gpus if gpu.usable}
+    return next((target for target in lock.targets if target in here), lock.target)
 
 
 def _work_dir(save_dir: Path | None, stack: ExitStack) -> Path:
@@ -136,7 +149,7 @@ def _require_room(folder: Path, hint: str) -> None:
 
 
 def _files_rung(prefix: Prefix, record: Record, progress: Progress) -> RungResult:
-    from rocenv.integrity import differences
+    from rocenv.integrity import differences, replaced_packages
 
     start = time.monotonic()
     files = prefix.files(record)
@@ -149,7 +162,11 @@ def _files_rung(prefix: Prefix, record: Record, progress: Progress) -> RungResul
         return RungResult(rung="files", status="passed", elapsed_s=elapsed_s, detail=detail)
     shown = ", ".join(_shown(prefix, path, what) for path, what in list(found.items())[:_SHOWN])
     more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-    detail = f"{shown}{more}; `rocenv repair {shell_join(prefix.name)}` restores them"
+    replaced = "".join(
+        f"package `{each.name}` is {each.found or 'not installed'}, and the lock has {each.locked}: "
+        for each in replaced_packages(prefix.path, record.lock)[:1]
+    )
+    detail = f"{replaced}{shown}{more}; `rocenv repair {shell_join(prefix.name)}` restores them"
     detail += _defender_took(prefix, found)
     return RungResult(rung="files", status="failed", elapsed_s=elapsed_s, detail=detail)
 
@@ -166,9 +183,17 @@ def _shown(prefix: Prefix, path: str, what: str) -> str:
     return f"{text} (its version is {version})" if version else text
 
 
+def _naming_packages(result: RungResult, prefix: Prefix, probe: Probe) -> RungResult:
+    """Add to a rung that failed which package of wheels the env lacks."""
+    if result.status not in _BROKEN:
+        return result
+    lacking = lacking_kernels(prefix, prefix.record().lock, probe.task.target, result.rung)
+    return replace(result, detail=f"{result.detail}; {lacking}") if lacking else result
+
+
 def _knowing(result: RungResult, known: Sequence[Verdict], matrix: Matrix) -> RungResult:
     """Add to a rung that failed the codes of known problems of such a set, and of its output."""
-    if result.rung == "files" or result.status not in ("failed", "crashed", "timeout"):
+    if result.rung == "files" or result.status not in _BROKEN:
         return result
     from rocenv.diagnose import diagnose_bytes
 

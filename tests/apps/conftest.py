@@ -94,6 +94,18 @@ def llama_env(rocenv: Rocenv) -> str:
 
 
 @pytest.fixture(scope="session")
+def rocm72_env(rocenv: Rocenv) -> str:
+    """Return the name of an env with Debian experimental's ROCm 7.2, made anew as a user would."""
+    rocenv("remove", "d72")
+    options = ["--rocm", "7.2", "--channel", "debian-experimental", "--target", "gfx1201"]
+    done = rocenv("create", "d72", *options, "-y", timeout_s=1800)
+    assert done.returncode == 0, done.stderr
+    assert "rocm 7.2" in done.stderr
+    assert "OK up to `compile` for gfx1201" in done.stderr
+    return "d72"
+
+
+@pytest.fixture(scope="session")
 def clang_toolchain(apps_home: Path) -> Toolchain:
     """Return the compiler for gfx1201 that rocenv fetches, in the lane's home."""
     with pytest.MonkeyPatch.context() as patch:

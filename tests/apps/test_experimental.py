@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-import pytest
-
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -18,18 +16,6 @@ version = ctypes.c_int()
 assert ctypes.CDLL("libamdhip64.so.7").hipRuntimeGetVersion(ctypes.byref(version)) == 0
 print(version.value)
 """
-
-
-@pytest.fixture(scope="module")
-def rocm72_env(rocenv: Rocenv) -> str:
-    """Return the name of an env with ROCm 7.2, made anew as a user would."""
-    rocenv("remove", "d72")
-    options = ["--rocm", "7.2", "--channel", "debian-experimental", "--target", "gfx1201"]
-    done = rocenv("create", "d72", *options, "-y", timeout_s=1800)
-    assert done.returncode == 0, done.stderr
-    assert "rocm 7.2" in done.stderr
-    assert "OK up to `compile` for gfx1201" in done.stderr
-    return "d72"
 
 
 def test_everything_that_needs_no_gpu_passes(rocenv: Rocenv, rocm72_env: str) -> None:

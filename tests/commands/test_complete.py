@@ -93,9 +93,10 @@ class TestVerbs:
 
     def test_options(self, lab: Lab) -> None:
         assert complete(lab, "-") == ["--version", "-h", "--help"]
-        assert "--target\tGPU target, say gfx1100. Default: this machine's." in lines(lab, "create", "--")
+        target = "--target\tGPU target, say gfx1100, or several. Default: this machine's."
+        assert target in lines(lab, "create", "--")
         assert complete(lab, "create", "--ta") == ["--target"]
-        assert complete(lab, "create", "x", "--no-") == ["--no-torch", "--no-verify"]
+        assert complete(lab, "create", "x", "--no-") == ["--no-torch", "--no-guard", "--no-verify"]
         assert complete(lab, "create", "--yes", "-") == complete(lab, "create", "x", "--yes", "-")
         assert "--yes" not in complete(lab, "create", "--yes", "-")
 
@@ -192,6 +193,10 @@ class TestValues:
         near = [version for version in found if version.startswith((newer, older))]
         assert near[0].startswith(newer) and near[-1].startswith(older), found
         assert complete(lab, *verb.split(), option, "nothing") == []
+
+    def test_the_last_of_several_targets(self, lab: Lab) -> None:
+        found = complete(lab, "create", "x", "--target", "gfx1100,gfx120")
+        assert found == ["gfx1100,gfx1200", "gfx1100,gfx1201"]
 
     def test_versions_are_those_of_the_platform(self, lab: Lab) -> None:
         sdk = {row.version for row in MATRIX.hip_sdk}

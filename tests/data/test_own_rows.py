@@ -68,7 +68,7 @@ def test_support_that_is_said_anew_for_one_target_stays_for_the_others(tmp_path:
     assert levels == {"gfx1030": "official", "gfx1031": "libraries", "gfx1100": "libraries"}
 
 
-@pytest.mark.parametrize("values", [{"platform": "windows"}, {"rocm": "6.1"}, {"channel": "therock"}])
+@pytest.mark.parametrize("values", [{"platform": "windows"}, {"rocm": "6.1"}])
 def test_support_of_something_else_changes_nothing(values: dict[str, str], tmp_path: Path) -> None:
     own = support("unsupported", "gfx1030", **values) if "rocm" not in values else support("official")
     own[1].update(values, targets=["gfx1030"])

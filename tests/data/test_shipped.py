@@ -44,6 +44,8 @@ HOSTS = (
     "github.com",
     "pytorch.org",
     "debian.org",
+    "pip.pypa.io",  # manuals of pip and uv, which envs of wheels steer
+    "docs.astral.sh",
     "s3.amazonaws.com",  # TheRock's nightly archives
     "lykos.ai",  # StabilityMatrix
     "drive.google.com",  # where the unofficial addition to the HIP SDK lies
@@ -217,7 +219,7 @@ class TestAmdsSets:
     def test_agree_with_what_the_release_supports(self, row: RocmSet) -> None:
         by_level: dict[str, set[str]] = {}
         for each in shipped().support:
-            if (each.platform, each.rocm, each.channel) == ("linux", series(row.version), ""):
+            if (each.platform, each.rocm) == ("linux", series(row.version)):
                 by_level.setdefault(each.level, set()).update(each.targets)
         promised = by_level["official"] | by_level.get("deprecated", set())
         assert set(row.official) == promised - LATER.get(row.version, set())
@@ -240,7 +242,9 @@ def test_debians_rocblas_holds_what_its_package_says() -> None:
 
 def test_every_channel_has_sets_and_every_repository_a_channel() -> None:
     matrix = shipped()
-    assert {row.channel for row in matrix.rocm} == set(matrix.channels)
+    packages, wheels = ({row.channel for row in rows} for rows in (matrix.rocm, matrix.rocm_wheels))
+    assert packages | wheels == set(matrix.channels)
+    assert not packages & wheels
     assert {repo for channel in matrix.channels.values() for repo in channel.repos} == set(matrix.repos)
 
 
@@ -255,6 +259,8 @@ def test_both_real_channels_of_debian_bring_the_c_library_they_need() -> None:
 
 def test_a_torch_is_in_the_index_of_what_it_is_built_for() -> None:
     for row in shipped().torch:
+        if row.channel:
+            continue
         last = f"rocm{row.rocm}" if row.rocm else f"cu{row.cuda.replace('.', '')}"
         assert row.index.endswith(f"/{last}"), row
         assert not row.compiled or set(row.targets) < set(row.compiled), row
@@ -271,10 +277,36 @@ def test_a_torch_has_kernels_for_no_target_that_the_rocblas_inside_has_none_for(
         assert inside is None or set(row.targets) <= inside, row
 
 
-def test_what_wheels_support_officially_is_among_their_targets() -> None:
+def test_a_torch_that_uses_the_libraries_of_rocms_wheels_is_in_their_index() -> None:
+    """A release of wheels, if it has a PyTorch, has it for both platforms: one row says so."""
+    indices = {(row.version, row.channel): row.index for row in shipped().rocm_wheels}
+    for row in shipped().torch:
+        if row.channel:
+            assert row.index == indices[row.rocm, row.channel], row
+            assert not row.targets, "they are those of the release"
+
+
+def test_amd_builds_for_instinct_cards_on_linux_only() -> None:
+    """Source: SUPPORTED_GPUS.md of ROCm/TheRock."""
+    instinct = {"gfx908", "gfx90a", "gfx942", "gfx950"}
     for row in shipped().rocm_wheels:
-        assert row.targets, row
-        assert set(row.official) <= set(row.targets), row
+        assert bool(instinct & set(row.targets)) is (row.platform == "linux"), row
+
+
+def test_wheels_of_one_release_promise_no_less_on_linux_than_on_windows() -> None:
+    rows = {(row.version, row.channel, row.platform): row for row in shipped().rocm_wheels}
+    for (version, channel, platform), row in rows.items():
+        if platform == "windows" and (there := rows.get((version, channel, "linux"))):
+            assert set(row.targets) <= set(there.targets), row
+            assert set(row.official) <= set(there.official), row
+            assert set(row.ready) <= set(there.ready), row
+
+
+def test_a_known_hash_is_that_of_a_file_that_rows_lead_to() -> None:
+    releases = {row.version for row in shipped().rocm_wheels}
+    for row in shipped().file_hash:
+        assert re.search(r"\.(whl|tar\.gz)$", row.file), row
+        assert row.file.startswith("rocm_bootstrap-") or any(each in row.file for each in releases), row
 
 
 # ---------------------------------------------------------------- Windows

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec import structs
 
+from rocenv.core.model import Artifact, Layout
 from rocenv.data.load import load
 from rocenv.doctor.checks import windows, windows_gpus
 from rocenv.doctor.run import look, told
@@ -220,6 +222,31 @@ def test_an_env_without_a_venv_is_shadowed_too(machine: Machine, tmp_path: Path)
     (prefix.path / prefix.record().lock.python).unlink()
     scene = machine.scene()
     assert str(prefix.path) in in_words(windows.hip_runtime_shadowed(scene), scene, "hip_runtime_shadowed")
+
+
+@pytest.mark.parametrize(("version", "seen"), [("7.2.53211.0", True), ("7.15.26333.0", False)])
+def test_the_drivers_runtime_beside_that_of_wheels(
+    machine: Machine, tmp_path: Path, version: str, seen: bool
+) -> None:
+    """PyTorch loads the env's own runtime by its path; programs that ask for it by name get the driver's."""
+    layout = Layout(
+        root="", library_dirs=(), libraries={"hip": "amdhip64_7.dll"}, runtime={"hip": "7.15"}
+    ).below("venv/Lib/site-packages")
+    wheel = Artifact(kind="wheel", name="rocm-sdk-core", version="10.0.0", url="", sha256="", size_bytes=0)
+    rocm = structs.replace(component("rocm", "10.0.0", "therock", layout=layout), artifacts=(wheel,))
+    prefix = Lab(tmp_path).make_zluda(parts=(rocm,), files=())
+    machine.env(prefix)
+    machine.environ = {}
+    machine.files["system32.json"]["amdhip64_7.dll"] = version
+    scene = machine.scene()
+    found = windows.hip_runtime_shadowed(scene)
+    if not seen:
+        assert found is None
+        return
+    text = in_words(found, scene, "hip_runtime_beside_wheels")
+    assert f"amdhip64_7.dll: {version}" in text
+    assert r"_rocm_sdk_core\bin" in text
+    assert "PyTorch is not affected" in text
 
 
 def test_a_hip_path_that_leads_nowhere(machine: Machine) -> None:

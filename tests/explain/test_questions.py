@@ -22,13 +22,41 @@ class TestDoesMyCardWork:
     @pytest.mark.parametrize(
         ("target", "linux", "windows"),
         [
-            ("gfx1031", "yes, as gfx1030, only with ROCm before 7", "yes, under ZLUDA with a library pack"),
-            ("gfx1201", "yes, AMD supports it", "yes, with ROCm's own Python wheels"),
-            ("gfx942", "yes, AMD supports it", "yes, with ROCm's own Python wheels"),
-            ("gfx1103", "yes, but without AMD's promise", "yes, with ROCm's own Python wheels"),
-            ("gfx1036", "with care, as gfx1030", "yes, under ZLUDA with a library pack"),
+            (
+                "gfx1031",
+                "yes, the build for gfx1031 is release-ready, but AMD does not list it as supported: "
+                "ROCm 7.14.0, 10.0.0, 10.1.0 as wheels with torch 2.12.0 to 2.14.0",
+                "yes, with AMD's wheels (ROCm 7.14.0, 10.0.0, 10.1.0; the build for gfx1031 is release-ready",
+            ),
+            (
+                "gfx1201",
+                "yes, AMD supports gfx1201, and the build is release-ready: ROCm 7.14.0",
+                "yes, with AMD's wheels (ROCm 7.14.0, 10.0.0, 10.1.0; AMD supports gfx1201, but does not "
+                "mark the build release-ready)",
+            ),
+            (
+                "gfx942",
+                "yes, AMD supports gfx942, and the build is release-ready",
+                "yes, under ZLUDA with a library pack and HIP SDK 5.7.1",
+            ),
+            ("gfx950", "yes, AMD supports gfx950, but does not mark", "no: neither a HIP SDK nor a wheel"),
+            (
+                "gfx1103",
+                "yes, AMD supports gfx1103, and the build is release-ready",
+                "yes, with AMD's wheels (ROCm 7.14.0",
+            ),
+            (
+                "gfx906",
+                "yes, AMD still supports it: ROCm 5.7 to 6.3 as packages",
+                "yes, under ZLUDA with HIP",
+            ),
+            (
+                "gfx90c",
+                "with care, as gfx900, only with ROCm before 6.4",
+                "yes, under ZLUDA with a library pack",
+            ),
             ("gfx803", "yes, but without torch", "yes, under ZLUDA with a library pack and HIP SDK 5.7.1"),
-            ("gfx1033", "hardly: no libraries, no torch", "yes, with ROCm's own Python wheels"),
+            ("gfx1033", "yes, the build for gfx1033 is release-ready", "yes, with AMD's wheels"),
             ("gfx1250", "no: no release", "no: neither a HIP SDK nor a wheel serves it"),
         ],
     )
@@ -42,17 +70,20 @@ class TestDoesMyCardWork:
 
     def test_rx_6750_xt(self, read: Read) -> None:
         text = read("RX 6750 XT")
-        assert "HSA_OVERRIDE_GFX_VERSION=10.3.0. ROCm 5.7 to 6.4 with torch 2.2 to 2.9" in text
-        assert "no wheel has kernels of its own for it" in text
+        assert "override 10.3.0, as gfx1030: works, with ROCm before 7" in text
+        assert "no wheel of PyTorch's own has kernels for it" in text
         assert "HIP SDK 7.1, 7.2 not listed by AMD; no set: RDNA2 has neither runtime nor libraries" in text
         assert "HIP SDK 6.1 AMD's runtime only, no kernels; set: library pack, ZLUDA 3.8.4" in text
         assert "rocenv explain sdnext-3414" in text
-        assert "reported [1] ROCm/rocBLAS#1339" in text, "the override is a report of users, and says which"
+        reported = text.rpartition(" reported ")[2].partition(" inferred ")[0]
+        assert "ROCm/rocBLAS#1339" in reported, "the override is a report of users, and says which"
 
     def test_command_is_what_the_resolver_would_take(self, matrix: Matrix) -> None:
-        linux, zluda, _ = explain("gfx1031", matrix).steps
+        linux, wheels, zluda = explain("gfx1031", matrix).steps
         assert linux.command == "rocenv create demo --platform linux --torch --target gfx1031"
-        assert linux.gives == "ROCm 6.4.2 (AMD's own packages), torch 2.9, run as gfx1030"
+        assert linux.gives == "ROCm 10.0.0 (AMD's wheels (TheRock)), torch 2.13.0"
+        assert wheels.command == "rocenv create demo --platform windows --torch --target gfx1031"
+        assert wheels.gives == linux.gives
         assert zluda.command == "rocenv resolve --platform windows --zluda --target gfx1031"
         assert zluda.gives == "HIP SDK 6.2.4, ZLUDA 3.9.5 (rocm6), a library pack, torch 2.7.1"
 
@@ -62,16 +93,44 @@ class TestDoesMyCardWork:
 
     def test_steam_deck_is_warned_of_the_override(self, read: Read) -> None:
         text = read("steam deck")
-        assert "HSA_OVERRIDE_GFX_VERSION=10.3.0 is known to go wrong: Steam Deck: gradients are wrong" in text
+        assert "override 10.3.0, as gfx1030: known to go wrong; Steam Deck: gradients are wrong" in text
 
     def test_vega_loses_its_kernels(self, read: Read) -> None:
         text = read("gfx906")
-        assert "ROCm 6.4 to 7.2 not built for it" in text
+        assert "packages 6.4 to 7.2 not built for it" in text
+        assert "wheels ROCm 7.14.0 to 10.1.0 (therock): built, not supported or release-ready" in text
         assert "compiled for it, but the rocBLAS inside has no kernels: torch 2.8 to 2.14" in text
 
-    def test_wheels_that_create_leaves_out_on_linux_are_named_as_such(self, read: Read) -> None:
-        said = "AMD supports it; as Python wheels, which `rocenv create` does not take on Linux"
-        assert f"TheRock 7.14, 10.0 {said}" in read("gfx1152")
+    def test_support_and_readiness_are_said_of_each_platform(self, read: Read) -> None:
+        linux, _, windows = read("gfx1201").partition(" Windows wheels ")
+        assert "wheels ROCm 7.14.0 to 10.1.0 (therock): supported by AMD, release-ready" in linux
+        assert windows.startswith(
+            "ROCm 7.14.0 to 10.1.0 (therock): supported by AMD, not marked release-ready"
+        )
+        assert "7.2.1 needs display driver from 26.2.2 on" in windows
+
+    def test_card_that_only_packages_serve(self, read: Read) -> None:
+        text = read("gfx803")
+        assert "wheels not built for it" in text
+        assert "packages 5.7 kernels in its libraries" in text
+
+
+class TestWhichRelease:
+    def test_of_wheels(self, read: Read) -> None:
+        text = read("10.0")
+        assert "Linux as Python wheels: 10.0.0 (therock), with torch 2.13.0" in text
+        assert "supported by AMD: gfx908, gfx90a" in text
+        assert "release-ready: gfx942, gfx1010" in text
+        assert "only built for: gfx900, gfx906, gfx90c" in text
+        assert "rocenv create demo --platform windows --rocm 10.0 --torch --target gfx1201" in text
+
+    def test_a_patch_release_without_torch_says_what_must_not_be_mixed(self, read: Read) -> None:
+        text = read("7.14.1")
+        assert "7.14.1 (therock), without torch" in text
+        assert "7.14.1: hipErrorInvalidValue is reported" in text
+
+    def test_one_that_only_moves_on(self, read: Read) -> None:
+        assert "which PyTorch belongs to it was not read yet" in read("10.2")
 
 
 class TestWhyNot61:

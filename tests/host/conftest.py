@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rocenv.core.model import Layout
 from rocenv.data.knowledge import DisplayDriver, GpuName, Override, PciId, Target
-from rocenv.data.releases import Support
+from rocenv.data.releases import RocmWheels, Support
 from rocenv.data.rows import Matrix
 from rocenv.host import Host, detect
 from tests.host.roots import Root
@@ -32,9 +33,23 @@ def pci(device: str, name: str, product: str, revision: str = "") -> PciId:
     return PciId(device=device, target=name, products=products, revision=revision, status=MAKER, **KNOWN)
 
 
-def support(rocm: str, level: Literal["official", "libraries"], *targets: str, channel: str = "") -> Support:
-    return Support(
-        platform="linux", rocm=rocm, level=level, targets=targets, channel=channel, status=MAKER, **KNOWN
+def support(rocm: str, level: Literal["official", "libraries"], *targets: str) -> Support:
+    return Support(platform="linux", rocm=rocm, level=level, targets=targets, status=MAKER, **KNOWN)
+
+
+def wheels(version: str, official: tuple[str, ...], built: tuple[str, ...] = ()) -> RocmWheels:
+    return RocmWheels(
+        version=version,
+        channel="therock",
+        index="https://stable.repo.amd.com/",
+        platform="linux",
+        packages=(),
+        targets=(*official, *built),
+        official=official,
+        layout=Layout(root="", library_dirs=(), libraries={}),
+        python=("3.12",),
+        status=MAKER,
+        **KNOWN,
     )
 
 
@@ -66,9 +81,10 @@ MATRIX = Matrix(
         support("5.7", "official", "gfx906"),
         support("7.2", "official", "gfx908", "gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201"),
         support("7.2", "libraries", "gfx1151"),
-        support("7.14", "official", "gfx906", channel="therock"),
-        support("10.0", "official", "gfx1151", "gfx1103", channel="therock"),
-        support("10.0", "libraries", "gfx1036", "gfx906", channel="therock"),
+    ),
+    rocm_wheels=(
+        wheels("7.14.0", ("gfx906",)),
+        wheels("10.0.0", ("gfx1151", "gfx1103"), ("gfx1036", "gfx906")),
     ),
     override=(
         Override(

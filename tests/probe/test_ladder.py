@@ -96,6 +96,7 @@ ANSWERS = [
     ("sgemm=error:6", "blas", "failed", "rocblas_sgemm answered 6"),
     ("sgemm=wrong", "blas", "failed", "float32 with seed 20: 16384 of 16384 elements are wrong"),
     ("sgemm=wrong1", "blas", "failed", "float32 with seed 20: 1 of 16384 elements are wrong"),
+    ("sgemm=zero", "blas", "failed", "elements are wrong: C[0,0] = 0, expected"),
     ("sgemm=nan", "blas", "failed", "= nan, expected"),
     ("sgemm=unwritten", "blas", "failed", "float32 with seed 20: 16384 of 16384 elements were never written"),
     ("gemm_ex=error:2", "blas", "failed", "rocblas_gemm_ex answered 2"),
@@ -277,6 +278,9 @@ def test_an_env_has_the_rungs_that_its_components_give_it(rig: Rig) -> None:
     assert probe.rungs == ladder.RUNGS[:-1]
     without_blas = {role: path for role, path in probe.task.libraries.items() if role != "rocblas"}
     assert "blas" not in replace(probe, task=replace(probe.task, libraries=without_blas)).rungs
+    without_compiler = {role: path for role, path in probe.task.libraries.items() if role != "hiprtc"}
+    left = replace(probe, task=replace(probe.task, libraries=without_compiler)).rungs
+    assert left == ("files", "load", "version", "device", "memory", "blas")
     wheels = replace(probe, task=replace(probe.task, libraries={}), torch_python=("python",))
     assert wheels.rungs == ("files", "torch")
 

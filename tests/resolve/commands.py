@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -18,8 +19,11 @@ def asked(command: str) -> Request:
     words = shlex.split(command)
     assert words[:2] == ["rocenv", "resolve"]
     given = resolve_command.make_context("resolve", words[2:]).params
-    request = Request(**{name: given[name] or "" for name in _NAMES})
-    request = replace(request, platform=request.platform or "linux")
+    wanted: dict[str, Any] = {name: given[name] or "" for name in _NAMES}
+    request = Request(**wanted)
+    target, *more = request.target.split(",")
+    request = replace(request, platform=request.platform or "linux", target=target, more_targets=tuple(more))
+    request = replace(request, dev=given["dev"])
     if given["no_torch"] or request.torch == NO_TORCH:
         assert not given["torch"]
         return replace(request, torch="")

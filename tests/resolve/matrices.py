@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from hypothesis import strategies as st
@@ -51,8 +52,12 @@ CHANNELS = {
     "amd": "maker",
     "debian": "distribution",
     "unstable": "distribution",
+    "therock": "maker",
+    "therock-nightly": "maker",
 }
-ONLY_NAMED = "unstable"  # nobody gets its sets unasked
+PACKAGES = ("amd", "debian", "unstable")
+WHEELS = ("therock", "therock", "therock-nightly")
+ONLY_NAMED = ("unstable", "therock-nightly")  # nobody gets their sets unasked
 Flavour = Literal["plain", "rocm5", "rocm6", "nightly"]
 FLAVOURS: tuple[Flavour, ...] = ("plain", "rocm5", "rocm6", "nightly")
 LEVELS = ("official", "official", "deprecated", "libraries", "runtime", "unsupported")
@@ -100,6 +105,7 @@ known: dict[str, Any] = {
     "checked": just("2026-11-20"),
 }
 targets = some(TARGETS)
+few_targets = pick(((), (), ("gfx1030",), ("gfx1031", "gfx1100")))
 rocm_range = often("", ("<7", "==6.2.*", ">=6.2.4"))
 build_range = often("", ("==3.8.4", "<=3.9.5", ">=3.8.4.post1", ">=6rc60"))
 torch_range = often("", (">=2.5", "<2.5"))
@@ -108,7 +114,7 @@ display_range = often("", (">=25.5.1", "<25.5.1", "==25.4.1"))
 rocm = build(
     RocmSet,
     version=pick(ROCM),
-    channel=pick(tuple(CHANNELS)),
+    channel=pick(PACKAGES),
     packages=just(("hip",)),
     layout=just(LAYOUT),
     compiles=targets,
@@ -123,6 +129,13 @@ def _floating(row: RocmSet) -> RocmSet:
     if row.channel == "amd":
         return row
     return structs.replace(row, floating=True, version=series(row.version), version_package="hip")
+
+
+def _nightly(row: RocmWheels) -> RocmWheels:
+    """Nightly builds float, too."""
+    if row.channel == "therock":
+        return row
+    return structs.replace(row, floating=True, version=series(row.version))
 
 
 linux_torch = build(
@@ -195,17 +208,50 @@ pack = build(
 wheels = build(
     RocmWheels,
     version=pick(ROCM),
-    channel=pick(["therock", "therock-nightly"]),
+    channel=pick(WHEELS),
     index=pick(["https://repo.amd.com/a", "https://repo.amd.com/b"]),
-    platforms=pick([("windows",), ("linux", "windows"), ("linux",)]),
+    platform=pick(["linux", "windows"]),
+    packages=often(("rocm",), ((),)),
+    layout=just(LAYOUT),
     targets=targets,
-    python=some(PYTHONS, least=1),
-    official=targets,
-    torch=often((), (("2.5",), ("2.2", "2.7.1"))),
+    python=often(PYTHONS, (PYTHONS[:1], PYTHONS[1:])),
+    official=few_targets,
+    ready=few_targets,
     driver=often("", (">=26.1.1",)),
-    nightly=pick((False, True)),
+    glibc=often("", ("2.28",)),
+    loader=often("", ("ld.so",)),
     **known,
 )
+
+
+def wheels_torch(dice: random.Random, *, rocm: str = "9.9", channel: str = "therock") -> TorchSet:
+    """Draw a PyTorch for one release of wheels."""
+    make = build(
+        TorchSet,
+        version=pick(TORCH),
+        index=just("https://repo.amd.com/a"),
+        python=often(PYTHONS, (PYTHONS[:1], PYTHONS[1:])),
+        rocm=just(rocm),
+        channel=just(channel),
+        glibc=often("", ("2.28",)),
+        released=pick((False, True)),
+        **known,
+    )
+    return make(dice)
+
+
+def _with_torch_for_wheels(matrix: Matrix, dice: random.Random) -> Matrix:
+    """Add PyTorch for most releases of wheels, and for one that there is none of."""
+    releases = [(row.version, row.channel) for row in matrix.rocm_wheels] * 2 + [("6.2.3", "therock")]
+    found = {
+        (row.version, row.rocm, row.channel): row
+        for version, channel in releases
+        for row in [wheels_torch(dice, rocm=version, channel=channel)]
+        if dice.random() < 0.7
+    }
+    return replace(matrix, torch=(*matrix.torch, *found.values()))
+
+
 override = build(
     Override,
     target=pick(["gfx1031", "gfx1031", "gfx1100", OTHER_TARGET]),
@@ -284,7 +330,6 @@ def support(dice: random.Random) -> tuple[Support, ...]:
             rocm=just(release),
             level=just(dice.choice(LEVELS)),
             targets=just((target,)),
-            channel=often("", ("therock",)),
             **known,
         )
         found += [said(dice) for _ in range(dice.choice((0, 1, 1, 2)))]
@@ -332,7 +377,7 @@ def _channel(name: str) -> Channel:
         title=name,
         by=by,
         repos=(),
-        only_named=name == ONLY_NAMED,
+        only_named=name in ONLY_NAMED,
         status="maker",
         source="a page",
         checked="2026-11-20",
@@ -343,31 +388,34 @@ def _display_driver(version: str) -> DisplayDriver:
     return DisplayDriver(version=version, status="maker", source="AMD", checked="2026-11-20")
 
 
-matrices = strategy(
-    build(
-        Matrix,
-        channel=just(tuple(map(_channel, CHANNELS))),
-        target=just(tuple(map(_target, (*TARGETS, OTHER_TARGET)))),
-        rocm=rows(lambda dice: _floating(rocm(dice)), lambda row: (row.version, row.channel)),
-        torch=lambda dice: (
-            *rows(linux_torch, lambda row: (row.version, row.rocm))(dice),
-            *rows(cuda_torch, lambda row: row.version, 3)(dice),
-        ),
-        rocm_wheels=rows(wheels, lambda row: (row.version, row.channel, row.index)),
-        hip_sdk=rows(hip_sdk, lambda row: row.version, 3),
-        zluda=rows(zluda, lambda row: (row.project, row.version)),
-        pack=rows(pack, lambda row: (row.provider, row.rocm, row.asset, row.targets)),
-        support=support,
-        override=rows(override, lambda row: (row.target, row.value), 3, 0),
-        verdict=rows(lambda dice: dice.choice((verdict, windows_verdict))(dice), _condition, 3, 0),
-        good_set=rows(good_set, lambda row: (row.by, row.rocm, row.zluda, row.targets), 3, 0),
-        driver_pair=rows(driver_pair, lambda row: (row.drivers, row.rocm), 3, 0),
-        system_kernel=rows(system_kernel, lambda row: (row.rocm, row.os), 3, 0),
-        display_driver=just(tuple(map(_display_driver, DISPLAY_DRIVERS))),
-    )
+_parts = build(
+    Matrix,
+    channel=just(tuple(map(_channel, CHANNELS))),
+    target=just(tuple(map(_target, (*TARGETS, OTHER_TARGET)))),
+    rocm=rows(lambda dice: _floating(rocm(dice)), lambda row: (row.version, row.channel)),
+    torch=lambda dice: (
+        *rows(linux_torch, lambda row: (row.version, row.rocm))(dice),
+        *rows(cuda_torch, lambda row: row.version, 3)(dice),
+    ),
+    rocm_wheels=rows(
+        lambda dice: _nightly(wheels(dice)), lambda row: (row.version, row.channel, row.platform), 6
+    ),
+    hip_sdk=rows(hip_sdk, lambda row: row.version, 3),
+    zluda=rows(zluda, lambda row: (row.project, row.version)),
+    pack=rows(pack, lambda row: (row.provider, row.rocm, row.asset, row.targets)),
+    support=support,
+    override=rows(override, lambda row: (row.target, row.value), 4, 0),
+    verdict=rows(lambda dice: dice.choice((verdict, windows_verdict))(dice), _condition, 3, 0),
+    good_set=rows(good_set, lambda row: (row.by, row.rocm, row.zluda, row.targets), 3, 0),
+    driver_pair=rows(driver_pair, lambda row: (row.drivers, row.rocm), 3, 0),
+    system_kernel=rows(system_kernel, lambda row: (row.rocm, row.os), 3, 0),
+    display_driver=just(tuple(map(_display_driver, DISPLAY_DRIVERS))),
 )
+matrices = strategy(lambda dice: _with_torch_for_wheels(_parts(dice), dice))
 
-target = pick((*TARGETS, *TARGETS, *TARGETS, UNKNOWN_TARGET))
+target = pick((*TARGETS * 6, UNKNOWN_TARGET))
+_more: tuple[tuple[str, ...], ...] = (("gfx1030",), ("gfx1100", "gfx1031"), (UNKNOWN_TARGET,))
+more_targets = often((), ((), *_more))
 rocm_wish = often("", ("6.2", "5.7.1", ">=6.2,<7.1", "7.*", "4.0"))
 torch_wish = pick(["", "", "*", "*", "*", "2.5", "<2.7", "==2.5.1+rocm6.2", "9"])
 python_wish = often("", ("3.11", "3.12.4", "2.7"))
@@ -378,9 +426,11 @@ linux_requests = strategy(
         torch=torch_wish,
         python=python_wish,
         target=target,
-        channel=often("", ("amd", "debian", "unstable", "nobody")),
+        more_targets=more_targets,
+        channel=often("", (*CHANNELS, "nobody")),
         platform=just("linux"),
         driver=often("", KERNEL_DRIVERS),
+        dev=often(False, (True,)),
     )
 )
 zluda_requests = strategy(
@@ -403,6 +453,7 @@ windows_requests = strategy(
         torch=torch_wish,
         python=python_wish,
         target=target,
+        more_targets=more_targets,
         channel=often("", ("therock", "therock-nightly", "hip-sdk", "nobody")),
         platform=just("windows"),
         driver=often("", DISPLAY_DRIVERS),

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import itertools
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
@@ -55,6 +56,11 @@ class World:
     @property
     def target(self) -> str:
         return self.request.target
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """All that the set has to serve."""
+        return self.request.targets
 
     @property
     def driver(self) -> str:
@@ -109,7 +115,17 @@ def wished(spec: str, version: str, *, floating: bool = False, local: str = "") 
         spec = f"=={spec}"
     wanted = SpecifierSet(spec, prereleases=True)
     releases = [version, *(f"{version}.{patch}{local}" for patch in range(100))] if floating else [version]
+    if floating and any(
+        is_build_of(each.version.removesuffix(".*"), version) for each in wanted if "==" in each.operator
+    ):
+        return True
     return any(wanted.contains(release) for release in releases)
+
+
+def is_build_of(version: str, series_of_row: str) -> bool:
+    """Whether a version is a nightly build, or another pre-release, of a series."""
+    release = ".".join(map(str, (*Version(version).release, 0)[:2]))
+    return Version(version).is_prerelease and release == series_of_row
 
 
 @dataclass(frozen=True)
@@ -123,7 +139,7 @@ class newest:  # noqa: N801 - reads as the function that it is
 
 
 def target_known(world: World) -> bool:
-    return not world.matrix.targets or world.target in world.matrix.targets
+    return not world.matrix.targets or all(each in world.matrix.targets for each in world.targets)
 
 
 def python_wished(world: World, row: TorchSet | RocmWheels) -> bool:
@@ -138,7 +154,7 @@ def applies(row: Verdict, parts: Parts, world: World) -> bool:
     """Whether a set is one that a row calls broken: everything that the row names must be so."""
     if row.verdict != "broken" or row.only_if or row.platform != world.request.platform:
         return False
-    if row.targets and world.target not in row.targets:
+    if row.targets and not any(each in row.targets for each in world.targets):
         return False
     if row.driver and not (world.driver and in_range(row.driver, world.driver)):
         return False
@@ -164,7 +180,8 @@ def applies(row: Verdict, parts: Parts, world: World) -> bool:
 def linux_sets(world: World) -> Iterator[Parts]:
     wheels = [row for row in world.matrix.torch if row.rocm] if world.request.torch else [None]
     ways = [None, *(row for row in world.matrix.override if row.target == world.target)]
-    for rocm, override, torch in itertools.product(world.matrix.rocm, ways, wheels):
+    rows: list[RocmSet | RocmWheels] = [*world.matrix.rocm, *own_wheels(world)]
+    for rocm, override, torch in itertools.product(rows, ways, wheels):
         yield Parts(rocm=rocm, override=override, torch=torch)
 
 
@@ -176,66 +193,120 @@ def linux_fits(parts: Parts, world: World) -> bool:
         and wished(request.rocm, row.version, floating=row.floating)
         and (request.channel == row.channel or (not request.channel and not by_name_only(row, world)))
         and way_fits(parts, row, world)
+        and (not isinstance(row, RocmWheels) or runs_here(row, world))
         and (parts.torch is None or wheel_fits(parts, parts.torch, world))
         and not known_bad(parts, world)
     )
 
 
-def by_name_only(row: RocmSet, world: World) -> bool:
+def own_wheels(world: World) -> list[RocmWheels]:
+    """ROCm itself as wheels."""
+    return [row for row in world.matrix.rocm_wheels if row.platform == world.request.platform]
+
+
+def runs_here(row: RocmWheels, world: World) -> bool:
+    """Whether Python, the driver and the C library are right for wheels of ROCm."""
+    glibc = world.machine.glibc
+    return (
+        python_wished(world, row)
+        and (row.packages != () or world.request.torch != "")  # else PyTorch's wheel brings all of it
+        and not (row.driver and world.driver and not in_range(row.driver, world.driver))
+        and (row.loader != "" or not (row.glibc and glibc and Version(glibc) < Version(row.glibc)))
+    )
+
+
+def by_name_only(row: RocmSet | RocmWheels, world: World) -> bool:
     """Whether only who names its channel gets a set."""
     return world.matrix.channels[row.channel].only_named
 
 
-def way_fits(parts: Parts, row: RocmSet, world: World) -> bool:
+def way_fits(parts: Parts, row: RocmSet | RocmWheels, world: World) -> bool:
     override = parts.override
+    blas, compiles = kernels_of(row)
     if override is None:
-        return world.target in row.blas or world.target in row.compiles
-    natively = world.target in row.blas and (parts.torch is None or world.target in parts.torch.targets)
+        return set(world.targets) <= blas or set(world.targets) <= compiles
+    torch_natively = isinstance(row, RocmWheels) or parts.torch is None or world.target in parts.torch.targets
     return (
-        not natively
+        not (world.target in blas and torch_natively)
+        and len(world.targets) == 1  # what one GPU is made to be, all are
         and override.verdict in ("ok", "caution")
-        and override.runs_as in row.blas
+        and override.runs_as in blas
         and in_range(override.rocm, row.version)
     )
 
 
+def kernels_of(row: RocmSet | RocmWheels) -> tuple[set[str], set[str]]:
+    """The targets of its libraries, and those of its compiler."""
+    if isinstance(row, RocmWheels):
+        return set(row.targets), set(row.targets)
+    return set(row.blas), set(row.compiles)
+
+
 def wheel_fits(parts: Parts, torch: TorchSet, world: World) -> bool:
-    glibc = world.machine.glibc
-    runs_as = parts.override.runs_as if parts.override else world.target
+    glibc, row = world.machine.glibc, parts.rocm
+    served = (parts.override.runs_as,) if parts.override else world.targets
+    if isinstance(row, RocmWheels):
+        # Its libraries are the release's own: another patch release of ROCm is another ROCm.
+        goes = (torch.channel, torch.rocm) == (row.channel, row.version)
+    else:
+        goes = not torch.channel and series(torch.rocm) == series(row.version)
+        goes = goes and set(served) <= set(torch.targets)
     return (
-        series(torch.rocm) == series(parts.rocm.version)
-        and runs_as in torch.targets
+        goes
         and wished(world.request.torch, torch.version, floating=True, local=f"+rocm{torch.rocm}")
         and python_wished(world, torch)
         and not (torch.glibc and glibc and Version(glibc) < Version(torch.glibc))
     )
 
 
+def wheel_rank(torch: TorchSet | None) -> tuple[object, ...]:
+    """A release before a candidate; of ROCm's own wheels what AMD lists; the newest."""
+    if torch is None:
+        return ()
+    sure = SURE[torch.status] if torch.channel else 0
+    return (not torch.released, sure, newest(torch.version), newest(torch.rocm))
+
+
+def promised(row: RocmSet | RocmWheels, targets: tuple[str, ...]) -> int:
+    """0 where AMD supports all of them, 1 where the wheels are ready for the rest, else 2."""
+    if set(targets) <= set(row.official):
+        return 0
+    ready = set(row.ready) if isinstance(row, RocmWheels) else set()
+    return 1 if ready and set(targets) <= {*row.official, *ready} else 2
+
+
 def linux_rank(parts: Parts, world: World) -> tuple[object, ...]:
     row: Any = parts.rocm
     override, matrix = parts.override, world.matrix
     runs_as = override.runs_as if override else world.target
-    way = override.verdict if override else "native" if world.target in row.blas else "compile"
+    served = (runs_as, *world.request.more_targets)
+    is_wheels = isinstance(row, RocmWheels)
+    if override:
+        way: str = override.verdict
+    elif set(served) <= kernels_of(row)[0]:
+        way = "built" if is_wheels and promised(row, served) == 2 else "native"
+    else:
+        way = "compile"
     said = [
         SURE[each.status]
         for each in matrix.support
         if each.platform == "linux"
         and each.rocm == series(row.version)
-        and not each.channel
+        and not is_wheels
         and each.level in SERVES
         and runs_as in each.targets
     ]
-    torch = parts.torch
     return (
-        ("native", "ok", "caution", "compile").index(way),
+        ("native", "ok", "caution", "built", "compile").index(way),
         not tested_with_driver(series(row.version), world),
-        runs_as not in row.official,
+        is_wheels and not world.request.torch and not world.request.dev,
+        promised(row, served),
         matrix.channels[row.channel].by != "maker",
         min(said, default=SURE[row.status]),
         newest(row.version),
         row.channel,
         override.value if override else "",
-        (not torch.released, newest(torch.version), newest(torch.rocm)) if torch else (),
+        wheel_rank(parts.torch),
     )
 
 
@@ -298,10 +369,7 @@ def promise(sdk: HipSdk | RocmSet | RocmWheels, world: World) -> Support | None:
     found = [
         row
         for row in world.matrix.support
-        if row.platform == "windows"
-        and not row.channel
-        and row.rocm == series(sdk.version)
-        and world.target in row.targets
+        if row.platform == "windows" and row.rocm == series(sdk.version) and world.target in row.targets
     ]
     return min(found, key=lambda row: SURE[row.status], default=None)
 
@@ -401,39 +469,52 @@ def zluda_rank(parts: Parts, world: World) -> tuple[object, ...]:
 
 
 def windows_sets(world: World) -> Iterator[Parts]:
-    yield from (Parts(rocm=row) for row in world.matrix.rocm_wheels)
+    torches = [row for row in world.matrix.torch if row.channel] if world.request.torch else [None]
+    for row, torch in itertools.product(own_wheels(world), torches):
+        yield Parts(rocm=row, torch=torch)
     yield from (Parts(rocm=row) for row in world.matrix.hip_sdk)
 
 
 def windows_fits(parts: Parts, world: World) -> bool:
     row, request = parts.rocm, world.request
-    if not target_known(world) or not wished(request.rocm, row.version) or known_bad(parts, world):
+    if not target_known(world) or known_bad(parts, world):
         return False
     if not isinstance(row, RocmWheels):
-        return request.channel in ("", "hip-sdk") and has_kernels(row, world) and not request.torch
+        return (
+            request.channel in ("", "hip-sdk")
+            and wished(request.rocm, row.version)
+            and all(has_kernels(row, replace(world, request=one)) for one in alone(request))
+            and not request.torch
+        )
     return (
-        "windows" in row.platforms
-        and world.target in row.targets
-        and (request.channel == row.channel or (not request.channel and not row.nightly))
-        and python_wished(world, row)
-        and (not row.torch or any(wished(request.torch, version) for version in row.torch))
-        and not (row.driver and world.driver and not in_range(row.driver, world.driver))
+        wished(request.rocm, row.version, floating=row.floating)
+        and set(world.targets) <= set(row.targets)
+        and (request.channel == row.channel or (not request.channel and not by_name_only(row, world)))
+        and runs_here(row, world)
+        and (parts.torch is None or wheel_fits(parts, parts.torch, world))
     )
+
+
+def alone(request: Request) -> list[Request]:
+    """The request for each of its targets."""
+    return [structs.replace(request, target=target, more_targets=()) for target in request.targets]
 
 
 def windows_rank(parts: Parts, world: World) -> tuple[object, ...]:
     row = parts.rocm
     if isinstance(row, RocmWheels):
-        supported, where = world.target in row.official, (row.channel, row.index)
+        vouched, channel = promised(row, world.targets), row.channel
     else:
-        said = promise(row, world)
-        supported, where = said is not None and said.level in ("official", "deprecated"), ("hip-sdk", "")
+        said = [promise(row, replace(world, request=one)) for one in alone(world.request)]
+        vouched = 0 if all(each and each.level in ("official", "deprecated") for each in said) else 2
+        channel = "hip-sdk"
     return (
         not isinstance(row, RocmWheels),
-        not supported,
+        vouched,
         SURE[row.status],
         newest(row.version),
-        where,
+        channel,
+        wheel_rank(parts.torch),
     )
 
 

@@ -159,5 +159,5 @@ def check_suggestions(error: ResolutionImpossible, case: Situation) -> None:
         assert any(text in suggestion.command for suggestion in error.suggestions), error.hints
     for suggestion in error.suggestions:
         again = asked(suggestion.command)
-        assert again.target == case.request.target
+        assert again.targets == case.request.targets
         assert next(resolve(again, matrix(), case.machine)).versions == suggestion.components

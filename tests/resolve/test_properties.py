@@ -45,13 +45,18 @@ OTHER = matrices.OTHER_TARGET
 # Table, what makes a row of it, and what makes the row one about another target.
 OTHERS: list[tuple[str, matrices.Make[Any], dict[str, Any]]] = [
     ("rocm", matrices.rocm, {"compiles": (OTHER,), "blas": (OTHER,), "official": (OTHER,), "version": "9.9"}),
-    ("rocm_wheels", matrices.wheels, {"targets": (OTHER,), "official": (OTHER,), "version": "9.9"}),
+    (
+        "rocm_wheels",
+        matrices.wheels,
+        {"targets": (OTHER,), "official": (OTHER,), "ready": (), "version": "9.9"},
+    ),
     ("override", matrices.override, {"target": OTHER}),
     ("verdict", matrices.verdict, {"targets": (OTHER,)}),
     ("verdict", matrices.windows_verdict, {"targets": (OTHER,)}),
     ("pack", matrices.pack, {"targets": (OTHER,)}),
     ("good_set", matrices.good_set, {"targets": (OTHER,)}),
     ("torch", matrices.linux_torch, {"targets": (OTHER,)}),
+    ("torch", matrices.wheels_torch, {}),
 ]
 Outcome: TypeAlias = "list[Candidate] | Impossible"
 
@@ -118,7 +123,8 @@ def check_override(candidate: Candidate, request: Request) -> None:
         return
     row: Any = candidate.rocm.row
     assert candidate.runs_as == override.runs_as
-    assert request.target not in row.blas or (torch and request.target not in torch.targets)
+    own = torch and not torch.channel
+    assert request.target not in row.blas or (own and torch and request.target not in torch.targets)
     assert any(override.value in note for note in candidate.notes)
 
 
@@ -136,7 +142,7 @@ def check_suggestions(error: Impossible, request: Request, matrix: Matrix, machi
     """What is suggested is for the same GPU, does resolve, and gives what it promises."""
     for suggestion in error.suggestions:
         again = asked(suggestion.command)
-        assert again.target == request.target
+        assert again.targets == request.targets
         assert again != request
         assert next(resolve(again, matrix, machine)).versions == suggestion.components
 

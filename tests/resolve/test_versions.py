@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
@@ -70,7 +70,8 @@ def test_a_text_that_is_not_a_spec(text: str, name: str) -> None:
     """A typing error is reported even if nothing depends on it."""
     platform = "windows" if name == "zluda" else "linux"
     with pytest.raises(RocenvError) as caught:
-        resolve(Request(**{"target": "gfx1100", "platform": platform, name: text}), matrix())
+        wrong: dict[str, Any] = {"target": "gfx1100", "platform": platform, name: text}
+        resolve(Request(**wrong), matrix())
     assert caught.value.exit_code == 2
     assert text in caught.value.message
     assert f"--{name} 5.7" in caught.value.hints[0]

@@ -81,7 +81,8 @@ def build_wheel(
     with zipfile.ZipFile(out, "w") as archive:
         for path, data in members.items():
             info = zipfile.ZipInfo(path, (2024, 1, 1, 0, 0, 0))
-            info.external_attr = (0o100755 if "/bin/" in path else 0o100644) << 16
+            is_program = "/bin/" in path or "/ld-linux" in path
+            info.external_attr = (0o100755 if is_program else 0o100644) << 16
             archive.writestr(info, data, compression)
     return Wheel(f"{stem}-{tag}.whl", out.getvalue(), metadata.encode())
 

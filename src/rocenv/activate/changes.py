@@ -8,6 +8,7 @@ Windows names and entries are compared without regard to case, and a variable ca
 from __future__ import annotations
 
 import re
+from pathlib import PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING
 
 from rocenv.core.errors import DataError
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 SEPARATORS = {"linux": ":", "windows": ";"}
 _PREFIX = "{prefix}"
+_PREFIX_URL = "{prefix_url}"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 # Variables that shells keep for themselves: setting one as data would break the shell that sources it.
@@ -40,13 +42,24 @@ def same(text: str, platform: str) -> str:
 
 
 def expand(changes: Sequence[EnvChange], prefix: str) -> tuple[EnvChange, ...]:
-    """Replace `{prefix}` in the values of the changes; nothing else in a value is special.
+    """Replace `{prefix}` and `{prefix_url}` in the values of the changes; nothing else in a value is special.
 
     The prefix is put in as it is given, in the platform's own spelling; values for Windows have backslashes.
+    Its URL is percent-encoded.
     """
     from msgspec.structs import replace  # late: a shell that starts asks for its hook, which needs no values
 
-    return tuple(replace(change, value=change.value.replace(_PREFIX, prefix)) for change in changes)
+    def put(value: str) -> str:
+        if _PREFIX_URL in value:
+            value = value.replace(_PREFIX_URL, _url(prefix))
+        return value.replace(_PREFIX, prefix)
+
+    return tuple(replace(change, value=put(change.value)) for change in changes)
+
+
+def _url(prefix: str) -> str:
+    path = PureWindowsPath(prefix)
+    return (path if path.drive else PurePosixPath(prefix)).as_uri()
 
 
 def apply(
@@ -127,7 +140,10 @@ def require_valid(changes: Sequence[EnvChange], platform: str = "linux") -> None
             raise DataError(f"`{change.name}` cannot be a variable of an env")
         if "\0" in change.value:
             raise DataError(f"the value of `{change.name}` holds a NUL character")
-        if platform == "windows" and (found := against_cmd(change.value)):
+        # A `%` of an address is carried: it is no part of a list, and no program is started with it.
+        is_address = change.action == "set" and change.value.startswith("file:")
+        text = change.value.replace("%", "") if is_address else change.value
+        if platform == "windows" and (found := against_cmd(text)):
             raise DataError(f"the value of `{change.name}` holds {found}, which cmd cannot carry")
         if change.action == "prepend" and (not change.value or SEPARATORS[platform] in change.value):
             raise DataError(f"what is prepended to `{change.name}` must be one entry, not `{change.value}`")

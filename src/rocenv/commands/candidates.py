@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     import click
     from click.shell_completion import CompletionItem
 
+    from rocenv.data.releases import TorchSet
+    from rocenv.data.rows import Matrix
+
 _HERE = "windows" if WINDOWS else "linux"
 
 
@@ -29,14 +32,16 @@ def env_names(_context: click.Context, _parameter: click.Parameter, incomplete: 
 
 
 def targets(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the known targets, with the products that they are."""
-    return _told({name: row.products for name, row in Context().matrix.targets.items()}, incomplete)
+    """Complete a target, or the last of several, with the products that each one is."""
+    first = incomplete[: incomplete.rfind(",") + 1]
+    names = {f"{first}{name}": row.products for name, row in Context().matrix.targets.items()}
+    return _told(names, incomplete)
 
 
 def rocm_versions(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Return the releases that sets are made of."""
     matrix, platform = Context().matrix, _platform(context)
-    found = {row.version for row in matrix.rocm_wheels if platform in ("", *row.platforms)}
+    found = {row.version for row in matrix.rocm_wheels if platform in ("", row.platform)}
     found.update(row.version for row in matrix.rocm if platform != "windows")
     found.update(row.version for row in matrix.hip_sdk if platform != "linux")
     return _newest_first(found, incomplete)
@@ -50,18 +55,27 @@ def zluda_versions(_context: click.Context, _parameter: click.Parameter, incompl
 def torch_versions(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Return the releases of torch that go with some set."""
     matrix, platform = Context().matrix, _platform(context)
-    found = {row.version for row in matrix.torch if platform in ("", "linux" if row.rocm else "windows")}
-    for row in matrix.rocm_wheels:
-        found.update(row.torch if platform in ("", *row.platforms) else ())
-    return _newest_first(found, incomplete)
+    return _newest_first({row.version for row in _torch_rows(matrix, platform)}, incomplete)
+
+
+def _torch_rows(matrix: Matrix, platform: str) -> list[TorchSet]:
+    """Return the rows of torch for a platform; those that use ROCm's wheels are where these are."""
+    places = {(row.channel, row.platform) for row in matrix.rocm_wheels}
+    return [
+        row
+        for row in matrix.torch
+        if not platform
+        or (row.channel, platform) in places
+        or (not row.channel and platform == ("linux" if row.rocm else "windows"))
+    ]
 
 
 def pythons(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Return the Pythons that wheels of torch are made for."""
     matrix, platform = Context().matrix, _platform(context)
-    found = {each for row in matrix.rocm_wheels if platform in ("", *row.platforms) for each in row.python}
-    for row in matrix.torch:
-        found.update(row.python if platform in ("", "linux" if row.rocm else "windows") else ())
+    found = {each for row in matrix.rocm_wheels if platform in ("", row.platform) for each in row.python}
+    for row in _torch_rows(matrix, platform):
+        found.update(row.python)
     return _newest_first(found, incomplete)
 
 
@@ -70,10 +84,11 @@ def channels(context: click.Context, _parameter: click.Parameter, incomplete: st
     from rocenv.resolve.windows import channel_of
 
     matrix, platform = Context().matrix, _platform(context)
-    found = {row.channel: "" for row in matrix.rocm_wheels if platform in ("", *row.platforms)}
+    here = {row.channel for row in matrix.rocm_wheels if platform in ("", row.platform)}
+    found = {row.name: row.title for row in matrix.channels.values() if row.name in here}
     found |= {channel_of(row): "" for row in matrix.hip_sdk if platform != "linux"}
     if platform != "windows":
-        found |= {row.name: row.title for row in matrix.channels.values()}
+        found |= {row.name: row.title for row in matrix.channels.values() if row.repos}
     return _told(found, incomplete)
 
 

@@ -24,6 +24,8 @@ def summary(prefix: Prefix) -> dict[str, Any]:
     except RocenvError as error:
         return told | {"state": "damaged", "message": error.message}
     told |= {"platform": record.lock.platform, "target": record.lock.target, "created": record.created}
+    if record.lock.request.more_targets:
+        told["targets"] = list(record.lock.targets)
     told["components"] = [
         {"kind": part.kind, "version": part.version, "channel": part.channel}
         for part in record.lock.components
@@ -51,5 +53,6 @@ def command(as_json: bool) -> None:
     for env in found:
         parts = ", ".join(f"{part['kind']} {part['version']}" for part in env.get("components", []))
         state = "" if env["state"] == "complete" else f"({env['state']})"
-        rows.append((env["name"], env.get("target", ""), parts or state, env.get("verified", "") or "-"))
+        targets = ", ".join(env.get("targets", [env.get("target", "")]))
+        rows.append((env["name"], targets, parts or state, env.get("verified", "") or "-"))
     click.echo(columns(rows))

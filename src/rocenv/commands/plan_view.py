@@ -25,6 +25,7 @@ def plan_json(lock: Lock, lacking: Sequence[str] = ()) -> dict[str, Any]:
         "request": to_plain(lock.request),
         "platform": lock.platform,
         "target": lock.target,
+        **({"targets": list(lock.request.targets)} if lock.request.more_targets else {}),
         "runs_as": lock.code_target,
         "components": [
             {
@@ -57,7 +58,7 @@ def plan_json(lock: Lock, lacking: Sequence[str] = ()) -> dict[str, Any]:
 def plan_text(lock: Lock, lacking: Sequence[str] = ()) -> str:
     """Return a plan for people to read; `lacking` is what the user has to bring."""
     runs_as = f", run as {lock.runs_as}" if lock.runs_as else ""
-    of = f"{lock.target}{runs_as}" if lock.target else "a compiler"
+    of = ", ".join((lock.target, *lock.request.more_targets)) + runs_as if lock.target else "a compiler"
     lines = [f"Plan for {of} on {lock.platform}"]
     for text in lacking:
         lines += _note(text, "  ! ")
@@ -76,6 +77,7 @@ def _note(text: str, first: str) -> list[str]:
 
 def _part_text(part: Component) -> list[str]:
     from rocenv.core.progress import size_text
+    from rocenv.core.versions import joined
 
     name = part.kind if part.name in (part.kind, part.channel) else part.name
     lines = [f"  {name} {part.version} from {part.channel}: {part.why}"]
@@ -88,4 +90,8 @@ def _part_text(part: Component) -> list[str]:
         lines.append(size + (f", {size_text(installed)} once unpacked" if installed else ""))
     else:
         lines += [f"    {artifact.url}" for artifact in part.artifacts]
+    if unknown := [artifact.name for artifact in part.artifacts if not artifact.sha256]:
+        known = len(part.artifacts) - len(unknown)
+        text = f"sha256 known for {known} of {len(part.artifacts)} files; the first download records that of "
+        lines += _note(text + joined(unknown, 20), "    ")
     return lines

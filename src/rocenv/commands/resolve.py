@@ -19,13 +19,26 @@ from rocenv.core.variables import VISIBLE
 from rocenv.system.files import storage_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from rocenv.core.model import Lock
     from rocenv.host import Host
 
 DEFAULTS = ("rocm", "zluda", "torch", "python", "target", "channel")
-_NAMES = ("rocm", "zluda", "torch", "no_torch", "python", "target", "channel", "platform", "driver", "app")
+_NAMES = (
+    "rocm",
+    "zluda",
+    "torch",
+    "no_torch",
+    "python",
+    "target",
+    "channel",
+    "platform",
+    "driver",
+    "app",
+    "dev",
+    "no_guard",
+)
 
 
 def request_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -35,12 +48,13 @@ def request_options(function: Callable[..., Any]) -> Callable[..., Any]:
     def gather(*args: Any, **options: Any) -> Any:
         from rocenv.resolve.request import NO_TORCH
 
-        given = {name: options.pop(name) for name in _NAMES}
+        given: dict[str, Any] = {name: options.pop(name) for name in _NAMES}
         if given.pop("no_torch"):
             if given["torch"] is not None:
                 raise click.UsageError("--torch and --no-torch exclude each other")
             given["torch"] = NO_TORCH
-        request = Request(**{name: value or "" for name, value in given.items()})
+        values: dict[str, Any] = {name: "" if value is None else value for name, value in given.items()}
+        request = Request(**values)
         return function(*args, request=request, **options)
 
     for option in reversed(
@@ -80,10 +94,10 @@ def request_options(function: Callable[..., Any]) -> Callable[..., Any]:
             ),
             click.option(
                 "--target",
-                metavar="GFX",
+                metavar="GFX[,GFX]",
                 callback=short_enough,
                 shell_complete=candidates.targets,
-                help="GPU target, say gfx1100. Default: this machine's.",
+                help="GPU target, say gfx1100, or several. Default: this machine's.",
             ),
             click.option(
                 "--channel",
@@ -102,6 +116,10 @@ def request_options(function: Callable[..., Any]) -> Callable[..., Any]:
                 metavar="VER",
                 callback=short_enough,
                 help="Driver of the machine that the set is for: of the kernel, or Windows' display driver.",
+            ),
+            click.option("--dev", is_flag=True, help="Compilers and headers too, where they come apart."),
+            click.option(
+                "--no-guard", is_flag=True, help="Let pip and uv replace the env's own builds for ROCm."
             ),
             click.option(
                 "--app",
@@ -147,7 +165,11 @@ def completed(request: Request, context: Context) -> Asked:
     elif request.zluda and not request.torch:
         request = structs.replace(request, torch="*")
     if request.target:
-        require_target(request.target)
+        named = filter(None, (each.strip() for each in request.target.split(",")))
+        first, *more = dict.fromkeys(named) or [request.target]
+        for target in (first, *more):
+            require_target(target)
+        request = structs.replace(request, target=first, more_targets=tuple(more))
     elif request.platform == host.platform:
         request = structs.replace(request, target=_target_of(host))
     else:
@@ -181,7 +203,7 @@ def _on(host: Host, request: Request) -> Asked:
 
     glibc = "" if examined_elsewhere() else ".".join(map(str, glibc_version() or ()))
     machine = Machine(platform=host.platform, glibc=glibc, wsl=host.driver.wsl, display=host.driver.display)
-    if all(gpu.target != request.target for gpu in host.gpus):
+    if all(gpu.target not in request.targets for gpu in host.gpus):
         # It is for another machine's GPU, or Windows did not say which one WSL has.
         return Asked(request=request, machine=machine)
     # A version of three parts (6.10.5) is the module's own, and does not say which ROCm it came with.
@@ -190,7 +212,7 @@ def _on(host: Host, request: Request) -> Asked:
     # Of AMD's own driver, and below Windows, the kernel's number says nothing.
     kernel = "" if host.driver.amdgpu or host.driver.wsl else host.driver.kernel
     machine = structs.replace(machine, kernel=kernel, driver=driver)
-    return Asked(request=request, machine=machine, changes=visible_gpus(host, request.target))
+    return Asked(request=request, machine=machine, changes=visible_gpus(host, request.targets))
 
 
 def plan_of(asked: Asked, context: Context, *, unlisted: bool = False) -> Lock:
@@ -202,8 +224,14 @@ def plan_of(asked: Asked, context: Context, *, unlisted: bool = False) -> Lock:
     )
 
 
-def visible_gpus(host: Host, target: str) -> tuple[EnvChange, ...]:
-    """Return what makes programs of an env take the GPU that it is for, where this machine has others too."""
+def visible_gpus(host: Host, targets: Sequence[str]) -> tuple[EnvChange, ...]:
+    """Make programs of an env take the GPU that it is for, where this machine has others too.
+
+    An env for several targets leaves the choice to its programs.
+    """
+    target, *more = targets
+    if more:
+        return ()
     shown = host.visible_devices(target)
     if not shown:
         return ()

@@ -64,7 +64,7 @@ def command(name: str, as_json: bool) -> None:
     rows: list[tuple[str, ...]] = [
         ("name", name),
         ("prefix", str(prefix.path)),
-        ("target", record.lock.target or "any that its compiler knows"),
+        ("target", ", ".join(filter(None, record.lock.targets)) or "any that its compiler knows"),
     ]
     if record.lock.request.app:
         rows.append(("app", _app(record.lock.request.app, context)))

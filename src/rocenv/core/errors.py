@@ -61,11 +61,10 @@ class ResolutionImpossible(RocenvError):
         *,
         rejections: tuple[Rejection, ...] = (),
         suggestions: tuple[Suggestion, ...] = (),
-        remarks: tuple[str, ...] = (),
         hints: tuple[str, ...] = (),
     ) -> None:
         commands = tuple(suggestion.command for suggestion in suggestions)
-        super().__init__(message, hints=(*(hints or commands), *remarks))
+        super().__init__(message, hints=hints or commands)
         self.rejections = rejections
         self.suggestions = suggestions
 

@@ -119,7 +119,7 @@ def _faults(lock: Lock) -> Iterator[Fault]:
     yield from _faults_of_artifacts(lock)
     if _APP.fullmatch(lock.request.app) is None:
         yield f"`{lock.request.app}`", "is not the name of an app"
-    for target in (lock.target, lock.runs_as):
+    for target in (lock.target, lock.runs_as, *lock.request.more_targets):
         if _TARGET.fullmatch(target) is None:
             yield repr(target), "is not a target"
     for program in programs:
@@ -195,6 +195,8 @@ def _layout_places(layout: Layout | None) -> tuple[str, ...]:
         *(program.path for program in layout.programs),
         *layout.links,
         *layout.links.values(),
+        *layout.names,
+        *layout.names.values(),
         layout.python,
         layout.site_packages,
     )

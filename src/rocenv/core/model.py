@@ -12,7 +12,8 @@ from msgspec.structs import replace
 ComponentKind = Literal["rocm", "zluda", "libraries", "torch", "compiler"]
 # A `folder` is one that lay on the machine and was taken over; `path` says where, `sha256` is that of its
 # list of files. An `installer` and an `archive` are unpacked, never run.
-ArtifactKind = Literal["deb", "wheel", "installer", "archive", "folder"]
+# A `sdist` is made into a wheel without running any of its code.
+ArtifactKind = Literal["deb", "wheel", "sdist", "installer", "archive", "folder"]
 RungStatus = Literal["passed", "failed", "crashed", "timeout", "skipped"]
 
 
@@ -63,6 +64,9 @@ class Layout(Value, frozen=True, kw_only=True):
     # Folder that programs look in for files -> a pattern of those files, where they are. A program that its
     # own loader starts takes the loader's folder for its own.
     links: dict[str, str] = {}
+    names: dict[
+        str, str
+    ] = {}  # another name, as a path -> the file that it is a link to, where that is there
     python: str = ""  # of a venv: its interpreter; "" = this is no venv
     site_packages: str = ""
 
@@ -80,6 +84,7 @@ class Layout(Value, frozen=True, kw_only=True):
             device_libs=put(self.device_libs),
             programs=tuple(replace(each, path=put(each.path)) for each in self.programs),
             links={put(place): put(pattern) for place, pattern in self.links.items()},
+            names={put(name): put(path) for name, path in self.names.items()},
             python=put(self.python),
             site_packages=put(self.site_packages),
         )
@@ -107,7 +112,7 @@ def venv_layout(python: str, platform: str) -> Layout:
 
 
 class EnvChange(Value, frozen=True, kw_only=True):
-    """One change to the environment; `value` may hold `{prefix}`."""
+    """One change to the environment; `value` may hold `{prefix}`, or `{prefix_url}`: its `file:` address."""
 
     action: Literal["set", "prepend", "unset"]
     name: str
@@ -166,7 +171,7 @@ class Component(Value, frozen=True, kw_only=True):
     @property
     def is_wheels(self) -> bool:
         """Whether it is installed into a venv."""
-        return any(artifact.kind == "wheel" for artifact in self.artifacts)
+        return any(artifact.kind in ("wheel", "sdist") for artifact in self.artifacts)
 
 
 class Rejection(Value, frozen=True, kw_only=True):
@@ -198,6 +203,14 @@ class Request(Value, frozen=True, kw_only=True):
     zluda: str = ""  # "" = no ZLUDA, "*" = any
     driver: str = ""  # "" = the machine's, where that is known
     app: str = ""  # key of the profile of the app that the env is for
+    more_targets: tuple[str, ...] = ()  # that the set has to serve beside `target`
+    dev: bool = False  # with compilers and headers
+    no_guard: bool = False  # let other programs replace the set's own builds of wheels
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """Every target that the set has to serve."""
+        return (self.target, *self.more_targets)
 
 
 class Machine(Value, frozen=True, kw_only=True):
@@ -226,6 +239,11 @@ class Lock(Value, frozen=True, kw_only=True):
     def part(self, kind: ComponentKind) -> Component | None:
         """The component of a kind; None where the set has none."""
         return next((part for part in self.components if part.kind == kind), None)
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """Every target that the set serves."""
+        return (self.target, *self.request.more_targets)
 
     @property
     def artifacts(self) -> tuple[Artifact, ...]:

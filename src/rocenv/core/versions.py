@@ -105,6 +105,8 @@ def version_fits(wanted: SpecifierSet, version: str, *, floating: bool, local: s
         return True
     if not floating:
         return False
+    if any(_is_build_of(each.version, version) for each in wanted if each.operator in ("==", "===")):
+        return True
     # A range can only begin or end at a version that it names.
     patches = {0, 99}
     for each in wanted:
@@ -112,6 +114,12 @@ def version_fits(wanted: SpecifierSet, version: str, *, floating: bool, local: s
         if len(release) > 2:
             patches |= {max(0, release[2] - 1), release[2], release[2] + 1}
     return any(wanted.contains(f"{version}.{patch}{local}") for patch in patches)
+
+
+def _is_build_of(version: str, series_of_row: str) -> bool:
+    """Whether a version is a pre-release, such as a nightly build, of a series: 10.2.0a20261001 of 10.2."""
+    parsed = version_of(version.removesuffix(".*"))
+    return parsed.is_prerelease and ".".join(map(str, (*parsed.release, 0)[:2])) == series_of_row
 
 
 @cache

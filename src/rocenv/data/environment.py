@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from rocenv.core.model import KEPT_ORIGINAL, Layout, Shims, Switch
+from rocenv.core.model import KEPT_ORIGINAL, VENV, Layout, Shims, Switch
 from rocenv.core.template import fill
 from rocenv.core.variables import VISIBLE
 from rocenv.core.versions import allows, series
@@ -21,10 +21,20 @@ if TYPE_CHECKING:
 
 
 def changes_for(
-    components: Sequence[Component], matrix: Matrix, platform: str = "linux"
+    components: Sequence[Component], matrix: Matrix, platform: str = "linux", *, guarded: bool = True
 ) -> tuple[EnvChange, ...]:
-    """List the changes that activating a set makes on a platform; `{prefix}` stays as it is in values."""
-    kinds = {"always", *(component.kind for component in components)}
+    """List the changes that activating a set makes on a platform; `{prefix}` stays as it is in values.
+
+    Args:
+        components: The set.
+        matrix: The rows.
+        platform: That the set is for.
+        guarded: Whether to keep other programs from replacing its wheels; never torch for ZLUDA, which apps
+            choose themselves.
+    """
+    kinds = set(_conditions(components))
+    if guarded and "venv" in kinds and "zluda" not in kinds:
+        kinds.add("guard")
     places = _places(components)
     tree = next((part for part in components if part.layout is not None and part.layout.root), None)
     names = {"series": series(tree.version).replace(".", "") if tree else ""}
@@ -51,22 +61,33 @@ def _is_for(row: EnvRow, components: Sequence[Component]) -> bool:
     return not row.rocm or allows(row.rocm, rocm)
 
 
+def _conditions(components: Sequence[Component]) -> Iterator[str]:
+    """Yield the conditions of rows (`EnvRow.when`) that a set meets, all but `guard`."""
+    yield "always"
+    for part in components:
+        yield part.kind
+        if part.kind == "rocm":
+            yield "wheels" if part.into == VENV else "tree"
+        if part.into == VENV:
+            yield "venv"
+
+
 def _places(components: Sequence[Component]) -> dict[str, tuple[str, ...]]:
     """Map what a value may begin with to paths below the prefix; an empty path: the set has no such place.
 
     A set with its own C library gets no search path for libraries: programs of the machine would load that C
-    library and crash.
+    library and crash. Libraries in wheels find each other without one.
     """
     layouts = [part.layout for part in components if part.layout is not None]
     tree = next((layout for layout in layouts if layout.root), Layout(root="", library_dirs=(), libraries={}))
-    own_glibc = any(part.loader for part in components)
+    unsearched = any(part.loader or (part.kind == "rocm" and part.into == VENV) for part in components)
     has_torch = any(part.kind == "torch" for part in components)
     called = (part.into for part in components if has_torch and part.shims and part.shims.original)
     return {
         "{rocm}": (tree.root,),
         "{bin}": (tree.bin,),
         "{device_libs}": (tree.device_libs,),
-        "{library_dirs}": () if own_glibc else tree.library_dirs[::-1],  # the first is prepended last
+        "{library_dirs}": () if unsearched else tree.library_dirs[::-1],  # the first is prepended last
         "{original}": tuple(f"{into}/{KEPT_ORIGINAL}" for into in called),
     }
 

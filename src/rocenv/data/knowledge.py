@@ -254,7 +254,9 @@ class EnvRow(Known, frozen=True, kw_only=True):
     RANGES = ("rocm",)
 
     change: EnvChange
-    when: Literal["always", "rocm", "torch", "zluda"]
+    # A kind of component; `tree` and `wheels`: ROCm as a tree of its own, or as wheels; `venv`: any wheels;
+    # `guard`: wheels that other programs must not replace.
+    when: Literal["always", "rocm", "torch", "zluda", "tree", "wheels", "venv", "guard"]
     platform: Literal["linux", "windows"] = "linux"
     rocm: str = ""  # the releases that need it; "" = all sets
     machine: Literal["", "wsl"] = ""  # the only machines that need it; "" = all

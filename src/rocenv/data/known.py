@@ -19,7 +19,7 @@ STATUS_RANK: dict[Status, int] = {"maker": 0, "tested": 0, "reported": 1, "infer
 Platform = Literal["linux", "windows"]
 
 # Fields that hold targets, in every table: "gfx1030", "gfx90a:xnack+".
-_TARGETS = ("target", "targets", "compiles", "blas", "official", "compiled", "members", "runs_as")
+_TARGETS = ("target", "targets", "compiles", "blas", "official", "ready", "compiled", "members", "runs_as")
 _SHORTEST = 3  # bytes of a literal: shorter ones occur in every log
 
 

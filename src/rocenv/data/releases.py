@@ -49,7 +49,7 @@ class Channel(Known, frozen=True, kw_only=True):
     name: str
     title: str
     by: Literal["maker", "distribution"]
-    repos: tuple[str, ...]  # the preferred one first
+    repos: tuple[str, ...] = ()  # of packages, the preferred one first; () = wheels, whose rows name an index
     only_named: bool = False  # its sets are only for who asks for the channel by its name
 
 
@@ -111,31 +111,30 @@ class RocmSet(Known, frozen=True, kw_only=True):
 
 
 class Support(Known, frozen=True, kw_only=True):
-    """What a release does for targets.
+    """What AMD's packages and SDKs of a release do for targets; wheels say it themselves (`RocmWheels`).
 
     `official`: its maker supports them. `deprecated`: still, but not for long. `libraries`: its libraries
     are built for them, without a promise. `runtime`: programs run, but its libraries have no kernels.
     `unsupported`: said not to be.
     """
 
-    IDENTITY = ("platform", "rocm", "channel", "level", "source", "status")
+    IDENTITY = ("platform", "rocm", "level", "source", "status")
     VERSIONS = ("rocm",)
 
     platform: Platform
     rocm: str  # series, "6.2"
     level: Literal["official", "deprecated", "libraries", "runtime", "unsupported"]
     targets: tuple[str, ...]
-    channel: str = ""  # "" = AMD's releases, "therock"
     note: str = ""
 
     def claims(self) -> Iterator[tuple[tuple[str, ...], str]]:
         """Yield the level of each target."""
         for target in self.targets:
-            yield (self.platform, self.rocm, self.channel, target), self.level
+            yield (self.platform, self.rocm, target), self.level
 
     def reduced_by(self, claimed: set[tuple[str, ...]]) -> "Support | None":
         """Leave the targets out that the user's rows are about."""
-        about = (self.platform, self.rocm, self.channel)
+        about = (self.platform, self.rocm)
         targets = tuple(target for target in self.targets if (*about, target) not in claimed)
         return msgspec.structs.replace(self, targets=targets) if targets else None
 
@@ -165,9 +164,10 @@ class SystemKernel(Known, frozen=True, kw_only=True):
 class TorchSet(Known, frozen=True, kw_only=True):
     """One torch release built for one ROCm, or for the CUDA that ZLUDA stands in for."""
 
-    IDENTITY = ("version", "rocm", "cuda")
+    IDENTITY = ("version", "rocm", "cuda", "channel")
     VERSIONS = ("version", "rocm", "cuda", "python", "glibc")
     RANGES = ("zluda",)
+    REFERS = (("channel", "channel"),)
     provided_by = "wheels"
 
     version: str
@@ -175,6 +175,7 @@ class TorchSet(Known, frozen=True, kw_only=True):
     python: tuple[str, ...]
     rocm: str = ""  # the ROCm it is built for
     cuda: str = ""  # or the CUDA: "11.8"
+    channel: str = ""  # of the ROCm wheels whose libraries it uses; "" = it brings its own
     targets: tuple[str, ...] = ()  # with BLAS kernels
     compiled: tuple[str, ...] = ()  # with kernels of its own, whether or not its BLAS has some; () = the same
     # torchvision, torchaudio, numpy … -> the version that fits
@@ -197,24 +198,63 @@ class TorchSet(Known, frozen=True, kw_only=True):
 
 
 class RocmWheels(Known, frozen=True, kw_only=True):
-    """A ROCm release for Windows or Linux as Python wheels: a candidate."""
+    """A ROCm release as Python wheels for one platform: a candidate."""
 
-    IDENTITY = ("version", "channel", "index")
-    VERSIONS = ("version", "python", "torch")
+    IDENTITY = ("version", "channel", "platform")
+    VERSIONS = ("version", "python", "glibc")
     RANGES = ("driver",)
+    NOT_EMPTY = ("targets", "python")
+    REFERS = (("channel", "channel"),)
     provided_by = "rocm_wheels"
 
     version: str
     channel: str
-    index: str  # `{target}` and `{family}` may be filled in
-    platforms: tuple[Platform, ...]
-    targets: tuple[str, ...]
+    index: str
+    platform: Platform
+    packages: tuple[str, ...]  # projects, in which `{target}` stands for each target; () = torch brings all
+    targets: tuple[str, ...]  # that it is built for
+    layout: Layout  # below the folder of packages of the venv
     python: tuple[str, ...]
-    official: tuple[str, ...] = ()
-    torch: tuple[str, ...] = ()  # releases known to be there; () = not known which
+    official: tuple[str, ...] = ()  # targets that AMD supports
+    ready: tuple[str, ...] = ()  # targets for which its builders call it ready for release
+    devel: tuple[str, ...] = ()  # projects with compilers and headers, for `--dev`; () = not apart
+    devel_root: str = ""  # what ROCM_PATH points to once they are installed
+    flat: bool = False  # the index is one page that lists all files
+    floating: bool = False  # the channel moves on: the exact version is read from its index
     driver: str = ""  # display drivers it needs
-    nightly: bool = False
+    glibc: str = ""  # the oldest C library it runs with
+    loader: str = ""  # name of the program loader that comes with its own C library
     note: str = ""
+
+    @property
+    def blas(self) -> tuple[str, ...]:
+        """Targets that its rocBLAS has kernels for."""
+        return self.targets
+
+    @property
+    def compiles(self) -> tuple[str, ...]:
+        """Targets that its run-time compiler knows."""
+        return self.targets
+
+    def faults(self, matrix: "Matrix") -> Iterator[str]:
+        """Yield targets that are supported although nothing is built for them."""
+        for target in {*self.official, *self.ready} - set(self.targets):
+            yield f"`targets`: `{target}` is missing, although it is supported"
+
+
+class FileHash(Known, frozen=True, kw_only=True):
+    """The hash of a file for which its index publishes none."""
+
+    IDENTITY = ("index", "file")
+
+    index: str
+    file: str
+    sha256: str
+
+    def faults(self, matrix: "Matrix") -> Iterator[str]:
+        """Yield a complaint unless it is a SHA-256."""
+        if not re.fullmatch("[0-9a-f]{64}", self.sha256):
+            yield "`sha256` must be 64 hexadecimal digits in lower case"
 
 
 class HipSdk(Known, frozen=True, kw_only=True):

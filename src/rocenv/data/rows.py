@@ -29,6 +29,7 @@ from rocenv.data.recipes import CodeObjects, KernelRecipe, KernelSource
 from rocenv.data.releases import (
     Channel,
     CLibrary,
+    FileHash,
     HipSdk,
     Index,
     InstallerNote,
@@ -71,6 +72,7 @@ class Matrix:
     system_kernel: tuple[SystemKernel, ...] = ()
     torch: tuple[TorchSet, ...] = ()
     rocm_wheels: tuple[RocmWheels, ...] = ()
+    file_hash: tuple[FileHash, ...] = ()
     hip_sdk: tuple[HipSdk, ...] = ()
     installer_note: tuple[InstallerNote, ...] = ()
     zluda: tuple[ZludaBuild, ...] = ()

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import groupby
 from typing import TYPE_CHECKING
 
 from rocenv.core.versions import newest_first, series
 from rocenv.data.releases import HipSdk, Pack, RocmWheels, TorchSet, ZludaBuild
 from rocenv.explain.answer import Line
 from rocenv.explain.sets import alone, driver_limit, zluda_sets
-from rocenv.explain.support import levels
-from rocenv.explain.words import SHORT_LEVELS, either, listed, oldest_first, range_in_words, spans
+from rocenv.explain.support import levels, wheel_lines
+from rocenv.explain.words import SHORT_LEVELS, either, listed, oldest_first, spans
+from rocenv.resolve.wheels import BUILT, promise, promised
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from rocenv.data.known import Known
     from rocenv.data.rows import Matrix
     from rocenv.explain.sets import Found
-    from rocenv.resolve import Candidate
 
 
 _NO_SET = "no set"
@@ -28,7 +25,8 @@ _NO_SET = "no set"
 def windows_answer(matrix: Matrix, target: str, zluda: Found, wheels: Found) -> Line:
     """Return in a sentence whether and how a target works on Windows, the way that is known best first."""
     ways = [way for way in (_under_zluda(zluda), _by_wheels(target, wheels)) if way[0]]
-    if wheels.best is not None and target in getattr(wheels.best.rocm.row, "official", ()):
+    native = wheels.best.row(RocmWheels) if wheels.best else None
+    if native is not None and promise(native, (target,)) < BUILT:
         ways.reverse()
     if not ways:
         packs = "" if packs_for(matrix, target) else ", and no library pack is known"
@@ -52,17 +50,17 @@ def _under_zluda(found: Found) -> tuple[str, tuple[Known, ...]]:
 
 
 def _by_wheels(target: str, found: Found) -> tuple[str, tuple[Known, ...]]:
-    rows = [row for each in found.candidates if (row := each.row(RocmWheels))]
-    official = [row for row in rows if target in row.official]
+    rows = [row for each in found.candidates if (row := each.row(RocmWheels)) and not row.floating]
     if not rows:
         return "", ()
-    promise = "AMD supports it there" if official else "built for it without AMD's promise"
-    versions = listed(oldest_first(row.version for row in official or rows))
-    return f"with ROCm's own Python wheels ({versions}; {promise})", tuple((official or rows)[:1])
+    promises = promised(rows[0], (target,))
+    alike = [row for row in rows if promised(row, (target,)) == promises]
+    versions = listed(oldest_first(row.version for row in alike))
+    return f"with AMD's wheels (ROCm {versions}; {promises})", tuple(rows[:1])
 
 
-def windows_lines(matrix: Matrix, target: str, wheels: Found) -> list[Line]:
-    """Return what each HIP SDK does for a target and which set it makes, and what wheels there are."""
+def windows_lines(matrix: Matrix, target: str) -> list[Line]:
+    """Say what AMD's wheels and each HIP SDK do for a target, and which set it makes."""
     sdks = sorted(matrix.hip_sdk, key=lambda row: newest_first(row.version))
     alike: dict[str, list[tuple[str, tuple[Known, ...]]]] = {}
     for sdk in sdks:
@@ -77,25 +75,25 @@ def windows_lines(matrix: Matrix, target: str, wheels: Found) -> list[Line]:
         )
         for text, group in sorted(alike.items(), key=lambda each: _NO_SET in each[0])
     ]
-    return [*_wheel_lines(target, wheels.candidates), *lines]
+    return [*wheel_lines(matrix, target, "windows"), *lines]
 
 
 def _sdk_text(matrix: Matrix, sdk: HipSdk, target: str) -> tuple[str, tuple[Known, ...]]:
     said = levels(matrix, "windows", target).get(series(sdk.version))
     found = zluda_sets(alone(matrix, "hip_sdk", sdk), target)
-    promise = SHORT_LEVELS[said.level if said else ""]
+    support = SHORT_LEVELS[said.level if said else ""]
     rows: list[Known] = [said] if said else [sdk]
     best = found.best
     build = best.row(ZludaBuild) if best else None
     torch = best.row(TorchSet) if best else None
     if best is None or build is None or torch is None:
         found = zluda_sets(replace(alone(matrix, "hip_sdk", sdk), zluda=_usual_builds(matrix)), target)
-        return f"{promise}; {_NO_SET}: {found.reasons}", (*refusing(matrix, found), *rows)
+        return f"{support}; {_NO_SET}: {found.reasons}", (*refusing(matrix, found), *rows)
     pack = best.row(Pack)
     rows += [row for row in (pack, build) if row is not None]
     limit = driver_limit(matrix, best, target)
     with_pack = "library pack, " if pack else ""
-    text = f"{promise}; set: {with_pack}ZLUDA {build.version}, torch {torch.version}"
+    text = f"{support}; set: {with_pack}ZLUDA {build.version}, torch {torch.version}"
     return f"{text}, {limit}" if limit else text, tuple(rows)
 
 
@@ -109,21 +107,6 @@ def refusing(matrix: Matrix, found: Found) -> tuple[Known, ...]:
     """Return the verdicts that leave no set."""
     said = {each.found for each in found.refusal.rejections} if found.refusal else set()
     return tuple(row for row in matrix.verdict if row.what in said)
-
-
-def _wheel_lines(target: str, candidates: Iterable[Candidate]) -> list[Line]:
-    rows = [row for each in candidates if (row := each.row(RocmWheels))]
-    lines = []
-    for (channel, official), run in groupby(rows, key=lambda row: (row.channel, target in row.official)):
-        group = list(run)
-        promise = "AMD supports it" if official else "built for it, without AMD's promise"
-        drivers = [
-            f"{row.version} needs display driver {range_in_words(row.driver)}" for row in group if row.driver
-        ]
-        text = f"ROCm {listed(row.version for row in group[::-1])} ({channel}): {promise}"
-        text += f"; {listed(drivers)}" if drivers else ""
-        lines.append(Line(label="wheels", text=text, rows=tuple(group)))
-    return lines
 
 
 def packs_for(matrix: Matrix, target: str, *, kind: str = "rocblas") -> list[Pack]:

@@ -6,20 +6,23 @@ from typing import TYPE_CHECKING
 
 from rocenv.core.versions import series
 from rocenv.explain.on_windows import packs_for
-from rocenv.explain.support import series_known
+from rocenv.explain.support import series_known, wheels_of
 from rocenv.explain.words import targets_first
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rocenv.data.known import Platform
+    from rocenv.data.releases import RocmWheels
     from rocenv.data.rows import Matrix
 
 _LETTERS = {"official": "O", "deprecated": "D", "libraries": "L", "runtime": "R", "unsupported": "x"}
 _PACK = "P"
 _NONE = "-"
+_READY = "*"
 LEGEND = (
     "O supported by AMD  D supported, its end announced  L kernels in the libraries, no promise",
+    "7.14+: AMD's wheels from that release on; * its builders call them release-ready for the target",
     "P a library pack adds kernels  R AMD's runtime runs, no kernels  x said to be unsupported  - nothing",
     "RUNS AS: by HSA_OVERRIDE_GFX_VERSION on Linux, with these releases of ROCm",
 )
@@ -28,7 +31,9 @@ LEGEND = (
 def overview(matrix: Matrix, platforms: Sequence[Platform]) -> list[tuple[str, ...]]:
     """Return a table, two rows of headings first: for each target a letter for each release, by platform."""
     letters = _letters(matrix, platforms)
-    known = {platform: series_known(matrix, platform) for platform in platforms}
+    known = {
+        platform: [*series_known(matrix, platform), *_wheel_heads(matrix, platform)] for platform in platforms
+    }
     runs_as = "linux" in platforms
     rows: list[tuple[str, ...]] = [
         ("", *(platform.upper() for platform in platforms), *([""] if runs_as else [])),
@@ -56,7 +61,27 @@ def _letters(matrix: Matrix, platforms: Sequence[Platform]) -> dict[tuple[str, s
         for release in {series(version) for row in packs_for(matrix, target) for version in row.rocm}:
             if letters.get(("windows", release, target), "x") not in "ODL":
                 letters["windows", release, target] = _PACK
+    for platform in platforms:
+        for head, row in _wheel_heads(matrix, platform).items():
+            for target in row.targets:
+                letter = _LETTERS["official" if target in row.official else "libraries"]
+                mark = _READY if target in row.ready else ""
+                letters[platform, head, target] = f"{letter}{mark}"
     return letters
+
+
+def _wheel_heads(matrix: Matrix, platform: Platform) -> dict[str, RocmWheels]:
+    """Find the heads of columns for wheels newer than packages: one for releases that do the same."""
+    packages = series_known(matrix, platform)
+    rows = [row for row in wheels_of(matrix, platform) if series(row.version) not in packages]
+    heads: dict[str, RocmWheels] = {}
+    last: tuple[object, ...] = ()
+    for row in rows:
+        does = tuple(map(frozenset, (row.targets, row.official, row.ready)))
+        if does != last:
+            heads[f"{series(row.version)}+"] = row
+        last = does
+    return heads
 
 
 def _overrides(matrix: Matrix, target: str) -> str:

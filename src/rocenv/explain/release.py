@@ -86,13 +86,19 @@ def explain(name: str, matrix: Matrix) -> Explanation:
 
 def _steps(matrix: Matrix, release: str, *, on_linux: bool) -> Iterator[Step]:
     wishes = [("Linux", Request(platform="linux", rocm=release, torch="*"))] if on_linux else []
-    wishes.append(("Windows", Request(platform="windows", rocm=release, zluda="*", torch="*")))
+    wishes.append(("Windows, ZLUDA", Request(platform="windows", rocm=release, zluda="*", torch="*")))
+    wishes.append(("Windows, wheels", Request(platform="windows", rocm=release, torch="*")))
     for label, request in wishes:
         served = [
             target
             for row in matrix.support
             if row.platform == request.platform and row.rocm == release and row.level == "official"
             for target in row.targets
+        ] or [
+            target
+            for row in matrix.rocm_wheels
+            if row.platform == request.platform and series(row.version) == release
+            for target in row.official
         ]
         if served:
             # The last of them is a card that people have, rather than one of a data centre.
@@ -104,7 +110,7 @@ def _steps(matrix: Matrix, release: str, *, on_linux: bool) -> Iterator[Step]:
 def _versions(matrix: Matrix) -> set[str]:
     found = {row.version for row in matrix.release} | {row.version for row in matrix.rocm}
     found |= {row.version for row in matrix.hip_sdk}
-    found |= {row.version for row in matrix.rocm_wheels if not row.nightly}
+    found |= {row.version for row in matrix.rocm_wheels}
     return found | {row.rocm for row in matrix.support}
 
 

@@ -13,10 +13,10 @@ from rocenv.explain.words import listed, oldest_first, spans, targets_first
 from rocenv.resolve.drivers import tested_drivers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from rocenv.data.known import Platform
-    from rocenv.data.releases import HipSdk
+    from rocenv.data.releases import HipSdk, RocmWheels, TorchSet
     from rocenv.data.rows import Matrix
     from rocenv.explain.sets import Found
 
@@ -31,45 +31,67 @@ _SUPPORT = {
 
 def linux_release(matrix: Matrix, release: str) -> Line:
     """Return in a sentence what a release is good for on Linux."""
-    wheels = [row for row in matrix.torch if row.rocm and series(row.rocm) == release and row.released]
     sets = [row for row in matrix.rocm if series(row.version) == release]
-    own = [
-        row
-        for row in matrix.rocm_wheels
-        if row.version.startswith(f"{release}.") and "linux" in row.platforms
-    ]
-    torch = (
-        f"torch {_torch_spans(matrix, release)} has wheels for it" if wheels else "no torch has wheels for it"
-    )
+    own = _wheels(matrix, release, "linux")
+    torch = _torch_rows(matrix, release)
+    texts = []
     if sets:
-        text = f"{torch}. {_taken(matrix, release, linux_sets, 'rocm')}"
-    elif own:
-        text = f"as Python wheels only ({own[0].channel}), which `rocenv create` does not take on Linux"
-    else:
-        text = "no packages of it are known here"
-    return Line(label="Linux", text=text, rows=(*wheels[-1:], *sets[:1], *own[:1]))
+        spans_ = _torch_spans(matrix, [row for row in torch if not row.channel])
+        texts.append(f"torch {spans_} has wheels for it" if spans_ else "no torch has wheels for it")
+    if own:
+        texts.append(f"as Python wheels: {_wheels_with_torch(matrix, own)}")
+    if texts:
+        texts.append(_taken(matrix, release, linux_sets, "rocm"))
+    text = ". ".join(texts) or "no packages of it are known here"
+    return Line(label="Linux", text=text, rows=(*torch[-1:], *sets[:1], *own[:1]))
 
 
 def windows_release(matrix: Matrix, release: str) -> Line:
     """Return in a sentence what a release is good for on Windows."""
     sdks = [row for row in matrix.hip_sdk if series(row.version) == release]
-    wheels = [
-        row
-        for row in matrix.rocm_wheels
-        if series(row.version) == release and "windows" in row.platforms and not row.nightly
-    ]
-    texts = []
+    wheels = _wheels(matrix, release, "windows")
+    texts = [f"as Python wheels: {_wheels_with_torch(matrix, wheels)}"] if wheels else []
     for sdk in sdks:
         taken = _taken(matrix, release, zluda_sets, "zluda")
         texts.append(f"HIP SDK {sdk.version} goes with {_builds(matrix, sdk)}. {taken}")
-    if wheels:
-        channels = listed(dict.fromkeys(f"{row.version} ({row.channel})" for row in wheels))
-        texts.append(f"There are ROCm's own Python wheels: {channels}")
     return Line(
         label="Windows",
         text=". ".join(texts) or "there is no HIP SDK and no wheel of it",
         rows=(*sdks, *wheels),
     )
+
+
+def _wheels(matrix: Matrix, release: str, platform: Platform) -> list[RocmWheels]:
+    """List ROCm's own wheels of a release, a nightly build only where there is nothing else."""
+    rows = [row for row in matrix.rocm_wheels if (series(row.version), row.platform) == (release, platform)]
+    stable = [row for row in rows if not matrix.channels[row.channel].only_named]
+    return sorted(stable or rows, key=lambda row: (version_of(row.version), row.channel))
+
+
+def _wheels_with_torch(matrix: Matrix, rows: Iterable[RocmWheels]) -> str:
+    """Name releases of wheels with their channel and the torch that is built for each."""
+    texts = []
+    for row in rows:
+        fitting = [each for each in matrix.torch if (each.rocm, each.channel) == (row.version, row.channel)]
+        torch = listed(oldest_first(each.version for each in fitting), "")
+        texts.append(f"{row.version} ({row.channel}), {f'with torch {torch}' if torch else 'without torch'}")
+    return "; ".join(texts)
+
+
+def _wheel_lines(matrix: Matrix, release: str, platform: Platform) -> list[Line]:
+    """Say which targets AMD supports in the wheels of a release, and for which they are release-ready."""
+    alike: dict[tuple[str, ...], list[RocmWheels]] = {}
+    for row in _wheels(matrix, release, platform):
+        alike.setdefault((row.channel, *row.targets, *row.official, *row.ready), []).append(row)
+    lines = []
+    for rows in alike.values():
+        row, name = rows[0], f"wheels {listed(row.version for row in rows)}"
+        rest = set(row.targets) - {*row.official, *row.ready}
+        said = (("supported by AMD", row.official), ("release-ready", row.ready), ("only built for", rest))
+        texts = [f"{what}: {listed(targets_first(targets))}" for what, targets in said if targets]
+        notes = dict.fromkeys(f"{each.version}: {each.note}" for each in rows if each.note)
+        lines += [Line(label=name, text=text, rows=tuple(rows)) for text in (*texts, *notes)]
+    return lines
 
 
 def _builds(matrix: Matrix, sdk: HipSdk) -> str:
@@ -101,7 +123,7 @@ def _taken(matrix: Matrix, release: str, sets: Callable[[Matrix, str], Found], o
 
 def linux_release_lines(matrix: Matrix, release: str) -> list[Line]:
     """Return what a release supports on Linux, where it comes from, and what it was tested with."""
-    lines = _support_lines(matrix, release, "linux")
+    lines = [*_wheel_lines(matrix, release, "linux"), *_support_lines(matrix, release, "linux")]
     sets = [row for row in matrix.rocm if series(row.version) == release]
     for channel in sorted({row.channel for row in sets}):
         rows = [row for row in sets if row.channel == channel]
@@ -115,9 +137,10 @@ def linux_release_lines(matrix: Matrix, release: str) -> list[Line]:
         parts = listed((f"{name} {version}" for name, version in row.parts.items()), "")
         if parts or row.note:
             lines.append(Line(label=f"parts of {row.version}", text=parts or row.note, rows=(row,)))
-    wheels = [row for row in matrix.torch if row.rocm and series(row.rocm) == release]
+    wheels = [row for row in _torch_rows(matrix, release) if not row.channel]
     if wheels:
-        text = f"{_torch_spans(matrix, release)}; kernels for {listed(_torch_targets(matrix, release))}"
+        targets = targets_first(target for row in wheels for target in row.targets)
+        text = f"{_torch_spans(matrix, wheels)}; kernels for {listed(targets)}"
         lines.append(Line(label="torch", text=text, rows=tuple(wheels)))
     return lines + _driver_lines(matrix, release)
 
@@ -140,7 +163,7 @@ def _driver_lines(matrix: Matrix, release: str) -> list[Line]:
 
 def windows_release_lines(matrix: Matrix, release: str) -> list[Line]:
     """Return what a HIP SDK supports, what it consists of, and what goes with it."""
-    lines = _support_lines(matrix, release, "windows")
+    lines = [*_wheel_lines(matrix, release, "windows"), *_support_lines(matrix, release, "windows")]
     for row in matrix.hip_sdk:
         if series(row.version) == release:
             lines += _sdk_lines(matrix, row)
@@ -178,11 +201,12 @@ def _support_lines(matrix: Matrix, release: str, platform: Platform) -> list[Lin
     ]
 
 
-def _torch_spans(matrix: Matrix, release: str) -> str:
-    rows = [row for row in matrix.torch if row.rocm]
-    return spans((row.version for row in rows if series(row.rocm) == release), (row.version for row in rows))
+def _torch_rows(matrix: Matrix, release: str) -> list[TorchSet]:
+    """List the releases of torch that are built for a release of ROCm."""
+    return [row for row in matrix.torch if row.rocm and series(row.rocm) == release and row.released]
 
 
-def _torch_targets(matrix: Matrix, release: str) -> list[str]:
-    rows = [row for row in matrix.torch if row.rocm and series(row.rocm) == release]
-    return targets_first(target for row in rows for target in row.targets)
+def _torch_spans(matrix: Matrix, rows: Iterable[TorchSet]) -> str:
+    """Name releases of PyTorch's own wheels; "" = none."""
+    known = [row.version for row in matrix.torch if row.rocm and not row.channel]
+    return spans((row.version for row in rows), known)

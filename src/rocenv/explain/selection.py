@@ -39,7 +39,7 @@ _RANGES = {
 _VERSIONS = {
     "rocm": {"rocm": "version", "rocm_wheels": "version", "hip_sdk": "version", "pack": "rocm"},
     "zluda": {"zluda": "version"},
-    "torch": {"torch": "version", "rocm_wheels": "torch"},
+    "torch": {"torch": "version"},
 }
 _SERIES = {"support": "rocm", "kernels": "rocm", "driver_pair": "rocm", "torch": "rocm"}
 _TARGETS = ("target", "targets", "runs_as", "compiles", "blas", "official", "compiled")
@@ -78,7 +78,11 @@ def select(matrix: Matrix, filters: Filters) -> dict[str, list[Known]]:
         return {}  # what is not known is in no row, and not what the rows leave open
     found: dict[str, list[Known]] = {}
     for table in TABLES:
-        rows = [row for row in _rows(matrix, table) if _matches(table, row, filters, asked)]
+        rows = [
+            row
+            for row in _rows(matrix, table)
+            if _matches(table, row, filters, asked) and _has_wheels(table, row, matrix, filters.platform)
+        ]
         if rows:
             found[table] = sorted(rows, key=lambda row: _order(table, row))
     return found
@@ -125,10 +129,16 @@ def _on_platform(table: str, row: Any, platform: str) -> bool | None:
     if table in ("rocm", "kernels", "override", "driver_pair"):
         return platform == "linux"
     if table == "torch":
-        return platform == ("linux" if row.rocm else "windows")
-    if table == "rocm_wheels":
-        return platform in row.platforms
+        return None if row.channel else platform == ("linux" if row.rocm else "windows")
     return platform == row.platform if hasattr(row, "platform") else None
+
+
+def _has_wheels(table: str, row: Any, matrix: Matrix, platform: str) -> bool:
+    """Whether ROCm's wheels that a PyTorch uses exist for a platform; true of every other row."""
+    if not platform or table != "torch" or not row.channel:
+        return True
+    wanted = (row.rocm, row.channel, platform)
+    return any((each.version, each.channel, each.platform) == wanted for each in matrix.rocm_wheels)
 
 
 def _on_target(table: str, row: Any, target: str) -> bool | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rocenv.core.errors import ResolutionImpossible
 from rocenv.core.model import Request
-from rocenv.data.releases import HipSdk, RocmWheels, ZludaBuild
+from rocenv.data.releases import HipSdk, ZludaBuild
 from rocenv.explain.answer import Step
 from rocenv.explain.words import either, range_in_words
 from rocenv.resolve import resolve
@@ -72,9 +72,10 @@ def wheel_sets(matrix: Matrix, target: str) -> Found:
 def step(found: Found, matrix: Matrix, label: str) -> Step:
     """Return the command that makes the best set, or plans it where it cannot be made, and what that is."""
     request, best = found.request, found.best
-    is_linux = request.platform == "linux"
+    # ZLUDA needs AMD's installer of the HIP SDK, which only the user can run.
+    command = resolve_command(request, "") if request.zluda else create_command("demo", request, "")
     return Step(
-        command=create_command("demo", request, "") if is_linux else resolve_command(request, ""),
+        command=command,
         gives=set_in_words(best, matrix, found.request.target) if best else "",
         label=label,
     )
@@ -94,8 +95,6 @@ def set_in_words(candidate: Candidate, matrix: Matrix, target: str) -> str:
         parts.append("a library pack")
     if torch := candidate.part("torch"):
         parts.append(f"torch {torch.version}")
-    elif isinstance(rocm.row, RocmWheels):
-        parts.append("torch from the same index")
     if candidate.override is not None:
         parts.append(f"run as {candidate.runs_as}")
     limit = driver_limit(matrix, candidate, target)

@@ -67,6 +67,18 @@ def _rocm_targets(row: Any) -> str:
     return "; ".join(parts)
 
 
+def _wheel_targets(row: Any) -> str:
+    rest = targets_first(set(row.targets) - {*row.official, *row.ready})
+    lists = (("supported", row.official), ("release-ready", row.ready), ("built", rest))
+    return "; ".join(f"{what} {listed(targets_first(targets))}" for what, targets in lists if targets)
+
+
+def _torch_targets(row: Any) -> str:
+    if row.cuda:
+        return f"under ZLUDA {range_in_words(row.zluda)}"
+    return f"those of ROCm {row.rocm} of channel {row.channel}" if row.channel else _targets(row)
+
+
 def _archives(row: Any) -> str:
     archives = [f"{asset.name} for HIP SDK {listed(asset.rocm)}" for asset in row.assets if asset.rocm]
     return "; ".join(archives) or "no archive for a HIP SDK"
@@ -103,9 +115,9 @@ _TABLES: Mapping[str, tuple[str, str, tuple[Cell, ...]]] = {
         (
             lambda row: row.version,
             lambda row: row.channel,
-            lambda row: listed(row.platforms),
+            lambda row: row.platform,
             _pythons,
-            _targets,
+            _wheel_targets,
         ),
     ),
     "hip_sdk": (
@@ -130,7 +142,7 @@ _TABLES: Mapping[str, tuple[str, str, tuple[Cell, ...]]] = {
             lambda row: row.version,
             lambda row: f"ROCm {row.rocm}" if row.rocm else f"CUDA {row.cuda}",
             _pythons,
-            lambda row: _targets(row) if row.rocm else f"under ZLUDA {range_in_words(row.zluda)}",
+            _torch_targets,
         ),
     ),
     "zluda": (

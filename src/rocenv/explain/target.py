@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from rocenv.data.releases import RocmWheels
 from rocenv.explain.answer import Explanation, Line, sections
 from rocenv.explain.combinations import combination_lines
 from rocenv.explain.on_linux import linux_answer, linux_lines
 from rocenv.explain.on_windows import pack_lines, windows_answer, windows_lines
 from rocenv.explain.sets import linux_sets, step, wheel_sets, zluda_sets
 from rocenv.explain.words import listed, targets_first
+from rocenv.resolve.wheels import BUILT, promise
 
 if TYPE_CHECKING:
     from rocenv.data.knowledge import Target
@@ -37,12 +39,13 @@ def explain(name: str, matrix: Matrix) -> Explanation:
     row = matrix.targets[name]
     linux, zluda, wheels = linux_sets(matrix, name), zluda_sets(matrix, name), wheel_sets(matrix, name)
     bare = linux if linux.best else linux_sets(matrix, name, torch=False)
-    steps = [
-        step(found, matrix, label)
-        for label, found in (("Linux", bare), ("Windows, ZLUDA", zluda), ("Windows, wheels", wheels))
-        if found.best is not None
-    ]
-    windows = windows_lines(matrix, name, wheels)
+    native = wheels.best.row(RocmWheels) if wheels.best else None
+    proved = native is not None and promise(native, (name,)) < BUILT
+    ways = [("Linux", bare), ("Windows, wheels", wheels), ("Windows, ZLUDA", zluda)]
+    if zluda.best is not None and not proved:
+        ways.pop(1)  # nobody vouches for those wheels
+    steps = [step(found, matrix, label) for label, found in ways if found.best is not None]
+    windows = windows_lines(matrix, name)
     told = {id(row) for line in windows for row in line.rows}
     concerned = [each for each in matrix.verdict if name in each.targets and id(each) not in told]
     return Explanation(

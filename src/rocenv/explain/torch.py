@@ -18,6 +18,7 @@ from rocenv.resolve.verdicts import Facts, applies
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rocenv.data.known import Platform
     from rocenv.data.releases import TorchSet
     from rocenv.data.rows import Matrix
     from rocenv.explain.sets import Found
@@ -45,6 +46,7 @@ def explain(name: str, matrix: Matrix) -> Explanation:
         (row for row in matrix.torch if series(row.version) == release),
         key=lambda row: (version_of(row.version), version_of(row.rocm or row.cuda)),
     )
+    own = [row for row in rows if row.rocm and not row.channel]
     concerned = [
         row
         for row in matrix.verdict
@@ -57,7 +59,8 @@ def explain(name: str, matrix: Matrix) -> Explanation:
         title=f"PyTorch {release}",
         answer=tuple(_answer(matrix, rows)),
         sections=sections(
-            ("Linux", [_rocm_line(row) for row in rows if row.rocm]),
+            ("PyTorch's own wheels for ROCm", [_rocm_line(row) for row in own]),
+            ("AMD's index", [_rocm_line(row) for row in rows if row.channel]),
             ("Windows, under ZLUDA", [_cuda_line(row) for row in rows if row.cuda]),
             (
                 "Known combinations",
@@ -70,50 +73,79 @@ def explain(name: str, matrix: Matrix) -> Explanation:
 
 
 def _answer(matrix: Matrix, rows: list[TorchSet]) -> Iterator[Line]:
-    rocm = [row for row in rows if row.rocm]
+    rocm = [row for row in rows if row.rocm and not row.channel]
     cuda = [row for row in rows if row.cuda]
+    texts = []
     if rocm:
         targets = targets_first(target for row in rocm for target in row.targets)
-        text = f"built for ROCm {listed(row.rocm for row in rocm)}; kernels for {listed(targets)}"
+        texts.append(f"built for ROCm {listed(row.rocm for row in rocm)}; kernels for {listed(targets)}")
         if not all(row.released for row in rocm):
-            text += "; a candidate for release, which its index may not have yet"
-        yield Line(label="Linux", text=text, rows=tuple(rocm))
-    else:
-        yield Line(label="Linux", text="no wheel of it for ROCm is known here")
+            texts[0] += "; a candidate for release, which its index may not have yet"
+    wheels, text = _in_amds_index(matrix, rows, "linux")
+    texts += [text] if wheels else []
+    rows_ = (*rocm, *wheels)
+    yield Line(label="Linux", text=". ".join(texts) or "no wheel of it for ROCm is known here", rows=rows_)
+    wheels, text = _in_amds_index(matrix, rows, "windows")
+    texts = [text] if wheels else []
     if cuda:
         builds = listed(f"{row.version} for CUDA {row.cuda}" for row in cuda)
-        yield Line(label="Windows", text=f"under ZLUDA, which stands in for CUDA: {builds}", rows=tuple(cuda))
-    else:
+        texts.append(f"under ZLUDA, which stands in for CUDA: {builds}")
+    if not texts:
         stands_in = oldest_first(row.cuda for row in matrix.torch if row.cuda)
-        text = f"not known to go with ZLUDA, for which there are other releases, for CUDA {listed(stands_in)}"
-        yield Line(label="Windows", text=text)
+        texts.append(
+            f"not known to go with ZLUDA, for which there are other releases, for CUDA {listed(stands_in)}"
+        )
+    yield Line(label="Windows", text="; or ".join(texts), rows=(*wheels, *cuda))
+
+
+def _in_amds_index(matrix: Matrix, rows: list[TorchSet], platform: Platform) -> tuple[list[TorchSet], str]:
+    """Find what goes with ROCm's own wheels for a platform, and say with which."""
+    releases = {(row.version, row.channel) for row in matrix.rocm_wheels if row.platform == platform}
+    found = [row for row in rows if row.channel and (row.rocm, row.channel) in releases]
+    return found, f"AMD's index has it for the wheels of ROCm {listed(_names(found))}"
+
+
+def _names(rows: list[TorchSet]) -> list[str]:
+    return list(dict.fromkeys(f"{row.rocm} ({row.channel})" for row in rows))
 
 
 def _rocm_line(row: TorchSet) -> Line:
-    parts = [f"Python {row.python[0]} to {row.python[-1]}"]
+    parts = [_pythons(row)]
     parts += [f"{name} {version}" for name, version in row.companions.items()]
     parts += [row.triton] if row.triton else []
     parts += [f"needs glibc {row.glibc}"] if row.glibc else []
     half = [target for target in row.compiled if target not in row.targets]
     if half:
         parts.append(f"compiled for {listed(half)} too, for which the rocBLAS inside has no kernels")
+    if row.channel:
+        parts.insert(0, f"channel {row.channel}")
     return Line(label=f"for ROCm {row.rocm}", text="; ".join(parts), rows=(row,))
 
 
 def _cuda_line(row: TorchSet) -> Line:
-    parts = [f"for CUDA {row.cuda}", f"Python {row.python[0]} to {row.python[-1]}"]
+    parts = [f"for CUDA {row.cuda}", _pythons(row)]
     parts += [f"{name} {version}" for name, version in row.companions.items()]
     if row.zluda:
         parts.append(f"named with ZLUDA {range_in_words(row.zluda)}")
     return Line(label=row.version, text="; ".join(parts), rows=(row,))
 
 
+def _pythons(row: TorchSet) -> str:
+    return f"Python {' to '.join(dict.fromkeys((row.python[0], row.python[-1])))}"
+
+
 def _sets(matrix: Matrix, rows: list[TorchSet]) -> Iterator[tuple[str, Found]]:
     """Yield a set with the newest wheel of each platform, for the newest target that has one."""
-    wishes = [("Linux", Request(platform="linux", torch=row.version)) for row in rows if row.rocm][-1:]
-    wishes += [
-        ("Windows", Request(platform="windows", zluda="*", torch=row.version)) for row in rows if row.cuda
-    ][-1:]
+    ways = (
+        ("Linux", "linux", "", [row for row in rows if row.rocm]),
+        ("Windows, wheels", "windows", "", [row for row in rows if row.channel]),
+        ("Windows, ZLUDA", "windows", "*", [row for row in rows if row.cuda]),
+    )
+    wishes = [
+        (label, Request(platform=platform, zluda=zluda, torch=found[-1].version))
+        for label, platform, zluda, found in ways
+        if found
+    ]
     for label, request in wishes:
         for target in reversed(targets_first(matrix.targets)):
             found = find_sets(matrix, replace(request, target=target))

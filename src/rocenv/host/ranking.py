@@ -48,18 +48,23 @@ _KINDS = {True: "part of the CPU", None: "not known to be a card", False: "a car
 
 
 def supported_today(matrix: Matrix) -> Mapping[str, Support]:
-    """What the newest release of each channel does for targets, whatever the platform."""
+    """What the newest packages, and the newest wheels of each channel, do for targets on any platform."""
     from packaging.version import Version
 
-    versions = {row.rocm: Version(row.rocm) for row in matrix.support}
+    said: list[tuple[str, str, Support, tuple[str, ...]]] = [
+        ("", row.rocm, _LEVELS[row.level], row.targets) for row in matrix.support if row.level in _LEVELS
+    ]
+    for row in matrix.rocm_wheels:
+        if not row.floating:
+            said += [(row.channel, row.version, 2, row.official), (row.channel, row.version, 1, row.targets)]
+    versions = {version: Version(version) for _, version, _, _ in said}
     newest: dict[str, Version] = {}
-    for row in matrix.support:
-        newest[row.channel] = max(versions[row.rocm], newest.get(row.channel, versions[row.rocm]))
+    for channel, version, _, _ in said:
+        newest[channel] = max(versions[version], newest.get(channel, versions[version]))
     support: dict[str, Support] = {}
-    for row in matrix.support:
-        level = _LEVELS.get(row.level)
-        if level is not None and versions[row.rocm] == newest[row.channel]:
-            support.update((target, max(level, support.get(target, level))) for target in row.targets)
+    for channel, version, level, targets in said:
+        if versions[version] == newest[channel]:
+            support.update((target, max(level, support.get(target, level))) for target in targets)
     return support
 
 

@@ -122,13 +122,11 @@ def _restore(
     The venv's launchers and lists are those that uv writes now, which may be a newer version.
     """
     lock, home = record.lock, context.home
-    venvs = [
-        part
-        for part in lock.components
-        if part.is_wheels and any(path.startswith((f"{part.into}/", ORIGINALS)) for path in paths)
-    ]
+    wheeled = [part for part in lock.components if part.is_wheels]
+    roots = tuple(f"{part.into}/" for part in wheeled)
     # The wheels of a venv in which nothing differs may be gone.
-    needed = [part for part in lock.components if not part.is_wheels or part in venvs]
+    venv_differs = any(path.startswith((*roots, ORIGINALS)) for path in paths)
+    needed = [part for part in lock.components if not part.is_wheels or venv_differs]
     _, wheels = ensure_available(replace(lock, components=tuple(needed)), context)
     origins = {path: origin for path, origin in tree_files(lock, home).items() if path in paths}
     # Root, or a tool that changes modes, reaches a file of the env and that of the store at once.
@@ -141,16 +139,21 @@ def _restore(
         _clear(prefix.path, path)
     place_files(prefix, origins, home)
     kept = base_files(lock, files)
-    for part in venvs:
+    if wheeled and venv_differs:
         undo_shims(prefix, lock)  # a wheel lists torch's own files
-        venv = install_venv(prefix.path, part, wheels, context)
-        # What the user added stays out. Of a wheel all files are there, so what is gone now was uv's own.
+        venv = install_venv(prefix.path, wheeled, wheels, context)
+        # What the user added stays out. What is gone of uv's own files was another version's.
         kept = {
             path: venv.get(path, entry)
             for path, entry in kept.items()
-            if path in venv or not path.startswith(f"{part.into}/")
+            if path in venv or not path.startswith(roots) or not _is_uvs_own(path)
         }
     return kept | apply_shims(prefix, lock, kept, in_torch=record.shims_in_torch)
+
+
+def _is_uvs_own(path: str) -> bool:
+    """Whether uv writes a file of a venv itself, instead of taking it from a wheel."""
+    return ".dist-info/" in path or "/bin/" in path or "/Scripts/" in path or path.endswith((".pth", ".cfg"))
 
 
 def _clear(root: Path, path: str) -> None:

@@ -16,7 +16,8 @@ from msgspec import structs
 from rocenv.core.errors import ArchiveError, PrefixError
 from rocenv.core.progress import size_text
 from rocenv.install import store
-from rocenv.install.pin import record_pin, with_pins
+from rocenv.install.pin import note_pins, record_pin, with_pins
+from rocenv.install.python_package import require_package
 from rocenv.system.machine import free_bytes
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ def ensure_available(
     """
     for attempt in count(1):
         lock = with_pins(lock, context)
+        unpinned = [part for part in lock.artifacts if not part.sha256]
         missing = [
             part
             for part in lock.artifacts
@@ -85,6 +87,7 @@ def ensure_available(
             if attempt == _TRIES:
                 raise
             context.note(f"{error.message}; downloading it again")
+    note_pins(unpinned, context)
     return with_pins(lock, context), wheels
 
 
@@ -148,6 +151,8 @@ def _keep(
     try:
         if store.unpacks(found):
             store.add(context.home, found, path, decoders, advance, expected)
+        elif not artifact.sha256:
+            require_package(artifact, path)
     except ArchiveError:
         if not artifact.sha256:
             path.unlink(missing_ok=True)  # it may be an error of the server in place of the file

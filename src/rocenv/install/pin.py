@@ -10,11 +10,11 @@ import datetime
 import json
 import re
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
 from rocenv.core.errors import FetchError, PrefixError, RocenvError
+from rocenv.core.versions import joined
 from rocenv.install import store
 from rocenv.install.folder import folder_artifact
 from rocenv.net.errors import shown
@@ -31,23 +31,37 @@ if TYPE_CHECKING:
     from rocenv.host.hip_sdk import InstalledSdk
 
 
-_THIS_MACHINE = ("127.0.0.1", "::1", "localhost")
-
-
 def with_pins(lock: Lock, context: Context) -> Lock:
     """Fill in the hashes that first downloads have recorded, and sizes.
 
     Raises:
         FetchError: A server does not say how big a file is, or the first download would not be encrypted.
     """
+    pins = read_pins(context.home)
+    for each in lock.artifacts:
+        _require_pinned(each, pins, context.home)
     if all(_is_known(each, context.home) for each in lock.artifacts):
         return lock
-    pins = read_pins(context.home)
     parts = [
         replace(part, artifacts=tuple(_pinned(each, pins, context) for each in part.artifacts))
         for part in lock.components
     ]
     return replace(lock, components=tuple(parts))
+
+
+def _require_pinned(artifact: Artifact, pins: dict[str, Any], home: Home) -> None:
+    """Refuse a wheel for which an index states another hash now than its first download had."""
+    pin = pins.get(artifact.url) if artifact.kind in ("wheel", "sdist") else None
+    if pin and artifact.sha256 not in ("", pin["sha256"]):
+        raise FetchError(
+            f"`{shown(artifact.url)}` is said to have the sha256 {artifact.sha256} now, and its first "
+            f"download had {pin['sha256']}",
+            hints=(
+                "its makers or somebody else have replaced it: ask them, or wait",
+                f"if you trust the new one, remove its address from `{home.pins}`",
+            ),
+            code="hash-mismatch",
+        )
 
 
 def _is_known(artifact: Artifact, home: Home) -> bool:
@@ -62,24 +76,29 @@ def _pinned(artifact: Artifact, pins: dict[str, Any], context: Context) -> Artif
         return replace(artifact, sha256=pin["sha256"], size_bytes=pin["size_bytes"])
     if not artifact.sha256:
         _require_trusted_way(artifact, context)
-    return replace(artifact, size_bytes=artifact.size_bytes or context.network.size_of(artifact.url))
+    return replace(artifact, size_bytes=artifact.size_bytes or _size(artifact, context))
+
+
+def _size(artifact: Artifact, context: Context) -> int:
+    downloaded = context.home.artifacts / artifact.sha256
+    if artifact.sha256 and downloaded.is_file():
+        return downloaded.stat().st_size
+    return context.network.size_of(artifact.url)
 
 
 def _require_trusted_way(artifact: Artifact, context: Context) -> None:
     """Refuse to download a file without a known hash unencrypted: anybody on the way could change it."""
-    for url in context.network.require_candidates(artifact.url):
-        parts = urlsplit(url)
-        if parts.scheme != "https" and parts.hostname not in _THIS_MACHINE:
-            raise FetchError(
-                f"no checksum is published for {artifact.name}, so it is not downloaded from `{shown(url)}`, "
-                "which is not encrypted",
-                hints=("set a mirror that begins with https://, or none for this address",),
-                code="forbidden",
-            )
+    if url := context.network.unencrypted(artifact.url):
+        raise FetchError(
+            f"no checksum is published for {artifact.name}, so it is not downloaded from `{url}`, "
+            "which is not encrypted",
+            hints=("set a mirror that begins with https://, or none for this address",),
+            code="forbidden",
+        )
 
 
 def record_pin(artifact: Artifact, context: Context) -> None:
-    """Record the hash of a first download, unless another process was first; say so.
+    """Record the hash of a first download, unless another process was first.
 
     Raises:
         FetchError: That process got another file.
@@ -97,11 +116,16 @@ def record_pin(artifact: Artifact, context: Context) -> None:
         when = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
         pins[artifact.url] = {"sha256": artifact.sha256, "size_bytes": artifact.size_bytes, "when": when}
         write_atomic(home.pins, json.dumps({"schema": 1, "pins": pins}, indent=1).encode())
-    mirrored = " (by way of your mirrors)" if len(context.network.candidates(artifact.url)) > 1 else ""
-    context.note(
-        f"no checksum is published for {artifact.name}; recorded that of this first download{mirrored}, and "
-        f"later downloads must match it: sha256 {artifact.sha256}"
-    )
+
+
+def note_pins(artifacts: Sequence[Artifact], context: Context) -> None:
+    """Say of which files the first download has recorded the hash."""
+    if artifacts:
+        mirrored = any(len(context.network.candidates(each.url)) > 1 for each in artifacts)
+        context.note(
+            f"no checksum is published for {joined([each.name for each in artifacts], 20)}: recorded that of "
+            f"this first download{' (by way of your mirrors)' if mirrored else ''}; later ones must match it"
+        )
 
 
 def read_pins(home: Home) -> dict[str, Any]:

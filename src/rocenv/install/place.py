@@ -24,10 +24,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rocenv.context import Context
-    from rocenv.core.model import FileEntry, Layout, Lock, Record
+    from rocenv.core.model import Artifact, FileEntry, Layout, Lock, Record
     from rocenv.home import Home
     from rocenv.install.origins import Origin
     from rocenv.prefix import Prefix
+
+
+CONSTRAINTS = "rocenv-keeps-rocm-torch.txt"  # some releases of pip name it where they refuse something
 
 
 def place_all(
@@ -44,9 +47,8 @@ def place_all(
             "cloud synchronises, or another kind of disk): each env there takes its full size"
         )
     files = {path: origin.entry for path, origin in origins.items()}
-    for component in lock.components:
-        if component.is_wheels:
-            files |= install_venv(prefix.path, component, wheels, context)
+    if parts := [component for component in lock.components if component.is_wheels]:
+        files |= install_venv(prefix.path, parts, wheels, context)
     return files | apply_shims(prefix, lock, files)
 
 
@@ -88,6 +90,7 @@ def complete(prefix: Prefix, record: Record, files: Mapping[str, FileEntry]) -> 
     write_atomic(prefix.lock_file, lock_text(lock).encode())
     written = [
         prefix.lock_file,
+        *_write_constraints(prefix, lock),
         *write_activation(prefix.path, prefix.name, lock.environment, lock.watched, lock.platform),
         *write_startup(prefix, record, files),
     ]
@@ -98,6 +101,25 @@ def complete(prefix: Prefix, record: Record, files: Mapping[str, FileEntry]) -> 
     written += _write_programs(prefix, record, files)
     own = {path.relative_to(prefix.path).as_posix(): file_entry(path) for path in written}
     return prefix.write_record(record, {**files, **own})
+
+
+def _write_constraints(prefix: Prefix, lock: Lock) -> list[Path]:
+    """Write the wheels that are built for this ROCm alone as constraints for pip and uv, if the set has them.
+
+    A wheel with a local version (`+rocm10.0.0`) is a build that no other index has.
+    """
+    place = prefix.path / CONSTRAINTS
+    if not any(change.value.endswith(f"/{CONSTRAINTS}") for change in lock.environment):
+        return []
+    wheels = (each for part in lock.components if part.is_wheels for each in part.artifacts)
+    kept = [f"{each.name}=={each.version}\n" for each in wheels if _is_of_rocm(each)]
+    head = "# rocenv keeps the builds for this ROCm in place; `rocenv create --no-guard` leaves this out.\n"
+    write_atomic(place, (head + "".join(sorted(kept))).encode())
+    return [place]
+
+
+def _is_of_rocm(wheel: Artifact) -> bool:
+    return "+" in wheel.version or wheel.name == "rocm" or wheel.name.startswith("rocm-sdk-")
 
 
 # ---------------------------------------------------------------- programs of a set
@@ -114,10 +136,16 @@ def _write_programs(prefix: Prefix, record: Record, files: Collection[str]) -> l
         (part.layout, prefix.path / part.into) for part in record.lock.components if part.layout is not None
     ]
     links = [
-        _link(prefix, folder, each)
+        _link(prefix, f"{folder}/{PurePosixPath(each).name}", each)
         for layout, _ in parts
         for folder, pattern in layout.links.items()
         for each in _matching(pattern, files)
+    ]
+    links += [
+        _link(prefix, name, path)
+        for layout, _ in parts
+        for name, path in layout.names.items()
+        if path in files and (os.path.islink(prefix.path / name) or not os.path.exists(prefix.path / name))
     ]
     starters: list[Path] = []
     for layout, tree in parts:
@@ -168,9 +196,10 @@ def _matching(pattern: str, files: Collection[str]) -> list[str]:
     )
 
 
-def _link(prefix: Prefix, folder: str, path: str) -> Path:
-    """Make a link to a file of the set in another folder, where there is none yet."""
-    place = prefix.path / folder / PurePosixPath(path).name
+def _link(prefix: Prefix, name: str, path: str) -> Path:
+    """Make a link to a file of the set, where there is none yet."""
+    place = prefix.path / name
+    folder = PurePosixPath(name).parent
     target = os.path.relpath(prefix.path / path, place.parent)
     if place.is_symlink() and os.readlink(place) == target:
         return place

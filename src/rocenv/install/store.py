@@ -115,7 +115,7 @@ def add(
 
 def unpacks(artifact: Artifact) -> bool:
     """Whether the store takes artifacts of this kind; uv installs wheels from its own cache."""
-    return artifact.kind != "wheel"
+    return artifact.kind not in ("wheel", "sdist")
 
 
 def _unpack(artifact: Artifact, package: Path, tree: Tree, work: Path, pool: Executor) -> None:

@@ -26,10 +26,12 @@ from packaging.utils import canonicalize_name
 from rocenv.core.errors import FetchError, PrefixError, RocenvError
 from rocenv.core.versions import series
 from rocenv.install.path_length import require_short_names
+from rocenv.install.python_package import wheel_of
 from rocenv.integrity import file_entry
 from rocenv.sources.uv import wheel_file_name
 from rocenv.system import WINDOWS
-from rocenv.system.files import break_link, clone_file, hash_of, remove_tree, sha256_of
+from rocenv.system.files import break_link, clone_file, hash_of, remove_tree, sha256_of, write_atomic
+from rocenv.system.process import run
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping, Sequence
@@ -41,32 +43,57 @@ if TYPE_CHECKING:
 
 # Below this a file is cheap to copy and may be one that people edit; above are libraries, worth sharing.
 _OWN_DATA_BELOW = 1 << 20
+_DEVEL_TAR = (
+    "_devel.tar"  # Source: ROCm/TheRock:build_tools/packaging/python/templates/rocm/src/rocm_sdk/_devel.py
+)
+_INIT_LIMIT_S = 900.0
 
 
 def install_venv(
-    prefix: Path, component: Component, wheels: Mapping[str, Path], context: Context
+    prefix: Path, components: Sequence[Component], wheels: Mapping[str, Path], context: Context
 ) -> dict[str, FileEntry]:
-    """Install a component's wheels, into a venv that is made unless it is there; list its files.
+    """Install the wheels of a set, into a venv that is made unless it is there; list its files.
 
     The venv keeps working when the prefix is renamed. `wheels` maps sha256 to a file of any name.
 
     Raises:
-        PrefixError: It cannot be made; or as `install_wheels` raises.
+        PrefixError: It cannot be made, or parts want different ones; or as `install_wheels` raises.
     """
     from rocenv.sources.interpreter import find_python
     from rocenv.sources.uv import Uv
 
-    if component.layout is None or not component.layout.site_packages:
-        raise PrefixError("the set has wheels, but does not say where they go", code="set-incomplete")
+    wanted = {(each.into, each.python, each.layout and each.layout.site_packages) for each in components}
+    into, version, packages = wanted.pop()
+    if wanted or not packages:
+        raise PrefixError("the set does not say which venv its wheels go into", code="set-incomplete")
     uv = Uv.for_context(context)
-    python = find_python(series(component.python), uv)
-    venv = prefix / component.into
+    python = find_python(series(version), uv)
+    venv = prefix / into
     if not (venv / "pyvenv.cfg").exists():
         remove_tree(venv)
         uv.make_venv(venv, python)
-    site = prefix / component.layout.site_packages
-    entries = install_wheels(venv, site, component.artifacts, files=wheels, python=python, uv=uv)
-    return {f"{component.into}/{name}": entry for name, entry in entries.items()}
+    artifacts = [artifact for each in components for artifact in each.artifacts]
+    entries = install_wheels(venv, prefix / packages, artifacts, files=wheels, python=python, uv=uv)
+    if _expand_devel(venv, prefix / packages):
+        entries = venv_files(venv)
+    return {f"{into}/{name}": entry for name, entry in entries.items()}
+
+
+def _expand_devel(venv: Path, site: Path) -> bool:
+    """Unpack ROCm's compilers and headers, as their first use would do it; tell whether there are any.
+
+    Else a user's first `hipcc` would change the env. It runs also where they are unpacked: a device wheel
+    that uv installed again has lost its links among them. The cache must be cut off before, since this makes
+    hard links inside the venv.
+    """
+    if not (site / "rocm_sdk_devel").is_dir():
+        return False
+    python = venv / ("Scripts/python.exe" if WINDOWS else "bin/python")
+    done = run([str(python), "-I", "-m", "rocm_sdk", "init", "--quiet"], timeout_s=_INIT_LIMIT_S)
+    if not done.ok:
+        said = done.error_text.strip().rpartition("\n")[2]
+        raise PrefixError(f"`rocm-sdk init` cannot unpack ROCm's compilers: {said or done.end}", code="venv")
+    return True
 
 
 def install_wheels(
@@ -98,6 +125,7 @@ def install_wheels(
         PrefixError: The wheels do not fit the interpreter, a path would be too long for Windows, or the venv
             cannot be written.
     """
+    files = {**files, **_made_wheels(artifacts, files, uv.cache / "rocenv-wheels")}
     pins, places = _pins(artifacts, files, uv.cache / "rocenv-wheels")
     if python.pip_wheel is not None:
         pins["pip"] = _pin_of(python.pip_wheel)
@@ -128,6 +156,21 @@ def venv_files(venv: Path) -> dict[str, FileEntry]:
         }
 
 
+def _made_wheels(artifacts: Sequence[Artifact], files: Mapping[str, Path], folder: Path) -> dict[str, Path]:
+    """Make a wheel of each source archive: the sha256 of the archive -> the wheel."""
+    made = {}
+    for artifact in artifacts:
+        if artifact.kind == "sdist" and artifact.sha256 in files:
+            others = [each for each in artifacts if each.name.startswith(f"{artifact.name}-sdk-")]
+            name, content = wheel_of(files[artifact.sha256], artifact, others)
+            path = folder / hashlib.sha256(content).hexdigest() / name
+            if not path.exists():  # uv takes a wheel with another time for another one
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write_atomic(path, content)
+            made[artifact.sha256] = path
+    return made
+
+
 def _pins(
     artifacts: Sequence[Artifact], files: Mapping[str, Path], links: Path
 ) -> tuple[dict[str, str], list[Path]]:
@@ -139,12 +182,13 @@ def _pins(
         fetched = files.get(artifact.sha256)
         if fetched is None or not fetched.is_file():
             raise FetchError(f"the wheel `{name}` was not fetched")
-        place = links / artifact.sha256
-        place.mkdir(parents=True, exist_ok=True)
-        _link(place / name, fetched)
-        pins[canonicalize_name(artifact.name)] = (
-            f"{artifact.name}=={artifact.version} --hash=sha256:{artifact.sha256}"
-        )
+        sha256, place = artifact.sha256, links / artifact.sha256
+        if artifact.kind == "sdist":
+            sha256, place = fetched.parent.name, fetched.parent
+        else:
+            place.mkdir(parents=True, exist_ok=True)
+            _link(place / name, fetched)
+        pins[canonicalize_name(artifact.name)] = f"{artifact.name}=={artifact.version} --hash=sha256:{sha256}"
         places.append(place)
     return pins, places
 
@@ -227,28 +271,33 @@ def _damaged(venv: Path, entries: Mapping[str, FileEntry], projects: Container[s
         with (venv / record).open(encoding="utf-8", newline="") as rows:
             for row in csv.reader(rows):
                 path = posixpath.normpath(posixpath.join(site, row[0]))
-                # The RECORD itself has no hash; byte code has none that would hold.
-                if row[1] and "/__pycache__/" not in path and not _same(venv, path, entries, row[1]):
+                if "/__pycache__/" not in path and not _is_whole(venv, path, entries, row[1]):
                     damaged[project].append(path)
     return damaged
 
 
-def _same(venv: Path, path: str, entries: Mapping[str, FileEntry], expected: str) -> bool:
+def _is_whole(venv: Path, path: str, entries: Mapping[str, FileEntry], expected: str) -> bool:
     entry = entries.get(path)
     if entry is None:
-        return False
+        # Unpacking it removes it, and leaves it in the list.
+        site, _, name = path.rpartition("/rocm_sdk_devel/")
+        return name.startswith(_DEVEL_TAR) and f"{site}/_rocm_sdk_devel/__init__.py" in entries
+    if not expected:  # the list itself, and what was unpacked later
+        return True
     algorithm, _, encoded = expected.partition("=")
     if algorithm not in hashlib.algorithms_available:
         return False
     digest = bytes.fromhex(entry.sha256) if algorithm == "sha256" else hash_of(venv / path, algorithm)
-    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode() == encoded.rstrip("=")
+    # Hexadecimal in wheels that AMD's tools have split.
+    return encoded.rstrip("=") in (base64.urlsafe_b64encode(digest).rstrip(b"=").decode(), digest.hex())
 
 
 def _cut_off(venv: Path, entries: Mapping[str, FileEntry]) -> None:
     """See to it that no careless write in the venv reaches the cache."""
     for name, entry in entries.items():
         path = venv / name
-        if entry.link or path.lstat().st_nlink == 1:
+        # Windows removes no read-only file, and unpacking the compilers removes theirs.
+        if entry.link or path.lstat().st_nlink == 1 or path.name.startswith(_DEVEL_TAR):
             continue
         if entry.size_bytes < _OWN_DATA_BELOW:
             break_link(path)

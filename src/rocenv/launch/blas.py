@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from rocenv.core.errors import RocenvError
 from rocenv.core.model import Machine, Request
-from rocenv.data.releases import RocmSet
+from rocenv.data.releases import RocmSet, RocmWheels
 from rocenv.launch.causes import fallbacks
 from rocenv.launch.programs import build_text, builds_for
 from rocenv.resolve.request import create_command
@@ -84,7 +84,7 @@ def another_env(view: View) -> str:
     request = Request(platform=lock.platform, target=lock.target, app=view.app)
     machine = Machine(platform=view.host.platform, driver=view.host.driver.release)
     found = best_for(request, view.matrix, machine)
-    row = found.row(RocmSet) if found else None
+    row = (found.row(RocmSet) or found.row(RocmWheels)) if found else None
     if found is None or row is None or found.runs_as not in row.blas:
         return ""
     if _is_same(view, row, found.runs_as):
@@ -106,7 +106,7 @@ def _brings_blas(blas: Blas, program: Path, prefix: Prefix) -> bool:
     return any(next(place.glob(name), None) for place in places for name in blas.libraries)
 
 
-def _is_same(view: View, row: RocmSet, runs_as: str) -> bool:
+def _is_same(view: View, row: RocmSet | RocmWheels, runs_as: str) -> bool:
     lock = view.start.record.lock
     part = lock.part("rocm")
     own = (part.version, part.channel) if part else ("", "")

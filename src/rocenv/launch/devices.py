@@ -63,7 +63,7 @@ class Devices:
         if not lock.target:  # a compiler is for many
             return self.found
         # With an override a GPU tells the target that it passes for.
-        used = tuple(each for each in self.found if each.target in (lock.target, lock.code_target))
+        used = tuple(each for each in self.found if each.target in (*lock.targets, lock.code_target))
         is_unclear = not used and any(not each.target for each in self.found)
         return None if is_unclear else used
 

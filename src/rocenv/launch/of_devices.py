@@ -122,7 +122,7 @@ def about_named(view: View, named: Named) -> Iterator[Concern]:
             remedy=f"name one of {there}, or none: then the env's own is named" if there else "rocenv gpus",
         )
     for each in named.used:
-        if lock.target and each.target not in ("", lock.target, lock.code_target):
+        if lock.target and each.target not in ("", *lock.targets, lock.code_target):
             yield Concern(
                 code="device-of-another-target",
                 severity="warning",

@@ -14,6 +14,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import urlsplit
 
 from rocenv import __version__
 from rocenv.core.errors import FetchError
@@ -39,8 +40,9 @@ SMALL_BYTES = 128 * 1024 * 1024  # a distribution's whole package index has 60 M
 class Response:
     """The whole body of a small file, and where it came from."""
 
-    url: str  # the address that answered
+    url: str  # the address that was asked and answered
     body: bytes
+    final_url: str  # where redirects led
     etag: str = ""  # for asking again, with the same mirrors
     unchanged: bool = False  # the server still has what the given ETag names; there is no body
     passed_over: tuple[str, ...] = ()  # why the addresses tried before this one failed
@@ -78,6 +80,19 @@ class Network:
             found.append(url)
         return tuple(dict.fromkeys(found))
 
+    def original(self, url: str) -> str:
+        """Map an address at a mirror to the original, so that locks work on any machine."""
+        plain = shown(url)
+        for prefix, bases in self.mirrors:
+            for base in map(shown, bases):
+                if _is_below(plain, base):
+                    return _rebased(plain, base, prefix)
+        return plain
+
+    def unencrypted(self, url: str) -> str:
+        """Name the first address for `url` on which anybody on the way could change the answer; "" = none."""
+        return next((shown(each) for each in self.require_candidates(url) if not _is_private(each)), "")
+
     def require_candidates(self, url: str) -> tuple[str, ...]:
         """List `candidates(url)`; raise FetchError if there are none."""
         found = self.candidates(url)
@@ -111,6 +126,7 @@ class Network:
                 return Response(
                     url=candidate,
                     body=bytes(body),
+                    final_url=answer.url,
                     etag=answer.headers.get("ETag", ""),
                     unchanged=answer.status_code == 304,
                     passed_over=tuple(failure.message for failure in failures),
@@ -187,6 +203,7 @@ class Network:
             with self._session().request(
                 method, url, headers=asked, stream=True, timeout=timeout, proxies=self._own_proxy(url)
             ) as response:
+                _require_encrypted_hops(url, response)
                 if response.status_code not in ((200, 304) if "If-None-Match" in asked else (200, 206)):
                     raise status_error(url, response)
                 yield response
@@ -248,6 +265,20 @@ def body_chunks(response: requests.Response) -> Iterator[bytes]:
 
 def _offline_by_environment() -> bool:
     return os.environ.get("ROCENV_OFFLINE", "") not in ("", "0")
+
+
+def _is_private(url: str) -> bool:
+    """Whether nobody on the way can read or change what comes from an address."""
+    return url.startswith("https://") or urlsplit(url).hostname in ("127.0.0.1", "::1", "localhost")
+
+
+def _require_encrypted_hops(url: str, response: requests.Response) -> None:
+    """Refuse a redirect from an encrypted address to one that is not."""
+    plain = [hop.url for hop in (*response.history, response) if not _is_private(hop.url)]
+    if _is_private(url) and plain:
+        raise FetchError(
+            f"`{shown(url)}` redirects to `{shown(plain[0])}`, which is not encrypted", code="forbidden"
+        )
 
 
 def _is_below(url: str, prefix: str) -> bool:

@@ -70,12 +70,14 @@ class Probe:
     @property
     def rungs(self) -> tuple[str, ...]:
         """The rungs that make sense for this env."""
-        rungs = NEEDS[self.task.runtime]
+        rungs, libraries = NEEDS[self.task.runtime], self.task.libraries
         absent = set()
-        if not self.task.libraries:
+        if not libraries:
             absent = set(rungs) - {"files", "torch"}
-        elif _BLAS[self.task.runtime] not in self.task.libraries:
+        elif _BLAS[self.task.runtime] not in libraries:
             absent = {"blas"}
+        if self.task.runtime == "hip" and "hiprtc" not in libraries:
+            absent |= {"compile", "kernel", "gemm"}
         if not self.torch_python:
             absent |= {"torch"}
         return tuple(rung for rung in rungs if rung not in absent)

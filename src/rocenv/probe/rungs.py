@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from rocenv.probe import gemm
 from rocenv.probe.device import Buffer, Failure, NotAllocated, Product
 from rocenv.probe.library import SUCCESS, CallError
+from rocenv.probe.rocm_wheels import check_lookup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -46,14 +47,20 @@ _BLOCK = 65521
 
 
 def load(session: Session) -> str:
-    """Load every library, all symbols bound; where they came from is checked after every rung."""
+    """Load every library, all symbols bound; where they came from is checked after every rung.
+
+    PyTorch asks `rocm_sdk` for ROCm's libraries where they are wheels: that must find the same ones.
+    """
     session.preload()
     for role in session.task.libraries:
         session.library(role)
+    if session.task.lookup:
+        check_lookup(session.task)
     paths = (*session.task.preload, *session.task.libraries.values())
     names = dict.fromkeys(os.path.basename(path) for path in paths)
     origin = "" if session.before is None else " from the prefix alone"
-    return ", ".join(names) + origin
+    lookup = ", where `rocm_sdk` finds them" if session.task.lookup else ""
+    return ", ".join(names) + origin + lookup
 
 
 def version(session: Session) -> str:

@@ -10,6 +10,7 @@ from rocenv.core.variables import OVERRIDE, overridden_target
 from rocenv.probe import cuda, hip, own_process, windows
 from rocenv.probe.device import Blas, Failure, Runtime
 from rocenv.probe.library import Library
+from rocenv.probe.rocm_wheels import provided_by
 
 if TYPE_CHECKING:
     from rocenv.probe.wire import Task
@@ -124,4 +125,4 @@ class Session:
             return Library(path, _PROTOTYPES, _NAMERS.get(role))
         except OSError as error:
             why = windows.explain(error, path, self.task)
-            raise Failure(f"{os.path.basename(path)} does not load: {why}") from error
+            raise Failure(f"{os.path.basename(path)} does not load: {why}{provided_by(path)}") from error

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from rocenv.activate.changes import apply, expand
 from rocenv.activate.loader import loader_argv
@@ -13,12 +14,12 @@ from rocenv.preload import folders_of, preload, zluda_of
 from rocenv.probe.ladder import Probe
 from rocenv.probe.wire import Task
 from rocenv.system import WINDOWS
+from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
-    from pathlib import Path
 
-    from rocenv.core.model import Lock, Record
+    from rocenv.core.model import Component, Lock, Record
     from rocenv.data.releases import CLibrary
     from rocenv.prefix import Prefix
 
@@ -54,6 +55,7 @@ def probe_of(
             allowed_outside=() if record.loader else c_library.files,
             system_dirs=_system_dirs(),
             seed=int.from_bytes(os.urandom(4), "big"),
+            **_lookup(prefix, lock),
         ),
         python=_own_python(prefix, record, environ),
         environ=environ,
@@ -81,11 +83,32 @@ def _native(prefix: Prefix, path: str) -> str:
     return str(prefix.path.joinpath(*path.split("/")))
 
 
+def _lookup(prefix: Prefix, lock: Lock) -> dict[str, Any]:
+    """How the child asks the env's own `rocm_sdk` for libraries; empty where ROCm is no wheels."""
+    rocm = lock.part("rocm")
+    if rocm is None or not rocm.is_wheels:
+        return {}
+    python, script = prefix.path / lock.python, Path(__file__).with_name("rocm_lookup.py")
+    return {
+        "lookup": (str(python), "-I", str(script)),
+        # Packages of early releases have versions of their own, as `0.1.dev0`.
+        "release": next((each.version for each in rocm.artifacts if each.name == "rocm"), ""),
+        "repair": shell_join("rocenv", "repair", prefix.name),
+    }
+
+
 def _names(lock: Lock, files: Collection[str]) -> set[str]:
-    """The names of the libraries that an env holds beside those of its venv."""
+    """The names of ROCm's libraries, and of all that an env holds beside its venv."""
     mark = ".dll" if WINDOWS else ".so"
-    folders = tuple(f"{part.into}/" for part in lock.components if part.into and not part.is_wheels)
+    folders = tuple(f"{folder}/" for part in lock.components for folder in _own_folders(part) if folder)
     return {path.rpartition("/")[2] for path in files if path.startswith(folders) and mark in path.lower()}
+
+
+def _own_folders(part: Component) -> tuple[str, ...]:
+    """The folders whose libraries programs must not get from elsewhere; a venv has some that they may."""
+    if part.is_wheels:
+        return part.layout.library_dirs if part.layout else ()
+    return (part.into,)
 
 
 def _libraries(prefix: Prefix, lock: Lock, files: Collection[str]) -> dict[str, str]:

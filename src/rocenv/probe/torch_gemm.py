@@ -22,8 +22,11 @@ _TRANSFORM_LOSS = 256
 
 def _within(got: Any, exact: Any, magnitude: Any, factor: float) -> str:
     """What is wrong with `got`, "" if each element is within factor * magnitude of `exact`."""
-    error = (got.double().cpu() - exact).abs()
+    values = got.double().cpu()
+    error = (values - exact).abs()
     wrong = int((~(error <= factor * magnitude)).sum())  # NaN is wrong
+    if wrong and not int((values != 0).sum()):
+        return f"all {error.numel()} elements are 0"
     return f"{wrong} of {error.numel()} elements are wrong" if wrong else ""
 
 

@@ -36,6 +36,11 @@ class Task:
     allowed_outside: tuple[str, ...] = ()  # name patterns of libraries that are the machine's, "libc.so.6"
     system_dirs: tuple[str, ...] = ()  # absolute folders whose libraries are the machine's, r"C:\Windows"
     seed: int = 1  # of the random input
+    # Where ROCm is wheels: the command line that asks the env's `rocm_sdk`, the version that it has to have
+    # ("" = any), and the command that puts the locked packages back.
+    lookup: tuple[str, ...] = ()
+    release: str = ""
+    repair: str = ""
 
     @classmethod
     def from_plain(cls, fields: dict[str, Any]) -> Task:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rocenv.core.errors import ResolutionImpossible
+from rocenv.core.errors import ResolutionImpossible, WrongUsage
 from rocenv.core.model import Machine, Rejection
 from rocenv.core.versions import require_version, specifier
 from rocenv.resolve.candidate import Candidate, Choice
@@ -44,7 +44,7 @@ def resolve(request: Request, matrix: Matrix, machine: Machine | None = None) ->
     """Find the sets that fit, best first: the best of each ROCm release and each way to use it.
 
     Raises:
-        RocenvError: A SPEC or the driver is not a version; exit code 2.
+        RocenvError: A SPEC or the driver is not a version, or ZLUDA is for several targets; exit code 2.
         ResolutionImpossible: None fits. It carries a minimal explanation, and commands that do resolve.
     """
     # A typing error is an error even if nothing depends on it.
@@ -52,6 +52,11 @@ def resolve(request: Request, matrix: Matrix, machine: Machine | None = None) ->
         specifier(getattr(request, name) or "*", f"--{name}")
     if request.driver:
         require_version(request.driver, "--driver")
+    if request.zluda and request.more_targets:
+        raise WrongUsage(
+            "a set with ZLUDA is for one target",
+            hints=("make one env for each target", "without `--zluda` a set can be for several"),
+        )
     case = Case(request=request, matrix=matrix, machine=machine or Machine())
     if (request.platform, bool(request.zluda)) not in KINDS:
         raise ResolutionImpossible(
@@ -77,12 +82,11 @@ def _impossible(kind: Kind, found: dict[Constraints, Combination], case: Case) -
             for line in lines
         ),
         suggestions=suggestions(found, case),
-        remarks=kind.remarks(case),
     )
 
 
 def _unknown_target(case: Case) -> Rejection:
-    target, targets = case.request.target, case.matrix.targets
+    target, targets = case.unknown_targets[0], case.matrix.targets
     newest = max((row.checked for row in targets.values()), default="")
     return Rejection(
         component=target,

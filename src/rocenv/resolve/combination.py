@@ -52,8 +52,13 @@ class Case:
     @property
     def unknown_target(self) -> Constraints:
         """What every combination breaks if the matrix does not know the target."""
-        known = not self.matrix.targets or self.request.target in self.matrix.targets
-        return NONE if known else frozenset([UNKNOWN_TARGET])
+        return frozenset([UNKNOWN_TARGET]) if self.unknown_targets else NONE
+
+    @property
+    def unknown_targets(self) -> list[str]:
+        """The targets asked for that the matrix does not know."""
+        known = self.matrix.targets
+        return [each for each in self.request.targets if known and each not in known]
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -91,10 +96,6 @@ class Kind(Protocol):
 
     def rejection(self, constraint: str, parts: Any, case: Case) -> Rejection:
         """Word why a combination breaks a constraint, with the source of the fact."""
-        ...
-
-    def remarks(self, case: Case) -> tuple[str, ...]:
-        """What else users should know if nothing fits."""
         ...
 
 

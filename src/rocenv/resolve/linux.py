@@ -1,16 +1,23 @@
 """Sets for Linux: a ROCm release from a channel, PyTorch built for it, and an override if the GPU needs one.
 
+A release comes as packages or as wheels (`RocmWheels`); both are ranked together.
+
 The order of preference; the first difference decides:
 
-1. how the target is served: by kernels of its own, by an override that works, by one that needs care, or by
-   a compiler that knows the target while rocBLAS has no kernels for it;
+1. how the target is served: by kernels of its own, by an override that works, by one that needs care, by
+   wheels that are built for it and may never have been run on it, or by a compiler that knows the target
+   while rocBLAS has no kernels for it;
 2. a release tested with the machine's kernel driver, or on a kernel as old, where that is known;
-3. the maker supports the target, before it is only in the libraries;
-4. the maker's own channel, before a distribution's;
-5. how well it is known that the release serves the target: stated by the maker or tested, reported, inferred;
-6. the newest release;
-7. a released PyTorch before a release candidate, then the newest.
+3. packages before wheels, unless PyTorch or `--dev` is asked for: programs other than Python's find the
+   libraries of packages by their names, and wheels alone have neither a search path nor these names;
+4. the maker supports the target; its builders call it release-ready; it is only in the libraries;
+5. the maker's own channel, before a distribution's;
+6. how well it is known that the release serves the target: stated by the maker or tested, reported, inferred;
+7. the newest release;
+8. a released PyTorch before a release candidate, for wheels one that AMD lists, then the newest.
 
+So PyTorch gets wheels of ROCm 10.0 rather than packages of 7.2 for a GPU that AMD supports in both, and
+packages of 6.3 rather than wheels that are merely built for a GPU. `--rocm` and `--channel` choose otherwise.
 A channel that is `only_named` counts only if the request names it.
 """
 
@@ -19,9 +26,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rocenv.core.versions import allows, any_meets, joined, meets, newest_first, series
+from rocenv.core.versions import allows, joined, meets, newest_first, series
 from rocenv.data.known import STATUS_RANK
-from rocenv.resolve import verdicts
+from rocenv.data.releases import RocmSet, RocmWheels
+from rocenv.resolve import verdicts, wheels
 from rocenv.resolve.candidate import Candidate, Choice
 from rocenv.resolve.combination import (
     NONE,
@@ -42,17 +50,17 @@ if TYPE_CHECKING:
 
     from rocenv.core.model import Rejection
     from rocenv.data.knowledge import Override
-    from rocenv.data.releases import RocmSet, TorchSet
+    from rocenv.data.releases import TorchSet
     from rocenv.resolve.combination import Case
 
-_WAYS = {"native": 0, "ok": 1, "caution": 2, "compile": 3, "block": 4, "reject": 5}
+_WAYS = {"native": 0, "ok": 1, "caution": 2, "built": 3, "compile": 4, "block": 5, "reject": 6}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Way:
     """How a ROCm release serves a target."""
 
-    row: RocmSet
+    row: RocmSet | RocmWheels
     runs_as: str  # the target that its kernels are made for
     kind: str  # a key of `_WAYS`
     override: Override | None = None
@@ -75,23 +83,18 @@ class Parts:
         """What verdicts have conditions on."""
         return without_zluda(self.way.row.version, self.torch.version if self.torch else "")
 
-    @property
-    def torch_title(self) -> str:
-        """The PyTorch release and the ROCm it is built for."""
-        return f"torch {self.torch.version} for ROCm {self.torch.rocm}" if self.torch else "no torch"
-
 
 # ---------------------------------------------------------------- combinations
 
 
 def combinations(case: Case) -> Iterator[Combination]:
     """Yield every combination of a release, a way to serve the target and a PyTorch release."""
-    wheels = [_torch_option(row, case) for row in case.matrix.torch if row.rocm] if case.request.torch else []
+    torches = [wheels.torch_option(row, case) for row in case.matrix.torch if row.rocm]
     rows = verdicts.certain(case)
     untested = _untested(case)
     for way in _ways(case):
         rank, broken = _rank(way, untested, case), _broken(way, case)
-        for torch, torch_broken in _torch_choices(way, wheels, case):
+        for torch, torch_broken in _torch_choices(way, torches, case):
             parts = Parts(way=way, torch=torch.row)
             known = verdicts.against(rows, parts.facts, apart="wheels" in torch_broken)
             yield Combination(
@@ -105,24 +108,43 @@ def combinations(case: Case) -> Iterator[Combination]:
 def _ways(case: Case) -> Iterator[Way]:
     target, channel = case.request.target, case.request.channel
     overrides = [row for row in case.matrix.override if row.target == target and row.runs_as != "*"]
-    for row in case.matrix.rocm:
-        if row.channel != channel and case.matrix.channels[row.channel].only_named:
+    for row in _rows(case):
+        if (
+            isinstance(row, RocmSet)
+            and row.channel != channel
+            and case.matrix.channels[row.channel].only_named
+        ):
             continue
-        has_kernels = target in row.blas
-        yield Way(row=row, runs_as=target, kind="native" if has_kernels else "compile")
-        if has_kernels and not case.request.torch:
+        has_kernels = set(case.request.targets) <= set(row.blas)
+        yield Way(row=row, runs_as=target, kind=_native(row, case) if has_kernels else "compile")
+        if has_kernels and (isinstance(row, RocmWheels) or not case.request.torch):
             continue  # an override would serve nothing that needs one
+        if case.request.more_targets:
+            continue  # it would be one for all of them
         for override in overrides:
             yield Way(row=row, runs_as=override.runs_as, kind=override.verdict, override=override)
 
 
+def _native(row: RocmSet | RocmWheels, case: Case) -> str:
+    """Tell kernels that somebody ran from those of wheels that were built, and that nobody vouches for."""
+    unproved = isinstance(row, RocmWheels) and wheels.promise(row, case.request.targets) == wheels.BUILT
+    return "built" if unproved else "native"
+
+
+def _rows(case: Case) -> list[RocmSet | RocmWheels]:
+    return [*case.matrix.rocm, *wheels.rows(case)]
+
+
 def _broken(way: Way, case: Case) -> Constraints:
     request, row, override = case.request, way.row, way.override
+    served = row.compiles if way.kind == "compile" else row.blas
     broken = case.unknown_target | unmet(
         rocm=meets(request.rocm, row.version, "--rocm", floating=row.floating),
         channel=request.channel in ("", row.channel),
-        target=way.runs_as in (row.compiles if way.kind == "compile" else row.blas),
+        target=way.runs_as in served and set(request.more_targets) <= set(served),
     )
+    if isinstance(row, RocmWheels):
+        broken |= wheels.broken(row, case)
     if override is None:
         return broken
     return broken | unmet(
@@ -138,7 +160,8 @@ def _rank(way: Way, untested: frozenset[str], case: Case) -> tuple[Any, ...]:
     return (
         _WAYS[way.kind],
         series(row.version) in untested,
-        way.runs_as not in row.official,
+        isinstance(row, RocmWheels) and not (case.request.torch or case.request.dev),
+        _promise(way, case.request.more_targets),
         case.matrix.channels[row.channel].by != "maker",
         _doubt(way, case),
         newest_first(row.version),
@@ -147,12 +170,21 @@ def _rank(way: Way, untested: frozenset[str], case: Case) -> tuple[Any, ...]:
     )
 
 
+def _promise(way: Way, more: Sequence[str]) -> int:
+    """Rate what its builders promise of the targets, as `wheels.promise` does."""
+    if isinstance(way.row, RocmWheels):
+        return wheels.promise(way.row, (way.runs_as, *more))
+    return wheels.SUPPORTED if {way.runs_as, *more} <= set(way.row.official) else wheels.BUILT
+
+
 def _doubt(way: Way, case: Case) -> int:
     """Rate the doubt that the release serves the target; 0 = certain."""
+    if isinstance(way.row, RocmWheels):
+        return STATUS_RANK[way.row.status]
     stated = [
         STATUS_RANK[row.status]
         for row in case.matrix.support
-        if (row.platform, row.rocm, row.channel) == ("linux", series(way.row.version), "")
+        if (row.platform, row.rocm) == ("linux", series(way.row.version))
         and row.level in SERVING
         and way.runs_as in row.targets
     ]
@@ -163,7 +195,7 @@ def _untested(case: Case) -> frozenset[str]:
     """List the releases that were not tested with the kernel driver, or only on newer kernels."""
     matrix, kernel = case.matrix, case.machine.kernel
     driver = kernel_driver(case.driver, matrix)
-    releases = {series(row.version) for row in matrix.rocm}
+    releases = {series(row.version) for row in _rows(case)}
     if driver:
         return frozenset(each for each in releases if tested(driver, each, matrix) is False)
     if kernel and not case.driver:
@@ -171,30 +203,23 @@ def _untested(case: Case) -> frozenset[str]:
     return frozenset()
 
 
-def _torch_option(row: TorchSet, case: Case) -> Option:
-    request, glibc = case.request, case.machine.glibc
-    broken = unmet(
-        # A request may name the build: `==2.5.1+rocm6.2`.
-        torch=meets(request.torch, row.version, "--torch", floating=True, local=f"+rocm{row.rocm}"),
-        python=any_meets(request.python, row.python, "--python"),
-        glibc=not (row.glibc and glibc) or allows(f">={row.glibc}", glibc),
-    )
-    rank = (not row.released, newest_first(row.version), newest_first(row.rocm), STATUS_RANK[row.status])
-    return Option(row=row, rank=rank, broken=broken)
-
-
-def _torch_choices(way: Way, wheels: Sequence[Option], case: Case) -> Iterator[tuple[Option, Constraints]]:
+def _torch_choices(way: Way, torches: Sequence[Option], case: Case) -> Iterator[tuple[Option, Constraints]]:
     if not case.request.torch:
         yield NOTHING, NONE
         return
-    yield from choices(wheels, [each for each in wheels if _goes_with(each.row, way, case)], "wheels")
+    if isinstance(way.row, RocmWheels):
+        torches = wheels.torches_for(way.row, torches)
+    yield from choices(torches, [each for each in torches if _goes_with(each.row, way, case)], "wheels")
 
 
 def _goes_with(torch: TorchSet, way: Way, case: Case) -> bool:
     target = case.request.target
+    if isinstance(way.row, RocmWheels) or torch.channel:
+        return wheels.goes_with(torch, way.row)
     # An override is not for a set of which every part serves the target natively.
     is_native = way.override is not None and target in way.row.blas and target in torch.targets
-    is_for = series(torch.rocm) == series(way.row.version) and way.runs_as in torch.targets
+    served = {way.runs_as, *case.request.more_targets} <= set(torch.targets)
+    is_for = series(torch.rocm) == series(way.row.version) and served
     return is_for and not is_native
 
 
@@ -215,6 +240,8 @@ def candidate(parts: Parts, case: Case) -> Candidate:
 
 def _why(way: Way, case: Case) -> str:
     channel = case.matrix.channels[way.row.channel]
+    if isinstance(way.row, RocmWheels):
+        return f"{channel.title}; {wheels.promised(way.row, (way.runs_as, *case.request.more_targets))}"
     by = "the maker" if channel.by == "maker" else "a distribution"
     kernels = "only its compiler knows" if way.kind == "compile" else "its rocBLAS has kernels for"
     return f"{channel.title}, {by}; {kernels} {way.runs_as}"
@@ -226,33 +253,9 @@ def _notes(parts: Parts, case: Case) -> Iterator[str]:
     yield from _driver_notes(way.row, case)
     if torch is not None and not torch.released:
         yield f"torch {torch.version} is a release candidate and may not be in its index yet"
-    yield from remarks(case)
-    for row in verdicts.about(case):
-        if row.verdict != "works" and verdicts.applies(row, parts.facts):
-            yield verdicts.note(row)
+    yield from verdicts.notes(parts.facts, case)
     if way.row.note:
         yield f"{way.title}: {way.row.note}"
-
-
-def remarks(case: Case) -> tuple[str, ...]:
-    """Name the wheels for the target that AMD has for Linux and rocenv cannot install there.
-
-    Nothing if it supports the target in a release that rocenv installs.
-    """
-    if any(case.request.target in row.official for row in case.matrix.rocm):
-        return ()
-    rows = [
-        row
-        for row in case.matrix.rocm_wheels
-        if "linux" in row.platforms and not row.nightly and case.request.target in row.official
-    ]
-    if not rows:
-        return ()
-    newest = min(rows, key=lambda row: (newest_first(row.version), row.channel, row.index, row.source))
-    return (
-        f"AMD supports {case.request.target} on Linux with ROCm {newest.version} as Python wheels "
-        f"({newest.index}; {newest.source}), which rocenv cannot install on Linux yet",
-    )
 
 
 def _target_notes(way: Way, target: str) -> Iterator[str]:
@@ -264,19 +267,20 @@ def _target_notes(way: Way, target: str) -> Iterator[str]:
         )
     elif way.kind == "compile":
         yield f"its rocBLAS has no kernels for {target}, so `verify` can pass `gemm` but not `blas`"
-    elif way.row.official and target not in way.row.official:
+    elif isinstance(way.row, RocmSet) and way.row.official and target not in way.row.official:
         yield f"this set's libraries have kernels for {target}, but its maker does not officially support it"
 
 
-def _driver_notes(row: RocmSet, case: Case) -> Iterator[str]:
+def _driver_notes(row: RocmSet | RocmWheels, case: Case) -> Iterator[str]:
     matrix, kernel, release = case.matrix, case.machine.kernel, series(row.version)
     driver = kernel_driver(case.driver, matrix)
     if tested(driver, release, matrix) is False:
         drivers, source = tested_drivers(release, matrix)
+        with_others = f"was tested with drivers from {joined(drivers)} ({source})"
         yield (
-            f"driver skew: the kernel driver is from ROCm {driver}, but ROCm {release} was tested with "
-            f"drivers from {joined(drivers) or 'no known release'} ({source}); versions too far apart cause "
-            "memory faults"
+            f"driver skew: the kernel driver is from ROCm {driver}, but ROCm {release} "
+            f"{with_others if drivers else 'is not on the list of releases tested with it'}; versions too "
+            "far apart cause memory faults"
         )
     oldest, source = oldest_kernel(release, matrix)
     if kernel and not case.driver and kernel_is_older(kernel, oldest):
@@ -295,6 +299,8 @@ def rejection(constraint: str, parts: Parts, case: Case) -> Rejection:
     row = way.row
     if verdicts.is_verdict(constraint):
         return verdicts.rejection(constraint, way.title, case)
+    if isinstance(row, RocmWheels) and constraint in wheels.broken(row, case):
+        return wheels.rejection(constraint, row, way.title, case)
     if constraint == "target":
         return _no_kernels(way, case)
     if way.override is not None and constraint.startswith("override"):
@@ -305,7 +311,7 @@ def rejection(constraint: str, parts: Parts, case: Case) -> Rejection:
 
 
 def _not_this_rocm(way: Way, case: Case) -> Rejection:
-    spec, rows = case.request.rocm, case.matrix.rocm
+    spec, rows = case.request.rocm, _rows(case)
     text = ""
     if not any(meets(spec, each.version, "--rocm", floating=each.floating) for each in rows):
         versions = sorted({each.version for each in rows}, key=lambda each: (newest_first(each), each))
@@ -315,10 +321,11 @@ def _not_this_rocm(way: Way, case: Case) -> Rejection:
 
 def _no_kernels(way: Way, case: Case) -> Rejection:
     row, target = way.row, case.request.target
-    targets = ", ".join(row.blas if way.override else row.compiles)
-    wanted = way.runs_as if way.override is None else f"{way.runs_as}, which {target} could run as"
-    text = f"{way.title} is not built for {wanted}; it is built for {targets}"
-    return rejected(row, way.title, f"target {wanted}", f"built for {targets}", text)
+    served = row.blas if way.override or case.request.more_targets else row.compiles
+    if way.override is not None:
+        return wheels.not_built(row, way.title, f"{way.runs_as}, which {target} could run as", served)
+    missing = [each for each in case.request.targets if each not in served]
+    return wheels.not_built(row, way.title, ", ".join(missing), served)
 
 
 def _no_override(override: Override, name: str, constraint: str) -> Rejection:
@@ -332,32 +339,26 @@ def _no_override(override: Override, name: str, constraint: str) -> Rejection:
 
 
 def _no_torch(constraint: str, parts: Parts, case: Case) -> Rejection:
-    torch, request, glibc = parts.torch, case.request, case.machine.glibc
-    assert torch is not None
-    name = parts.torch_title
-    if constraint == "torch":
-        return rejected(torch, name, f"torch {request.torch}", torch.version)
-    if constraint == "python":
-        wanted, found = f"Python {request.python}", f"Python {torch.python[0]} to {torch.python[-1]}"
-        return rejected(
-            torch, name, wanted, found, f"You asked for {wanted}, and {name} is built for {found}"
-        )
-    if constraint == "glibc":
-        text = f"{name} needs glibc {torch.glibc}, and this machine has {glibc}"
-        return rejected(torch, name, f"the machine's C library, {glibc}", f"needs {torch.glibc}", text)
-    return _no_wheels(parts, torch, case)
+    assert parts.torch is not None
+    if constraint == "wheels":
+        return _no_wheels(parts, parts.torch, case)
+    return wheels.torch_rejection(constraint, parts.torch, case)
 
 
 def _no_wheels(parts: Parts, torch: TorchSet, case: Case) -> Rejection:
     """Word why no PyTorch, or none that meets the request, goes with a release."""
     way = parts.way
-    release, target = series(way.row.version), way.runs_as
-    built = [row for row in case.matrix.torch if row.rocm and series(row.rocm) == release]
-    if any(target in row.targets for row in built):
+    if isinstance(way.row, RocmWheels):
+        return wheels.other_release(torch, way.row, way.title, case)
+    release, target = series(way.row.version), ", ".join((way.runs_as, *case.request.more_targets))
+    needed = {way.runs_as, *case.request.more_targets}
+    built = [row for row in case.matrix.torch if row.rocm and not row.channel and series(row.rocm) == release]
+    if any(needed <= set(row.targets) for row in built):
         return _not_this_torch(parts, torch, case)
     built.sort(key=lambda row: (newest_first(row.version), row.rocm))
-    if not any(target in row.targets for row in case.matrix.torch):
-        text = found = f"no PyTorch release, for any ROCm, has kernels for {target}"
+    served = [row.targets for row in case.matrix.torch] + [row.targets for row in wheels.rows(case)]
+    if not any(needed <= set(targets) for targets in served):
+        text = found = f"no PyTorch release for any ROCm has kernels for {target}"
     elif not built:
         found = f"no PyTorch release is built for ROCm {release}"
         text = f"{found}, so none has kernels for {target}"
@@ -365,7 +366,7 @@ def _no_wheels(parts: Parts, torch: TorchSet, case: Case) -> Rejection:
         kernels = sorted({each for row in built for each in row.targets})
         names = joined(list(dict.fromkeys(row.version for row in built)))
         found = f"torch for ROCm {release} ({names}) has kernels for {', '.join(kernels)}"
-        if any(target in row.compiled for row in built):
+        if any(needed <= set(row.compiled) for row in built):
             found += f"; it is compiled for {target}, but its own rocBLAS has no kernels for it"
         text = f"no torch for ROCm {release} has kernels for {target}: {found}"
     return rejected(
@@ -375,14 +376,15 @@ def _no_wheels(parts: Parts, torch: TorchSet, case: Case) -> Rejection:
 
 def _not_this_torch(parts: Parts, torch: TorchSet, case: Case) -> Rejection:
     """Word why a PyTorch release does not go with a ROCm that others go with."""
-    way, name = parts.way, parts.torch_title
+    way, name = parts.way, wheels.title(torch)
     release, target = series(way.row.version), way.runs_as
-    if series(torch.rocm) != release:
+    missing = [each for each in (target, *case.request.more_targets) if each not in torch.targets]
+    if series(torch.rocm) != release or torch.channel:
         found = f"built for ROCm {torch.rocm}"
-        text = f"{name} does not work with ROCm {release}"
-    elif target not in torch.targets:
+        text = f"{name} does not work with {way.title}"
+    elif missing:
         found = f"has kernels for {', '.join(torch.targets)}"
-        text = f"{name} has no kernels for {target}: it {found}"
+        text = f"{name} has no kernels for {', '.join(missing)}: it {found}"
     else:
         found = f"has kernels for {case.request.target} itself"
         text = f"{name} {found}, as does {way.title}, so nothing needs to run as {target}"

@@ -19,12 +19,15 @@ def options(request: Request, here: str = "linux") -> str:
     parts = [f"--platform {request.platform}"] if request.platform != here else []
     for name in _OPTIONS:
         value = _torch_option(request) if name == "torch" else getattr(request, name)
+        if name == "target":
+            value = ",".join(filter(None, request.targets))
         if value == NO_TORCH:
             parts.append("--no-torch")
         elif value == "*":
             parts.append(f"--{name}")
         elif value:
             parts.append(f"--{name} {shell_join(value)}")
+    parts += [option for option, given in (("--dev", request.dev), ("--no-guard", request.no_guard)) if given]
     return " ".join(parts)
 
 
@@ -69,4 +72,4 @@ def _place(request: Request) -> str:
     for name in ("Python", "driver", "channel", "app"):
         if value := getattr(request, name.lower()):
             given.append(f"{name} {value}")
-    return request.target + (f" ({', '.join(given)})" if given else "")
+    return ", ".join(request.targets) + (f" ({', '.join(given)})" if given else "")

@@ -151,6 +151,7 @@ def _replacements(lock: Lock, matrix: Matrix, driver: str, zluda: str) -> Iterat
     plain = Request(
         platform=lock.platform,
         target=lock.target,
+        more_targets=lock.request.more_targets,
         torch="*" if "torch" in versions else "",
         zluda=(zluda or "*") if "zluda" in versions else "",
     )

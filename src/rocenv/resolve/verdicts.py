@@ -52,6 +52,11 @@ def applies(row: Verdict, facts: Facts) -> bool:
     )
 
 
+def applies_to_any(row: Verdict, facts: Facts, targets: Iterable[str]) -> bool:
+    """Whether a verdict applies to one of the targets of a set."""
+    return any(applies(row, facts._replace(target=each)) for each in targets)
+
+
 def without_zluda(rocm: str, torch: str = "") -> Facts:
     """The facts of a set that has no ZLUDA."""
     return Facts(rocm=rocm, torch=torch, zluda="", project="", flavour="", pack="")
@@ -69,10 +74,9 @@ def is_certain(row: Verdict) -> bool:
 def certain(case: Case) -> list[tuple[str, Verdict]]:
     """Find the verdicts that may rule out sets for a request, each with the name of its constraint."""
     request = case.request
-    facts = Facts(platform=request.platform, target=request.target, driver=case.driver)
-    return [
-        (constraint_of(row), row) for row in case.matrix.verdict if is_certain(row) and applies(row, facts)
-    ]
+    facts = Facts(platform=request.platform, driver=case.driver)
+    rows = [row for row in case.matrix.verdict if is_certain(row)]
+    return [(constraint_of(row), row) for row in rows if applies_to_any(row, facts, request.targets)]
 
 
 def against(rows: Iterable[tuple[str, Verdict]], facts: Facts, *, apart: object = False) -> Constraints:
@@ -91,9 +95,9 @@ def _is_about_several(row: Verdict) -> bool:
 
 
 def about(case: Case) -> list[Verdict]:
-    """Find all verdicts about a request's platform and target, in a stable order."""
-    facts = Facts(platform=case.request.platform, target=case.request.target)
-    found = [row for row in case.matrix.verdict if applies(row, facts)]
+    """Find all verdicts about a request's platform and targets, in a stable order."""
+    facts = Facts(platform=case.request.platform)
+    found = [row for row in case.matrix.verdict if applies_to_any(row, facts, case.request.targets)]
     return sorted(found, key=lambda row: (not row.targets, constraint_of(row), row.only_if))
 
 
@@ -132,6 +136,14 @@ def note(row: Verdict) -> str:
     return f"{kind}{where}{condition}: {row.what}{remedy} ({row.source})"
 
 
+def notes(facts: Facts, case: Case) -> Iterator[str]:
+    """Word the problems that a set is known to have; what is left open may be so."""
+    facts = facts._replace(driver=case.driver or None)
+    for row in about(case):
+        if row.verdict != "works" and applies(row, facts):
+            yield note(row)
+
+
 def known_broken(lock: Lock, matrix: Matrix, driver: str = "") -> tuple[Verdict, ...]:
     """Find the verdicts that rule out a set that exists already, the most specific first.
 
@@ -140,7 +152,8 @@ def known_broken(lock: Lock, matrix: Matrix, driver: str = "") -> tuple[Verdict,
     build that does not work with the driver counts as such a verdict.
     """
     facts = facts_of(lock, matrix, driver)
-    rows = [row for row in matrix.verdict if is_certain(row) and applies(row, facts)]
+    targets = (lock.target, *lock.request.more_targets)
+    rows = [row for row in matrix.verdict if is_certain(row) and applies_to_any(row, facts, targets)]
     rows += _driver_limits(facts, matrix)
     return tuple(sorted(rows, key=lambda row: (-_specificity(row), row.what, row.source)))
 

@@ -1,67 +1,101 @@
 """Sets for Windows without ZLUDA: ROCm as Python wheels, or AMD's HIP SDK alone if no PyTorch is wanted.
 
-The order of preference; the first difference decides: wheels before the SDK; AMD supports the target, before
-it is only built for it; how well that is known; the newest.
+The order of preference; the first difference decides: wheels before the SDK; AMD supports the target, its
+builders call it release-ready, it is only built; how well the release is known; the newest ROCm; a PyTorch
+that AMD lists for it, then the newest.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from rocenv.core.versions import allows, any_meets, joined, meets, newest_first, series
+from msgspec import structs
+
+from rocenv.core.versions import meets, newest_first, series
 from rocenv.data.known import STATUS_RANK
 from rocenv.data.releases import HipSdk, RocmWheels
-from rocenv.resolve import verdicts
+from rocenv.resolve import verdicts, wheels
 from rocenv.resolve.candidate import Candidate, Choice
-from rocenv.resolve.combination import SERVING, Combination, Constraints, rejected, unmet
-from rocenv.resolve.verdicts import without_zluda
+from rocenv.resolve.combination import NOTHING, SERVING, Combination, choices, rejected, unmet
+from rocenv.resolve.verdicts import Facts, without_zluda
 from rocenv.resolve.zluda import CHANNEL, has_kernels
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from typing import TypeAlias
 
     from rocenv.core.model import Rejection
-    from rocenv.resolve.combination import Case
+    from rocenv.data.releases import TorchSet
+    from rocenv.resolve.combination import Case, Constraints, Option
 
     Row: TypeAlias = RocmWheels | HipSdk
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """A release, and the PyTorch for it."""
+
+    rocm: Row
+    torch: TorchSet | None = None
+
+    @property
+    def facts(self) -> Facts:
+        """What verdicts have conditions on."""
+        return without_zluda(self.rocm.version, self.torch.version if self.torch else "")
+
+
 def combinations(case: Case) -> Iterator[Combination]:
-    """Yield every release; it is the only part."""
-    rows = verdicts.certain(case)
-    wheels = [row for row in case.matrix.rocm_wheels if "windows" in row.platforms]
-    choices: list[Row] = [*wheels, *case.matrix.hip_sdk]
-    for row in choices:
-        broken = _broken(row, case) | verdicts.against(rows, without_zluda(row.version))
-        yield Combination(root=row, parts=row, rank=_rank(row, case), broken=broken)
+    """Yield every release with every PyTorch."""
+    known = verdicts.certain(case)
+    torches = [wheels.torch_option(row, case) for row in case.matrix.torch if row.channel]
+    rows: list[Row] = [*wheels.rows(case), *case.matrix.hip_sdk]
+    for row in rows:
+        rank, unfit = _rank(row, case), _broken(row, case)
+        for torch, torch_unfit in _torch_choices(row, torches, case):
+            parts = Parts(rocm=row, torch=torch.row)
+            against = verdicts.against(known, parts.facts, apart="wheels" in torch_unfit)
+            broken = unfit | torch_unfit | against
+            yield Combination(root=row, parts=parts, rank=(rank, torch.rank), broken=broken)
+
+
+def _torch_choices(row: Row, torches: Sequence[Option], case: Case) -> Iterator[tuple[Option, Constraints]]:
+    if not case.request.torch or isinstance(row, HipSdk):
+        yield NOTHING, unmet(wheels=not case.request.torch)
+        return
+    near = wheels.torches_for(row, torches)
+    yield from choices(near, [each for each in near if wheels.goes_with(each.row, row)], "wheels")
 
 
 def _rank(row: Row, case: Case) -> tuple[Any, ...]:
     return (
         isinstance(row, HipSdk),
-        case.request.target not in _targets(row, case, supported=True),
+        _promise(row, case),
         STATUS_RANK[row.status],
         newest_first(row.version),
         channel_of(row),
-        row.index if isinstance(row, RocmWheels) else "",
     )
+
+
+def _promise(row: Row, case: Case) -> int:
+    if isinstance(row, RocmWheels):
+        return wheels.promise(row, case.request.targets)
+    supported = set(case.request.targets) <= set(_targets(row, case, supported=True))
+    return wheels.SUPPORTED if supported else wheels.BUILT
 
 
 def _broken(row: Row, case: Case) -> Constraints:
     request = case.request
-    broken = case.unknown_target | unmet(
-        rocm=meets(request.rocm, row.version, "--rocm"), channel=request.channel in ("", channel_of(row))
+    unfit = case.unknown_target | unmet(
+        rocm=meets(
+            request.rocm, row.version, "--rocm", floating=isinstance(row, RocmWheels) and row.floating
+        ),
+        channel=request.channel in ("", channel_of(row)),
     )
     if isinstance(row, HipSdk):
-        return broken | unmet(target=has_kernels(row, case), wheels=not request.torch)
-    return broken | unmet(
-        target=request.target in row.targets,
-        python=any_meets(request.python, row.python, "--python"),
-        torch=not row.torch or any(meets(request.torch, version, "--torch") for version in row.torch),
-        driver=not case.driver or allows(row.driver, case.driver),
-        nightly=not row.nightly or request.channel == row.channel,
-    )
+        each = (replace(case, request=structs.replace(request, target=name)) for name in request.targets)
+        return unfit | unmet(target=all(has_kernels(row, one) for one in each))
+    return unfit | wheels.broken(row, case) | unmet(target=set(request.targets) <= set(row.targets))
 
 
 def channel_of(row: Row) -> str:
@@ -69,16 +103,13 @@ def channel_of(row: Row) -> str:
     return row.channel if isinstance(row, RocmWheels) else CHANNEL
 
 
-def _targets(row: Row, case: Case, *, supported: bool) -> tuple[str, ...]:
-    """List the targets that a row has kernels for, or only those that AMD supports."""
-    if isinstance(row, RocmWheels):
-        return row.official if supported else row.targets
+def _targets(sdk: HipSdk, case: Case, *, supported: bool) -> tuple[str, ...]:
+    """List the targets that an SDK has kernels for, or only those that AMD supports."""
     levels = ("official", "deprecated") if supported else SERVING
     found = {
         target
         for each in case.matrix.support
-        if (each.platform, each.channel, each.rocm) == ("windows", "", series(row.version))
-        and each.level in levels
+        if (each.platform, each.rocm) == ("windows", series(sdk.version)) and each.level in levels
         for target in each.targets
     }
     return tuple(sorted(found, key=lambda target: (len(target), target)))
@@ -87,39 +118,30 @@ def _targets(row: Row, case: Case, *, supported: bool) -> tuple[str, ...]:
 # ---------------------------------------------------------------- the set that is taken
 
 
-def candidate(row: Row, case: Case) -> Candidate:
+def candidate(parts: Parts, case: Case) -> Candidate:
     """See `Kind`."""
+    row, torch = parts.rocm, parts.torch
+    chosen = [Choice(kind="rocm", row=row, version=row.version, channel=channel_of(row), why=_why(row, case))]
+    if torch is not None:
+        why = f"built for ROCm {torch.rocm}"
+        chosen.append(Choice(kind="torch", row=torch, version=torch.version, channel=torch.index, why=why))
+    notes = (*_notes(row, case), *verdicts.notes(parts.facts, case))
+    return Candidate(parts=tuple(chosen), runs_as=case.request.target, notes=notes)
+
+
+def _why(row: Row, case: Case) -> str:
+    if isinstance(row, RocmWheels):
+        return f"{case.matrix.channels[row.channel].title}; {wheels.promised(row, case.request.targets)}"
     target = case.request.target
     supported = target in _targets(row, case, supported=True)
-    promise = f"AMD supports {target}" if supported else f"works on {target}, but AMD does not support it"
-    kind = "wheels for Windows" if isinstance(row, RocmWheels) else "AMD's installer"
-    chosen = Choice(
-        kind="rocm",
-        row=row,
-        version=row.version,
-        channel=channel_of(row),
-        why=f"{kind}; {promise}",
-        python=_python(row, case),
+    return "AMD's installer; " + (
+        f"AMD supports {target}" if supported else f"works on {target}, but AMD does not support it"
     )
-    return Candidate(parts=(chosen,), runs_as=target, notes=tuple(_notes(row, case)))
-
-
-def _python(row: Row, case: Case) -> str:
-    """Choose the newest Python that a release has wheels for and the user accepts."""
-    known = row.python if isinstance(row, RocmWheels) else ()
-    wanted = [each for each in known if any_meets(case.request.python, (each,), "--python")]
-    return min(wanted, key=newest_first, default="")
 
 
 def _notes(row: Row, case: Case) -> Iterator[str]:
-    if isinstance(row, RocmWheels):
-        if row.driver and not case.driver:
-            yield (
-                f"needs display driver {row.driver}; this machine's driver is unknown: name it with "
-                "`--driver`"
-            )
-        if case.request.torch and not row.torch:
-            yield f"rocenv does not know which torch releases {row.index} has, so it takes the newest"
+    if isinstance(row, RocmWheels) and row.driver and not case.driver:
+        yield f"needs display driver {row.driver}; this machine's driver is unknown: name it with `--driver`"
     if row.note:
         yield row.note
 
@@ -127,36 +149,28 @@ def _notes(row: Row, case: Case) -> Iterator[str]:
 # ---------------------------------------------------------------- why nothing fits
 
 
-def rejection(constraint: str, row: Row, case: Case) -> Rejection:
+def rejection(constraint: str, parts: Parts, case: Case) -> Rejection:
     """See `Kind`."""
-    name, request = _title(row), case.request
+    row, request = parts.rocm, case.request
+    name = _title(row)
     if verdicts.is_verdict(constraint):
         return verdicts.rejection(constraint, name, case)
-    targets = joined(_targets(row, case, supported=False), 30)
+    if isinstance(row, RocmWheels) and constraint in wheels.broken(row, case):
+        return wheels.rejection(constraint, row, name, case)
+    if isinstance(row, RocmWheels) and parts.torch is not None and constraint == "wheels":
+        return wheels.other_release(parts.torch, row, name, case)
+    if parts.torch is not None and constraint in ("torch", "python", "glibc"):
+        return wheels.torch_rejection(constraint, parts.torch, case)
+    if constraint == "target":
+        served = row.targets if isinstance(row, RocmWheels) else _targets(row, case, supported=False)
+        missing = ", ".join(each for each in request.targets if each not in served)
+        return wheels.not_built(row, name, missing, served)
     wanted, found = {
         "rocm": (f"ROCm {request.rocm}", row.version),
         "channel": (f"channel {request.channel}", channel_of(row)),
-        "python": (f"Python {request.python}", f"Python {joined(getattr(row, 'python', ()))}"),
-        "torch": (f"torch {request.torch}", f"torch {joined(getattr(row, 'torch', ()))}"),
-        "driver": (f"display driver {getattr(row, 'driver', '')}", case.driver),
-        "target": (f"target {request.target}", f"built for {targets}"),
         "wheels": ("torch", "has no torch: use ROCm's own wheels, or ZLUDA (`--zluda`)"),
-        "nightly": ("a release", "nightly builds only"),
     }[constraint]
-    text = {
-        "driver": f"{name} needs {wanted}, and this machine has {found}",
-        "target": f"{name} is not built for {request.target}; it is {found}",
-        "wheels": f"{name} {found}",
-        "nightly": f"{name} has {found}; name the channel to use it (`--channel {channel_of(row)}`)",
-        "python": f"You asked for {wanted}, and {name} is for {found}",
-        "torch": f"You asked for {wanted}, and {name} has {found}",
-    }.get(constraint, "")
-    return rejected(row, name, wanted, found, text)
-
-
-def remarks(_case: Case) -> tuple[str, ...]:
-    """See `Kind`; the suggestions name the alternatives."""
-    return ()
+    return rejected(row, name, wanted, found, f"{name} {found}" if constraint == "wheels" else "")
 
 
 def _title(row: Row) -> str:

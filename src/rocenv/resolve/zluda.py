@@ -145,11 +145,11 @@ def _sdk_rank(sdk: HipSdk, case: Case) -> tuple[Any, ...]:
 
 def promise_of(sdk: HipSdk, case: Case) -> Support | None:
     """Find the best source for what AMD promises for the target on an SDK."""
-    wanted = ("windows", "", series(sdk.version))
+    wanted = ("windows", series(sdk.version))
     rows = [
         row
         for row in case.matrix.support
-        if (row.platform, row.channel, row.rocm) == wanted and case.request.target in row.targets
+        if (row.platform, row.rocm) == wanted and case.request.target in row.targets
     ]
     return min(rows, key=lambda row: (STATUS_RANK[row.status], row.source), default=None)
 
@@ -400,11 +400,6 @@ def rejection(constraint: str, parts: Parts, case: Case) -> Rejection:
         text = f"{title} works with display drivers {build.driver}, not with {case.driver}"
         return rejected(build, title, f"display driver {build.driver}", case.driver, text)
     return _no_pack(parts, case) if constraint == "pack" else _no_torch(constraint, parts, case)
-
-
-def remarks(_case: Case) -> tuple[str, ...]:
-    """See `Kind`; the suggestions name the alternatives."""
-    return ()
 
 
 def _concerned(constraint: str, parts: Parts, case: Case) -> str:

@@ -1,22 +1,276 @@
-"""ROCm as Python wheels from AMD's index: planned from the data; rocenv cannot install them yet."""
+"""ROCm as Python wheels, and the PyTorch that uses them, from the index of one ROCm release.
+
+Every part is built for exactly that release. PEP 440 sorts `+rocm10` below `+rocm7`, so rocenv chooses the
+builds by their local version and leaves only what they depend on to uv.
+"""
 
 from __future__ import annotations
 
+import os
+import platform
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from msgspec.structs import replace
+
+from rocenv.core.errors import NotAvailable, RocenvError
+from rocenv.core.model import VENV, venv_layout
+from rocenv.core.versions import joined, series, specifier, version_of
+from rocenv.data.releases import RocmWheels, TorchSet
+from rocenv.net.errors import shown
+from rocenv.sources import c_library, unreachable
+from rocenv.sources.general_index import general_indices
+from rocenv.sources.interpreter import find_python
+from rocenv.sources.simple_index import SimpleIndex, with_sizes
+from rocenv.sources.uv import Uv, ranking
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
+
     from rocenv.context import Context
-    from rocenv.core.model import Component, Request
+    from rocenv.core.model import Artifact, Component, Layout, Request
     from rocenv.resolve import Candidate, Choice
+    from rocenv.sources.interpreter import Interpreter
+
+_COMPANIONS = ("torchvision", "torchaudio")
+_WITH_KERNELS = ("torch", "torchvision")  # projects whose kernels are wheels of their own
 
 
-def outline(choice: Choice, _candidate: Candidate, _request: Request, _context: Context) -> Component:
+def outline(choice: Choice, _candidate: Candidate, request: Request, _context: Context) -> Component:
     """See `Source`."""
-    return choice.outline("ROCm wheels")
+    row = _wheels(choice)
+    layout = _layout(row, request, "") if request.platform == "windows" else None
+    return replace(choice.outline("ROCm wheels"), layout=layout, into=VENV)
 
 
 def component(
     choice: Choice, candidate: Candidate, request: Request, context: Context
 ) -> tuple[Component, tuple[str, ...]]:
-    """See `Source`."""
-    return outline(choice, candidate, request, context), ()
+    """List the wheels of ROCm itself; see `Source`."""
+    row, request = _wheels(choice), _for_its_kernels(candidate, request)
+    python = _python(candidate, request, Uv.for_context(context))
+    index = _index(row, python, context)
+    with _tracked(row, context):
+        release = _release(row, candidate, request, index)
+        allowed = _exactly(release) if not row.flat else _any
+        found = _each(_projects(row, request), lambda name: index.newest(name, allowed))
+        artifacts = with_sizes(found, context.network)
+    part = replace(
+        outline(choice, candidate, request, context),
+        version=release,
+        artifacts=artifacts,
+        python=python.version,
+        glibc=row.glibc,
+        loader=row.loader if _brings_c_library(row) else "",
+        layout=_layout(row, request, python.version),
+    )
+    return part, tuple(_notes(row, request))
+
+
+def torch_component(
+    choice: Choice, candidate: Candidate, request: Request, context: Context
+) -> tuple[Component, tuple[str, ...]]:
+    """List the wheels of PyTorch and of all it depends on beside ROCm; see `Source`."""
+    row, rocm = choice.row, candidate.row(RocmWheels)
+    assert isinstance(row, TorchSet)
+    assert rocm is not None
+    request = _for_its_kernels(candidate, request)
+    uv = Uv.for_context(context)
+    python = _python(candidate, request, uv)
+    index = _index(rocm, python, context)
+    with _tracked(rocm, context):
+        release = _release(rocm, candidate, request, index)
+        builds, notes = _builds(row, rocm, release, request, index)
+        versions = _closure(builds, rocm, request, python, uv, context)
+        own = {*builds, *_projects(rocm, request)}
+        others = {name: version for name, version in versions.items() if name not in own}
+        found = [*builds.values(), *_dependencies(others, rocm, index, python, context)]
+        artifacts = with_sizes(sorted(found, key=lambda each: each.name), context.network)
+    part = replace(
+        choice.outline("torch"),
+        version=builds["torch"].version,
+        artifacts=artifacts,
+        python=python.version,
+        layout=venv_layout(python.version, request.platform),
+        into=VENV,
+    )
+    return part, tuple(notes)
+
+
+def _wheels(choice: Choice) -> RocmWheels:
+    row = choice.row
+    assert isinstance(row, RocmWheels)
+    return row
+
+
+def _for_its_kernels(candidate: Candidate, request: Request) -> Request:
+    """Ask for the target that the set runs as, where an override makes the GPU another one."""
+    return replace(request, target=candidate.runs_as)
+
+
+def _index(row: RocmWheels, python: Interpreter, context: Context) -> SimpleIndex:
+    return SimpleIndex(
+        url=row.index,
+        network=context.network,
+        kept=context.home.indices / "wheels",
+        rank=ranking(python),
+        flat=row.flat,
+        hashes={each.file: each.sha256 for each in context.matrix.file_hash if each.index == row.index},
+        archives=row.packages[:1],
+        pages=context.index_pages,
+    )
+
+
+def _tracked(row: RocmWheels, context: Context) -> AbstractContextManager[None]:
+    host = urlsplit(row.index).netloc
+    hint = f"try again in ten minutes, or set a mirror: `rocenv config set mirrors.https://{host}/ MIRROR`"
+    return unreachable.tracked(host, context, hint=hint)
+
+
+def _python(candidate: Candidate, request: Request, uv: Uv) -> Interpreter:
+    """Find the Python for every wheel of a set: the one asked for, rocenv's own, or the newest that fits."""
+    row = candidate.row(TorchSet) or candidate.row(RocmWheels)
+    supported = row.python if row else ()
+    own = series(platform.python_version())
+    return find_python(request.python or ("" if own in supported else supported[-1]), uv)
+
+
+def _projects(row: RocmWheels, request: Request) -> list[str]:
+    names = (*row.packages, *(row.devel if request.dev else ()))
+    found = (name.replace("{target}", target) for name in names for target in request.targets)
+    return list(dict.fromkeys(found))
+
+
+def _layout(row: RocmWheels, request: Request, python: str) -> Layout:
+    layout = replace(row.layout, root=row.devel_root) if request.dev and row.devel_root else row.layout
+    venv = venv_layout(python, request.platform)
+    return replace(layout.below(venv.site_packages), python=venv.python, site_packages=venv.site_packages)
+
+
+def _release(row: RocmWheels, candidate: Candidate, request: Request, index: SimpleIndex) -> str:
+    """Determine the exact release: of a channel that moves on, the newest that has all parts of the set."""
+    if not row.floating:
+        return row.version
+    parts = [index.versions(name) for name in _projects(row, request)]
+    if torch := candidate.row(TorchSet):
+        builds = index.versions("torch")
+        parts.append({_rocm_of(each) for each in builds if _meets(each, torch.version, request.torch)})
+    found = {each for each in set.intersection(*parts) if _meets(each, row.version, request.rocm)}
+    if not found:
+        raise NotAvailable(f"{shown(row.index)} has no build of ROCm {row.version} with all parts of the set")
+    return max(found, key=version_of)
+
+
+def _meets(version: str, *specs: str) -> bool:
+    return all(version in specifier(spec, "--rocm") for spec in specs if spec)
+
+
+def _rocm_of(version: str) -> str:
+    """Read the ROCm release that a build is for: `10.0.0` of `2.13.0+rocm10.0.0`."""
+    return (version_of(version).local or "").rpartition("rocm")[2]
+
+
+def _exactly(release: str) -> Callable[[str], bool]:
+    return lambda version: version_of(version) == version_of(release)
+
+
+def _any(_version: str) -> bool:
+    return True
+
+
+def _builds(
+    row: TorchSet,
+    rocm: RocmWheels,
+    release: str,
+    request: Request,
+    index: SimpleIndex,
+) -> tuple[dict[str, Artifact], list[str]]:
+    """Choose torch and its companions, all built for the release; note companions that are not there."""
+
+    def allowed(*specs: str) -> Callable[[str], bool]:
+        return lambda version: (rocm.flat or _rocm_of(version) == release) and _meets(version, *specs)
+
+    builds = {"torch": index.newest("torch", allowed(row.version, request.torch))}
+    notes = []
+    for name in _COMPANIONS:
+        try:
+            builds[name] = index.newest(name, allowed(row.companions.get(name, "")))
+        except NotAvailable as error:
+            notes.append(f"the env gets no {name}: {error.message}")
+    return builds, notes
+
+
+def _closure(
+    builds: Mapping[str, Artifact],
+    rocm: RocmWheels,
+    request: Request,
+    python: Interpreter,
+    uv: Uv,
+    context: Context,
+) -> dict[str, str]:
+    """Let uv select what the builds depend on: project -> version.
+
+    The kernels for each target are extras of torch and torchvision; what these pull in is in their metadata.
+    """
+    by_target = any("{target}" in name for name in rocm.packages)
+    extras = f"[{','.join(f'device-{target}' for target in request.targets)}]" if by_target else ""
+    requirements = [
+        f"{name}{extras if name in _WITH_KERNELS else ''}=={build.version}" for name, build in builds.items()
+    ]
+    errors = []
+    for url in context.network.candidates(rocm.index):
+        options = [f"--default-index={url}"]
+        if rocm.flat:
+            options = [f"--find-links={url}", *_general(context)]
+        try:
+            # rocenv lists the wheels of ROCm itself; `rocm` would have to be built to be asked.
+            versions, said = uv.select(
+                requirements, index=options, python=python, excluded=_projects(rocm, request)
+            )
+            break
+        except RocenvError as error:
+            errors.append(error)
+    else:
+        raise errors[-1]
+    for name, target in product(_WITH_KERNELS if by_target else (), request.targets):
+        build = f"{name}=={builds[name].version}" if name in builds else ""
+        if build and f"`{build}` does not have an extra named `device-{target}`" in said:
+            raise NotAvailable(f"{build} has no kernels for {target}")
+    return versions
+
+
+def _general(context: Context) -> list[str]:
+    url = general_indices(os.environ, context.network)[0]
+    return [f"--default-index={url}"] if url else []
+
+
+def _dependencies(
+    versions: Mapping[str, str], rocm: RocmWheels, index: SimpleIndex, python: Interpreter, context: Context
+) -> Sequence[Artifact]:
+    """List the files of what the builds depend on: from the same index, unless that has only AMD's own."""
+    if not rocm.flat:
+        return _each(versions, lambda name: index.newest(name, _exactly(versions[name])))
+    if not versions:
+        return ()
+    pins = [f"{name}=={version}" for name, version in versions.items()]
+    url = general_indices(os.environ, context.network)[0]
+    return Uv.for_context(context).resolve(pins, index_url=url, python=python, dependencies=False)
+
+
+def _each(names: Iterable[str], find: Callable[[str], Artifact]) -> tuple[Artifact, ...]:
+    with ThreadPoolExecutor(8) as pool:
+        return tuple(pool.map(find, names))
+
+
+def _brings_c_library(row: RocmWheels) -> bool:
+    return bool(row.loader) and c_library.is_needed(row.glibc)
+
+
+def _notes(row: RocmWheels, request: Request) -> Iterator[str]:
+    if _brings_c_library(row):
+        yield c_library.note(row.glibc)
+    if row.devel and not request.dev:
+        yield f"compilers and headers are not included; `--dev` adds them ({joined(row.devel)})"

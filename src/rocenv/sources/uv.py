@@ -107,10 +107,45 @@ class Uv:
                 f"--python={python.path}",
             )
         if outcome.code:
-            raise outcome.resolution_error(requirements, index_url, python.series)
-        rank = _ranking(python)
+            raise outcome.resolution_error(requirements, index_url, python.series, offline=self.offline)
+        rank = ranking(python)
         packages = tomlkit.parse(outcome.stdout).unwrap().get("packages", [])
         return tuple(_artifact(package, rank) for package in packages)  # uv sorts by name
+
+    def select(
+        self,
+        requirements: Sequence[str],
+        *,
+        index: Sequence[str],
+        python: Interpreter,
+        excluded: Sequence[str] = (),
+    ) -> tuple[dict[str, str], str]:
+        """Select versions without downloading wheels: project -> version; and what uv warned of.
+
+        Args:
+            requirements: PEP 508.
+            index: Options that name the only places to ask: `--default-index=URL`, `--find-links=URL`.
+            python: The interpreter that the wheels are for.
+            excluded: Projects that uv takes as if nothing depended on them.
+
+        Raises:
+            ResolutionImpossible: The index cannot fulfil the requirements for this interpreter.
+            FetchError: The index is unreachable.
+        """
+        with tempfile.TemporaryDirectory(prefix="rocenv-") as folder:
+            wanted, left_out = Path(folder) / "requirements.in", Path(folder) / "excluded.txt"
+            wanted.write_text("".join(f"{line}\n" for line in requirements), encoding="utf-8")
+            left_out.write_text("".join(f"{name}\n" for name in excluded), encoding="utf-8")
+            outcome = self.run(
+                *("pip", "compile", str(wanted), "--no-header", "--no-annotate", "--only-binary=:all:"),
+                *(f"--excludes={left_out}", *index, f"--python={python.path}"),
+            )
+        if outcome.code:
+            name = index[0].partition("=")[2]
+            raise outcome.resolution_error(requirements, name, python.series, offline=self.offline)
+        lines = (line.partition(";")[0].strip() for line in outcome.stdout.splitlines())
+        pins = (line.partition("==") for line in lines if "==" in line)
+        return {name.partition("[")[0]: version for name, _, version in pins}, outcome.stderr
 
     def make_venv(self, venv: Path, python: Interpreter) -> None:
         """Create an empty venv in a folder that does not exist yet; raise PrefixError if that fails."""
@@ -185,8 +220,11 @@ def wheel_file_name(url: str) -> str:
     return re.split(r"[/\\:]", unquote(url.partition("#")[0]))[-1]
 
 
-def _ranking(python: Interpreter) -> Callable[[str], int]:
-    """Make the key that sorts wheels by file name: the most specific to this interpreter comes first."""
+def ranking(python: Interpreter) -> Callable[[str], int | None]:
+    """Make the key that sorts wheels by file name: the most specific to this interpreter comes first.
+
+    It gives None for a wheel that does not fit the interpreter.
+    """
     from packaging.tags import compatible_tags, cpython_tags
     from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
@@ -196,22 +234,25 @@ def _ranking(python: Interpreter) -> Callable[[str], int]:
     tags = [*cpython_tags((major, minor), abis=[abi]), *compatible_tags((major, minor), interpreter)]
     order = {tag: position for position, tag in enumerate(tags)}
 
-    def rank(file_name: str) -> int:
+    def rank(file_name: str) -> int | None:
         try:
-            return min(order.get(tag, len(order)) for tag in parse_wheel_filename(file_name)[3])
+            fits = [order[tag] for tag in parse_wheel_filename(file_name)[3] if tag in order]
         except InvalidWheelFilename:
-            return len(order)
+            return None
+        return min(fits, default=None)
 
     return rank
 
 
-def _artifact(package: dict[str, Any], rank: Callable[[str], int]) -> Artifact:
+def _artifact(package: dict[str, Any], rank: Callable[[str], int | None]) -> Artifact:
     """Choose the best wheel of a package in uv's lock, which lists every wheel that fits."""
     name, version = package["name"], package.get("version", "")
     wheels = package.get("wheels", [])
     if not wheels:
         raise FetchError(f"the index has no wheel of {name} {version}")
-    wheel = min(wheels, key=lambda wheel: rank(wheel_file_name(wheel["url"])))
+    # uv lists wheels that fit, also those whose tags packaging does not know.
+    ranks = [rank(wheel_file_name(wheel["url"])) for wheel in wheels]
+    wheel = wheels[min(range(len(wheels)), key=lambda at: (ranks[at] is None, ranks[at]))]
     sha256 = wheel.get("hashes", {}).get("sha256", "")
     if not sha256:
         raise FetchError(f"the index publishes no sha256 for {shown(wheel['url'])}")

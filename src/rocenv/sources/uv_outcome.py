@@ -53,7 +53,9 @@ class Outcome:
             return f"{causes[-1]}: expected sha256 {mismatch[1]}, got {mismatch[2]}"
         return f"{heads[0]}: {causes[-1]}"
 
-    def resolution_error(self, requirements: Sequence[str], index_url: str, series: str) -> RocenvError:
+    def resolution_error(
+        self, requirements: Sequence[str], index_url: str, series: str, *, offline: bool = False
+    ) -> RocenvError:
         """Explain why an index did not provide these requirements for Python `series`."""
         wanted, name = " ".join(requirements), index_name(index_url)
         project, pythons = self._supported_pythons()
@@ -62,7 +64,7 @@ class Outcome:
                 f"{name} has `{project}` for Python {', '.join(pythons)}, not for {series}",
                 hints=(f"--python {pythons[-1]}",),
             )
-        if "network was disabled" in self.stderr:
+        if offline:
             return FetchError(
                 f"offline, and `{wanted}` from {name} is not completely cached",
                 hints=("run the same command once without `--offline`",),

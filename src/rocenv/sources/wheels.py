@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import platform
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -23,6 +22,8 @@ from rocenv.net.errors import shown
 from rocenv.sources import unreachable
 from rocenv.sources.general_index import general_indices
 from rocenv.sources.interpreter import find_python
+from rocenv.sources.rocm_wheels import torch_component
+from rocenv.sources.simple_index import with_sizes
 from rocenv.sources.uv import Uv
 from rocenv.sources.uv_outcome import index_name
 
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
     from rocenv.context import Context
     from rocenv.core.model import Request
-    from rocenv.net import Network
     from rocenv.resolve import Candidate, Choice
     from rocenv.sources.interpreter import Interpreter
 
@@ -43,7 +43,7 @@ def outline(choice: Choice, _candidate: Candidate, _request: Request, _context: 
     """See `Source`."""
     row = choice.row
     assert isinstance(row, TorchSet)
-    return replace(choice.outline("torch"), version=row.build)
+    return replace(choice.outline("torch"), version=row.build, into=VENV)
 
 
 def component(
@@ -57,6 +57,8 @@ def component(
     """
     row = choice.row
     assert isinstance(row, TorchSet)
+    if row.channel:
+        return torch_component(choice, candidate, request, context)
     uv = Uv.for_context(context)
     python = find_python(choice.python or request.python or _default_python(row.python), uv)
     with unreachable.tracked(
@@ -78,7 +80,7 @@ def component(
     part = replace(
         outline(choice, candidate, request, context),
         version=next(wheel.version for wheel in wheels if wheel.name == "torch"),
-        artifacts=_with_sizes(wheels, context.network),
+        artifacts=with_sizes(wheels, context.network),
         python=python.version,
         layout=venv_layout(python.version, request.platform),
         into=VENV,
@@ -180,13 +182,3 @@ def _original_url(url: str, mirror: str, original: str) -> str:
     """Rewrite an address below a mirror to the original index, so that a lock works on any machine."""
     base, found = f"{shown(mirror).rstrip('/')}/", shown(url)  # uv leaves out the mirror's password
     return f"{original.rstrip('/')}/{found.removeprefix(base)}" if found.startswith(base) else url
-
-
-def _with_sizes(wheels: tuple[Artifact, ...], network: Network) -> tuple[Artifact, ...]:
-    """Fill in the sizes, which most indices do not publish."""
-
-    def sized(wheel: Artifact) -> Artifact:
-        return wheel if wheel.size_bytes else replace(wheel, size_bytes=network.size_of(wheel.url))
-
-    with ThreadPoolExecutor(8) as pool:
-        return tuple(pool.map(sized, wheels))

@@ -60,7 +60,8 @@ def encode(script: str) -> bytes:
 def _placed(env: Env, change: EnvChange) -> EnvChange:
     from msgspec import structs  # late: the hook needs no values
 
-    return structs.replace(change, value=change.value.replace(env.prefix, _PREFIX))
+    # Only addresses hold `%`, and they spell the prefix another way.
+    return structs.replace(change, value=change.value.replace("%", "%%").replace(env.prefix, _PREFIX))
 
 
 def _activate(env: Env, longest: int) -> str:

@@ -18,7 +18,7 @@ from rocenv.doctor.check import Check
 from rocenv.doctor.env_files import damaged, files_of, shims
 from rocenv.doctor.seen import Seen
 from rocenv.install import store
-from rocenv.integrity import differences
+from rocenv.integrity import differences, replaced_packages
 from rocenv.prefix import all_prefixes
 from rocenv.preload import shims_of
 from rocenv.resolve.request import rebuild_command
@@ -27,13 +27,15 @@ from rocenv.resolve.verdicts import known_broken
 from rocenv.system.machine import list_folder, machine_path
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from rocenv.doctor.scene import Env, Scene
+    from rocenv.integrity import Replaced
     from rocenv.prefix import Prefix
 
 _SHOWN = 10
+_TORCH = ("torch", "torchvision", "torchaudio")
 _MODULES = ("updates/dkms", "extra", "kernel/drivers/gpu/drm/amd/amdgpu")  # where the kernel has amdgpu
 
 
@@ -87,6 +89,27 @@ def env_shims_missing(scene: Scene) -> Seen | None:
     return _files_seen("env_shims_missing", wrong, env)
 
 
+def env_torch_replaced(scene: Scene) -> Seen | None:
+    """Another build of PyTorch is in the env than the locked one, as pip brings it."""
+    return _replaced_seen("env_torch_replaced", scene, lambda each: each.name in _TORCH)
+
+
+def env_rocm_mixed(scene: Scene) -> Seen | None:
+    """Packages of ROCm's wheels are of another release than the env's."""
+    return _replaced_seen("env_rocm_mixed", scene, lambda each: each.part.kind == "rocm")
+
+
+def _replaced_seen(tells: str, scene: Scene, concerns: Callable[[Replaced], bool]) -> Seen | None:
+    env = _asked(scene)
+    replaced = [each for each in replaced_packages(env.prefix.path, env.record.lock) if concerns(each)]
+    if not replaced:
+        return None
+    evidence = tuple(
+        f"{each.name}: {each.found or 'ENOENT'}, lock: {each.locked}" for each in replaced[:_SHOWN]
+    )
+    return Seen(tells, {"env": env.name, "package": replaced[0].name, "locked": replaced[0].locked}, evidence)
+
+
 def env_files_missing(scene: Scene) -> Seen | None:
     """Other files of the env are missing, of another size, or links that lead elsewhere."""
     env = _asked(scene)
@@ -127,14 +150,15 @@ def env_store_damaged(scene: Scene) -> Seen | None:
 def env_python_missing(scene: Scene) -> Seen | None:
     """The env's Python is gone, or the one that it was made from."""
     env = _asked(scene)
-    torch = env.record.lock.part("torch")
+    parts = env.record.lock.components
+    venv = next((part.into for part in parts if part.layout is not None and part.layout.python), "")
     python, lock = env.prefix.path / env.record.lock.python, str(env.prefix.lock_file)
-    if torch is None or python.exists():
+    if not venv or python.exists():
         return None
     base = os.readlink(python) if python.is_symlink() else ""
     found = {"env": env.name}
     # `repair` makes a venv where there is none at all, and leaves one that is there to its Python.
-    if (env.prefix.path / torch.into / "pyvenv.cfg").exists():
+    if (env.prefix.path / venv / "pyvenv.cfg").exists():
         found["create"] = rebuild_command(env.prefix.free_name(), lock)
     return Seen("env_python_missing", found, (f"{python} -> {base}" if base else str(python),))
 
@@ -155,7 +179,9 @@ def env_gpu_absent(scene: Scene) -> Seen | None:
     """The machine has no GPU of the target that the env was made for."""
     env, host = _asked(scene), scene.host
     target = env.record.lock.target
-    if not target or any(gpu.target == target for gpu in host.gpus):  # a compiler is for no GPU
+    if not target or any(
+        gpu.target in env.record.lock.targets for gpu in host.gpus
+    ):  # a compiler is for no GPU
         return None
     there = ", ".join(gpu.target or gpu.name for gpu in host.gpus)
     found = {"env": env.name, "target": target, "there": there}
@@ -198,7 +224,7 @@ def env_verify_failed(scene: Scene) -> Seen | None:
 def env_verified_without_gpu(scene: Scene) -> Seen | None:
     """The last verification found no GPU, and there is one now."""
     env = _asked(scene)
-    usable = any(gpu.usable and gpu.target == env.record.lock.target for gpu in scene.host.gpus)
+    usable = any(gpu.usable and gpu.target in env.record.lock.targets for gpu in scene.host.gpus)
     last = env.prefix.verification()
     if not usable or last is None or not last.no_device:
         return None
@@ -251,6 +277,8 @@ CHECKS: tuple[Check, ...] = (
     Check("env_unusable", env_unusable, "any", tells="env_incomplete"),
     Check("env_moved_home", env_moved_home, "any", of_env=True),
     Check("env_shims_missing", env_shims_missing, "any", of_env=True),
+    Check("env_torch_replaced", env_torch_replaced, "any", of_env=True),
+    Check("env_rocm_mixed", env_rocm_mixed, "any", of_env=True),
     Check("env_files_missing", env_files_missing, "any", of_env=True),
     Check("env_python_missing", env_python_missing, "any", of_env=True),
     Check("env_known_broken", env_known_broken, "any", of_env=True),

@@ -154,19 +154,20 @@ def hip_runtime_absent(scene: Scene) -> Seen | None:
 def hip_runtime_shadowed(scene: Scene) -> Seen | None:
     """A HIP runtime in System32, which is taken before an SDK's, and is of another release."""
     there = system_libraries() or {}
-    for name, version, where in _runtimes(scene):
+    for name, version, where, is_wheels in _runtimes(scene):
         driver = there.get(name.lower(), "")
         if not driver or series(driver) == series(version):
             continue
         older = allows(f"<{series(version)}", driver)
         found = {"library": name, "driver": series(driver), "rocm": series(version), "where": where}
         evidence = (rf"System32\{name}: {driver}", f"{where}: {version}")
-        return Seen("hip_runtime_old" if older else "hip_runtime_shadowed", found, evidence)
+        tells = "hip_runtime_old" if older else "hip_runtime_shadowed"
+        return Seen("hip_runtime_beside_wheels" if is_wheels else tells, found, evidence)
     return None
 
 
-def _runtimes(scene: Scene) -> Iterator[tuple[str, str, str]]:
-    """Return the HIP runtimes that programs should take: name, release, and whose it is."""
+def _runtimes(scene: Scene) -> Iterator[tuple[str, str, str, bool]]:
+    """Return the HIP runtimes that programs should take: name, release, whose it is, whether of wheels."""
     rows = {row.version: row for row in scene.matrix.hip_sdk}
     # A venv with ZLUDA loads its env's own runtime before anything asks for one by name.
     envs = (env for env in envs_of(scene) if not (env.prefix.path / env.record.lock.python).exists())
@@ -174,7 +175,12 @@ def _runtimes(scene: Scene) -> Iterator[tuple[str, str, str]]:
     wanted += [(sdk.version, sdk.folder) for sdk in _sdks(scene)]
     for version, where in wanted:
         for name in rows[version].runtime if version in rows else ():
-            yield name, version, where
+            yield name, version, where, False
+    for env in envs_of(scene):
+        rocm = env.record.lock.part("rocm")
+        if rocm is not None and rocm.is_wheels and rocm.layout is not None:
+            layout = rocm.layout
+            yield layout.libraries["hip"], layout.runtime.get("hip", env.rocm), str(env.prefix.path), True
 
 
 def hip_sdk_damaged(scene: Scene) -> Seen | None:

@@ -22,7 +22,7 @@ from rocenv.core.versions import specifier
 from rocenv.data.releases import RocmSet
 from rocenv.net.errors import shown
 from rocenv.resolve.apps import packages_of
-from rocenv.sources import unreachable
+from rocenv.sources import c_library, unreachable
 from rocenv.sources.apt.closure import closure, demands_on
 from rocenv.sources.apt.control import Lists, Relation
 from rocenv.sources.apt.index import day_of, open_index
@@ -84,10 +84,7 @@ def component(
     if app is not None:
         notes = (_added_by(app, row.channel, bare, found), *notes)
     if found.own_glibc:
-        notes += (
-            f"the set needs glibc {found.glibc}, newer than this machine's: it brings its own, and programs "
-            "that use it are started through its loader (`rocenv run`, or `rocm-exec` once activated)",
-        )
+        notes += (c_library.note(found.glibc),)
     part = structs.replace(
         outline(choice, candidate, request, context),
         version=found.version,
@@ -173,15 +170,14 @@ def _resolve(row: RocmSet, matrix: Matrix, indices: Sequence[Index]) -> Found:
     lists = [Lists(index.repo.name, index.files) for index in indices]
     roots = tuple((Relation(name),) for name in row.packages)
     patterns = matrix.keep_out_patterns
-    c_library = matrix.c_library[0]
+    library = matrix.c_library[0].package
     # What a row asks for by its name has a use there: Blender runs Python inside.
-    packages = closure(roots, lists, (*patterns, c_library.package), row.packages)
-    demands = (*demands_on(packages, c_library.package), row.glibc or "0")
+    packages = closure(roots, lists, (*patterns, library), row.packages)
+    demands = (*demands_on(packages, library), row.glibc or "0")
     glibc = upstream(max(demands, key=version_key))
-    machine = glibc_version()
-    own = machine is None or version_key(f"{machine[0]}.{machine[1]}") < version_key(glibc)
+    own = c_library.is_needed(glibc)
     if own:
-        packages = closure((*roots, (Relation(c_library.package),)), lists, patterns, row.packages)
+        packages = closure((*roots, (Relation(library),)), lists, patterns, row.packages)
     version = row.version
     if row.floating:
         version = upstream(next(each.version for each in packages if each.name == row.version_package))

@@ -1,0 +1,161 @@
+"""Files of Python packages: what a download has to be, and a wheel out of a source archive of plain Python.
+
+AMD publishes the package `rocm` only as a source archive whose `setup.py` asks the machine for its GPU. None
+of its code is run here: the modules and the commands are taken as they are, so that the same archive gives
+the same wheel on every machine.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import posixpath
+import re
+import tarfile
+import zipfile
+import zlib
+from email import message_from_bytes
+from typing import TYPE_CHECKING
+
+from packaging.utils import canonicalize_name
+
+from rocenv.core.errors import ArchiveError
+from rocenv.core.versions import version_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from rocenv.core.model import Artifact
+
+_LARGEST_BYTES = 64 << 20  # of a source archive's members together; that of `rocm` has 100 kB
+_LARGEST_METADATA_BYTES = 4 << 20
+# What zipfile, tarfile and zlib raise for files that are none, and packaging for names and versions.
+_DAMAGED = (
+    zipfile.BadZipFile,
+    tarfile.TarError,
+    zlib.error,
+    KeyError,
+    OSError,
+    EOFError,
+    RuntimeError,
+    ValueError,
+)
+_DATE = (1980, 1, 1, 0, 0, 0)  # of every member, the first that zip knows
+
+
+def require_package(artifact: Artifact, path: Path) -> None:
+    """Raise ArchiveError unless a file is the wheel or source archive that an artifact names.
+
+    Where no hash is known, this tells a package from a page that a proxy serves in its place.
+    """
+    try:
+        metadata = _wheel_metadata(path) if artifact.kind == "wheel" else _sdist_members(path)["PKG-INFO"]
+        found = message_from_bytes(metadata)
+        name, version = canonicalize_name(found["Name"] or ""), found["Version"] or ""
+        is_right = name == canonicalize_name(artifact.name) and version_of(version) == version_of(
+            artifact.version
+        )
+    except _DAMAGED as error:
+        raise ArchiveError(
+            f"what `{artifact.url}` serves is no Python package: {error}",
+            hints=("open the address in a browser: a proxy's or provider's page may stand in its place",),
+        ) from error
+    if not is_right:
+        raise ArchiveError(
+            f"`{artifact.url}` serves {name} {version}, not {artifact.name} {artifact.version}"
+        )
+
+
+def wheel_of(sdist: Path, artifact: Artifact, others: Sequence[Artifact]) -> tuple[str, bytes]:
+    """Make a wheel out of a source archive of plain Python, without running any of its code.
+
+    Args:
+        sdist: The archive; its modules are in `src`.
+        artifact: What it is.
+        others: The packages of its component: it depends on its core, and each other is an extra.
+
+    Returns:
+        The wheel's file name and content; the same input gives the same bytes.
+
+    Raises:
+        ArchiveError: The archive is damaged, or holds no modules.
+    """
+    try:
+        members = _sdist_members(sdist)
+        for path in members:
+            path.encode()
+    except _DAMAGED as error:
+        raise ArchiveError(f"`{sdist.name}` of {artifact.name} is damaged: {error}") from error
+    files = {
+        path.removeprefix("src/"): content
+        for path, content in members.items()
+        if path.startswith("src/") and ".egg-info/" not in path
+    }
+    if not files:
+        raise ArchiveError(f"the source archive of {artifact.name} holds no modules in `src`")
+    module = artifact.name.replace("-", "_")
+    info = f"{module}-{artifact.version}.dist-info"
+    files[f"{info}/METADATA"] = _metadata(artifact, others).encode()
+    files[f"{info}/WHEEL"] = (
+        b"Wheel-Version: 1.0\nGenerator: rocenv\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    )
+    for path, content in members.items():
+        if path.endswith(".egg-info/entry_points.txt"):
+            files[f"{info}/entry_points.txt"] = content
+    return f"{module}-{artifact.version}-py3-none-any.whl", _zipped(files, f"{info}/RECORD")
+
+
+def _wheel_metadata(path: Path) -> bytes:
+    with zipfile.ZipFile(path) as archive:
+        names = [each for each in archive.namelist() if re.fullmatch(r"[^/]+\.dist-info/METADATA", each)]
+        if not names:
+            raise KeyError("METADATA")
+        if archive.getinfo(names[0]).file_size > _LARGEST_METADATA_BYTES:
+            raise zipfile.BadZipFile("its METADATA is too large")
+        return archive.read(names[0])
+
+
+def _sdist_members(path: Path) -> dict[str, bytes]:
+    """Read the regular files of a source archive; the keys are their paths below its one folder."""
+    members: dict[str, bytes] = {}
+    left = _LARGEST_BYTES
+    with tarfile.open(path, "r:gz") as archive:
+        for member in archive:
+            if not member.isfile():
+                continue
+            left -= member.size
+            inner = member.name.partition("/")[2]
+            if left < 0 or not inner or posixpath.normpath(inner) != inner or inner.startswith(("/", "../")):
+                raise tarfile.TarError(f"it must not hold `{member.name}`")
+            stream = archive.extractfile(member)
+            assert stream is not None
+            members[inner] = stream.read()
+    return members
+
+
+def _metadata(artifact: Artifact, others: Sequence[Artifact]) -> str:
+    lines = ["Metadata-Version: 2.1", f"Name: {artifact.name}", f"Version: {artifact.version}"]
+    for each in others:
+        extra = each.name.removeprefix("rocm-sdk-").removesuffix("-custom")
+        if extra == "core":
+            lines.append(f"Requires-Dist: {each.name}=={each.version}")
+        else:
+            lines += [
+                f"Provides-Extra: {extra}",
+                f"Requires-Dist: {each.name}=={each.version}; extra == '{extra}'",
+            ]
+    return "\n".join(lines) + "\n"
+
+
+def _zipped(files: Mapping[str, bytes], record: str) -> bytes:
+    lines = []
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path, content in sorted(files.items()):
+            digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+            lines.append(f"{path},sha256={digest},{len(content)}\n")
+            archive.writestr(zipfile.ZipInfo(path, _DATE), content)
+        archive.writestr(zipfile.ZipInfo(record, _DATE), "".join((*lines, f"{record},,\n")))
+    return stream.getvalue()

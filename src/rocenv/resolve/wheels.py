@@ -1,0 +1,160 @@
+"""ROCm as Python wheels, for every platform: what a release has to meet, and which PyTorch goes with it.
+
+Everything in such an env is built for one ROCm release: libraries of 7.14.1 fail under a PyTorch for 7.14.0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rocenv.core.versions import allows, any_meets, joined, meets, newest_first, series
+from rocenv.data.known import STATUS_RANK
+from rocenv.data.releases import RocmWheels
+from rocenv.resolve.combination import Option, rejected, unmet
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from rocenv.core.model import Rejection
+    from rocenv.data.known import Known
+    from rocenv.data.releases import TorchSet
+    from rocenv.resolve.combination import Case, Constraints
+
+
+SUPPORTED, READY, BUILT = range(3)  # AMD supports a target; its builders call it release-ready; neither
+
+
+def rows(case: Case) -> list[RocmWheels]:
+    """List the releases for the platform; those of a channel that is `only_named` only if it is named."""
+    return [
+        row
+        for row in case.matrix.rocm_wheels
+        if row.platform == case.request.platform
+        and (row.channel == case.request.channel or not case.matrix.channels[row.channel].only_named)
+    ]
+
+
+def broken(row: RocmWheels, case: Case) -> Constraints:
+    """Name what a release breaks beside the version, the channel and the targets asked for."""
+    request, glibc = case.request, case.machine.glibc
+    return unmet(
+        python=any_meets(request.python, row.python, "--python"),
+        alone=bool(row.packages) or bool(request.torch),
+        driver=not (row.driver and case.driver) or allows(row.driver, case.driver),
+        glibc=not (row.glibc and glibc) or bool(row.loader) or allows(f">={row.glibc}", glibc),
+    )
+
+
+def promise(row: RocmWheels, targets: Collection[str]) -> int:
+    """Rate what is promised of the target of which least is promised; the lowest is best."""
+    if set(targets) <= set(row.official):
+        return SUPPORTED
+    return READY if set(targets) <= {*row.official, *row.ready} else BUILT
+
+
+def promised(row: RocmWheels, targets: Collection[str]) -> str:
+    """Say what AMD promises of targets; support and readiness are lists of their own."""
+    names = ", ".join(targets)
+    supported, ready = set(targets) <= set(row.official), set(targets) <= set(row.ready)
+    if supported and not row.ready:
+        return f"AMD supports {names}"  # no list says what is release-ready
+    if supported and ready:
+        return f"AMD supports {names}, and the build is release-ready"
+    if supported:
+        return f"AMD supports {names}, but does not mark the build release-ready"
+    if ready:
+        return f"the build for {names} is release-ready, but AMD does not list it as supported"
+    return f"built for {names}, which AMD neither supports nor marks release-ready"
+
+
+def torch_option(row: TorchSet, case: Case) -> Option:
+    """Describe a PyTorch release as an option; older builds of it have fewer companions and fixes."""
+    request, glibc = case.request, case.machine.glibc
+    unfit = unmet(
+        # A request may name the build: `==2.5.1+rocm6.2`.
+        torch=meets(request.torch, row.version, "--torch", floating=True, local=f"+rocm{row.rocm}"),
+        python=any_meets(request.python, row.python, "--python"),
+        glibc=not (row.glibc and glibc) or allows(f">={row.glibc}", glibc),
+    )
+    # The builds of AMD's lists come with the torchvision and torchaudio that belong to them.
+    doubt = STATUS_RANK[row.status] if row.channel else 0
+    rank = (not row.released, doubt, newest_first(row.version), newest_first(row.rocm), row.channel)
+    return Option(row=row, rank=rank, broken=unfit)
+
+
+def torches_for(row: RocmWheels, options: Sequence[Option]) -> list[Option]:
+    """Narrow PyTorch releases to those of a release's series, if there are some: nobody means another."""
+    near = [
+        each
+        for each in options
+        if each.row.channel == row.channel and series(each.row.rocm) == series(row.version)
+    ]
+    return near or list(options)
+
+
+def goes_with(torch: TorchSet, row: Known) -> bool:
+    """Whether a PyTorch is built for exactly this release of wheels."""
+    return isinstance(row, RocmWheels) and torch.channel == row.channel and torch.rocm == row.version
+
+
+# ---------------------------------------------------------------- why a release is ruled out
+
+
+def rejection(constraint: str, row: RocmWheels, name: str, case: Case) -> Rejection:
+    """Word why a release breaks one of the constraints of `broken`."""
+    request = case.request
+    if constraint == "glibc":
+        return too_old(row, name, row.glibc, case)
+    if constraint == "alone":
+        text = f"{name} comes inside PyTorch only: add `--torch`"
+        return rejected(row, name, "ROCm without torch", "comes inside PyTorch only", text)
+    if constraint == "python":
+        wanted, found = f"Python {request.python}", f"Python {joined(row.python)}"
+        return rejected(row, name, wanted, found, f"You asked for {wanted}, and {name} is for {found}")
+    wanted = f"display driver {row.driver}"
+    return rejected(
+        row, name, wanted, case.driver, f"{name} needs {wanted}, and this machine has {case.driver}"
+    )
+
+
+def too_old(row: Known, name: str, glibc: str, case: Case) -> Rejection:
+    """Word that the machine's C library is too old for a part."""
+    found = case.machine.glibc
+    text = f"{name} needs glibc {glibc}, and this machine has {found}"
+    return rejected(row, name, f"the machine's C library, {found}", f"needs {glibc}", text)
+
+
+def title(torch: TorchSet) -> str:
+    """Name a PyTorch release and the ROCm it is built for."""
+    return f"torch {torch.version} for ROCm {torch.rocm}"
+
+
+def torch_rejection(constraint: str, torch: TorchSet, case: Case) -> Rejection:
+    """Word why a PyTorch release breaks one of the constraints of `torch_option`."""
+    name = title(torch)
+    if constraint == "torch":
+        return rejected(torch, name, f"torch {case.request.torch}", torch.version)
+    if constraint == "glibc":
+        return too_old(torch, name, torch.glibc, case)
+    wanted, found = f"Python {case.request.python}", f"Python {torch.python[0]} to {torch.python[-1]}"
+    return rejected(torch, name, wanted, found, f"You asked for {wanted}, and {name} is built for {found}")
+
+
+def other_release(torch: TorchSet, row: RocmWheels, name: str, case: Case) -> Rejection:
+    """Word why a PyTorch that is built for another ROCm does not go with a release of wheels."""
+    text = f"{title(torch)} does not go with {name}"
+    if not any(goes_with(each, row) for each in case.matrix.torch):
+        text = f"no PyTorch is built for {name}, and {title(torch)} does not go with it"
+    text += ": all wheels of an env must be for the same ROCm release"
+    if row.note and not row.floating:  # it warns of the very mixture
+        text += f"; {row.note}"
+    return rejected(
+        torch, title(torch), f"torch for ROCm {row.version}", f"built for ROCm {torch.rocm}", text
+    )
+
+
+def not_built(row: Known, name: str, wanted: str, served: Iterable[str]) -> Rejection:
+    """Word that a release has no kernels for a target."""
+    targets = ", ".join(sorted(served, key=lambda each: (len(each), each)))
+    text = f"{name} is not built for {wanted}; it is built for {targets}"
+    return rejected(row, name, f"target {wanted}", f"built for {targets}", text)

@@ -1,0 +1,214 @@
+"""Read an index of Python packages as it is: pages of links, from which rocenv picks files itself.
+
+uv resolves, but without hashes in the index it could only list files by downloading them. An index here has a
+page for each project (PEP 503), or one page with all files. Its pages are kept, for use offline.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urldefrag, urljoin
+
+from msgspec.structs import replace
+
+from rocenv.core.errors import FetchError, NotAvailable
+from rocenv.core.model import Artifact
+from rocenv.core.versions import version_of
+from rocenv.net.errors import shown
+from rocenv.system.files import write_atomic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from rocenv.net import Network
+
+_PAGE_BYTES = 16 << 20
+_SHA256 = re.compile("[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """One file of an index."""
+
+    project: str  # normalized, "rocm-sdk-core"
+    version: str
+    name: str
+    url: str  # at the index itself, even if a mirror answered
+    sha256: str  # "" = the index publishes none
+
+    @property
+    def is_wheel(self) -> bool:
+        """Whether it is a wheel, and not a source archive."""
+        return self.name.endswith(".whl")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimpleIndex:
+    """An index of packages, read at most once for each page.
+
+    Attributes:
+        url: Its address, with `/` at the end.
+        network: Asks the mirrors of the address first.
+        kept: The folder for pages that were read.
+        flat: All files are on one page.
+        hashes: File name -> sha256, for files without one in the index.
+        archives: Projects that are taken from a source archive where there is no wheel.
+        rank: Called with the name of a wheel: the lower, the better it fits; None = not at all.
+        pages: What was read before: address -> text, and the address that its links are relative to.
+    """
+
+    url: str
+    network: Network
+    kept: Path
+    rank: Callable[[str], int | None]
+    flat: bool = False
+    hashes: Mapping[str, str] = field(default_factory=dict)
+    archives: tuple[str, ...] = ()
+    pages: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+    def versions(self, project: str) -> set[str]:
+        """Name the versions of a project that have a file for the interpreter; see `newest` for errors."""
+        return {file.version for file in self._files(project) if self._fit(file) is not None}
+
+    def newest(self, project: str, allowed: Callable[[str], bool]) -> Artifact:
+        """Choose the newest version of a project that is allowed, and of its files the one that fits best.
+
+        Raises:
+            NotAvailable: There is none.
+            FetchError: The index is unreachable, or its hash of the file is not the one that rocenv knows.
+        """
+        found = [file for file in self._files(project) if allowed(file.version)]
+        ranked = [
+            (version_of(file.version), -fit, file) for file in found if (fit := self._fit(file)) is not None
+        ]
+        if not ranked:
+            why = "for this Python and platform" if found else "in the version that the set needs"
+            raise NotAvailable(f"{shown(self.url)} has no file of `{project}` {why}")
+        file = max(ranked, key=lambda each: each[:2])[2]
+        return Artifact(
+            kind="wheel" if file.is_wheel else "sdist",
+            name=file.project,
+            version=file.version,
+            url=file.url,
+            sha256=self._sha256(file),
+            size_bytes=0,
+        )
+
+    def _fit(self, file: File) -> int | None:
+        if file.is_wheel:
+            return self.rank(file.name)
+        return 1 << 30 if file.project in self.archives else None  # after every wheel
+
+    def _sha256(self, file: File) -> str:
+        known = self.hashes.get(file.name, "")
+        if known and file.sha256 and known != file.sha256:
+            raise FetchError(
+                f"{shown(self.url)} states another sha256 of `{file.name}` than rocenv knows: {file.sha256}",
+                hints=("its makers or somebody else have replaced the file: ask them, or wait",),
+                code="hash-mismatch",
+            )
+        return file.sha256 or known
+
+    def _files(self, project: str) -> Iterator[File]:
+        """Yield the wheels and source archives of a project, in the order of its page."""
+        try:
+            text, base = self._page(self.url if self.flat else f"{self.url}{project}/")
+        except FetchError as error:
+            if error.code not in ("gone", "forbidden"):
+                raise
+            raise NotAvailable(f"{shown(self.url)} has no `{project}`: {error.message}") from error
+        for link in _links(text):
+            file = self._file(base, link)
+            if file is not None and file.project == project:
+                yield file
+
+    def _file(self, base: str, link: str) -> File | None:
+        """Describe what a link leads to; None unless it is a wheel or a source archive."""
+        from packaging.utils import parse_sdist_filename, parse_wheel_filename
+
+        try:
+            address, fragment = urldefrag(urljoin(base, link))
+            name = unquote(address.rpartition("/")[2])
+            parse = parse_wheel_filename if name.endswith(".whl") else parse_sdist_filename
+            project, version = parse(name)[:2]
+        except ValueError:  # no address, or no name of a package
+            return None
+        if not name.isprintable() or not address.startswith(("http://", "https://")):
+            return None
+        stated = fragment.removeprefix("sha256=").lower()
+        published = stated if _SHA256.fullmatch(stated) else ""
+        return File(project, str(version), name, self.network.original(address), published)
+
+    def _page(self, url: str) -> tuple[str, str]:
+        if url not in self.pages:
+            self.pages[url] = self._read(url)
+        return self.pages[url]
+
+    def _read(self, url: str) -> tuple[str, str]:
+        """Fetch a page; give the address that its links are relative to as well."""
+        place = self.kept / f"{hashlib.sha256(url.encode()).hexdigest()[:32]}.html"
+        if self.network.is_offline and place.is_file():
+            base, _, text = place.read_text(encoding="utf-8").partition("\n")
+            return text, base
+        if plain := self.network.unencrypted(url):
+            raise FetchError(
+                f"nobody signs the index {shown(self.url)}, so it is not read from `{plain}`, which is not "
+                "encrypted",
+                hints=("set a mirror that begins with https://, or none for this address",),
+                code="no-mirror",
+            )
+        answer = self.network.get(url, limit_bytes=_PAGE_BYTES)
+        base = shown(answer.final_url)
+        if answer.url != url and self.network.original(base) == base:
+            raise FetchError(
+                f"the mirror `{shown(answer.url)}` redirects to `{base}`, which is not below the mirror",
+                hints=(
+                    "set the mirror for the whole server: `rocenv config set mirrors.https://HOST/ MIRROR`",
+                ),
+                code="no-mirror",
+            )
+        text = answer.body.decode("utf-8", "replace")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(place, f"{base}\n{text}".encode())
+        return text, base
+
+
+def with_sizes(artifacts: Iterable[Artifact], network: Network) -> tuple[Artifact, ...]:
+    """Fill in the sizes that an index did not state, by asking for each file without reading it.
+
+    Offline they stay 0.
+    """
+    if network.is_offline:
+        return tuple(artifacts)
+
+    def sized(each: Artifact) -> Artifact:
+        return each if each.size_bytes else replace(each, size_bytes=network.size_of(each.url))
+
+    with ThreadPoolExecutor(8) as pool:
+        return tuple(pool.map(sized, artifacts))
+
+
+class _Links(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Collect where links lead."""
+        if tag == "a":
+            self.found += [value for name, value in attrs if name == "href" and value]
+
+
+def _links(text: str) -> list[str]:
+    parser = _Links()
+    try:
+        parser.feed(text)
+    except AssertionError as error:  # of a declaration that is none
+        raise FetchError(f"the page of the index is no HTML: {error}") from error
+    return parser.found

@@ -1,0 +1,555 @@
+"""ROCm as Python wheels, with the real `rocenv`, uv and pip, against AMD's indices on loopback."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import tarfile
+import zipfile
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from uv import find_uv_bin
+
+from rocenv.core.errors import ArchiveError
+from rocenv.core.model import Artifact
+from rocenv.data.load import load
+from rocenv.home import Home
+from rocenv.install.python_package import wheel_of
+from rocenv.prefix import prefix_of
+from tests import amd_real, forked
+from tests.amd_index import CURRENT, AmdIndex
+from tests.host.roots import Root
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+CREATE = ("--rocm", "10.0", "--torch", "--target", "gfx1151")
+CONSTRAINTS = "rocenv-keeps-rocm-torch.txt"
+CORE = "rocm_sdk_core-10.0.0-py3-none-linux_x86_64.whl"
+TORCH = f"torch-2.13.0+rocm10.0.0-{CURRENT}-{CURRENT}-linux_x86_64.whl"
+_HASH = """
+[[file_hash]]
+index = "{index}"
+file = "{file}"
+sha256 = "{sha256}"
+status = "tested"
+source = "tests"
+checked = "2026-11-22"
+"""
+
+
+_OVERRIDE = """schema = 1
+[[override]]
+target = "gfx1170"
+runs_as = "gfx1151"
+value = "11.5.1"
+verdict = "ok"
+note = "a row of the user's own"
+status = "tested"
+source = "tests"
+checked = "2026-11-22"
+"""
+
+
+@dataclass
+class World:
+    """A home whose mirrors lead to the indices of AMD on loopback."""
+
+    home: Path
+    index: AmdIndex
+    env: dict[str, str]
+
+    def run(self, *argv: str, ok: bool = True, **env: str) -> subprocess.CompletedProcess[bytes]:
+        done = forked.run(argv, env={**self.env, **env}, timeout_s=120)
+        assert not ok or done.returncode == 0, done.stderr.decode()
+        return done
+
+    def json(self, *argv: str, ok: bool = True, **env: str) -> Any:
+        return json.loads(self.run(*argv, "--json", ok=ok, **env).stdout)
+
+    def prefix(self, name: str) -> Path:
+        return self.home / "envs" / name
+
+    def site(self, name: str) -> Path:
+        (site,) = (self.prefix(name) / "venv" / "lib").glob("python3.*/site-packages")
+        return site
+
+
+def write_settings(home: Path, index: AmdIndex) -> None:
+    """Lead a home to the indices on loopback, and tell it the hashes of what is there."""
+    index.write_mirrors(home)
+    (home / "profiles").mkdir()
+    # The shipped hashes are those of AMD's own files.
+    rows = [
+        _HASH.format(index=row.index, file=row.file, sha256=index.wheel(row.file).sha256)
+        for row in load().file_hash
+        if index.has(row.file)
+    ]
+    (home / "profiles" / "hashes.toml").write_text("schema = 1\n" + "".join(rows))
+
+
+def world(root: Path, index: AmdIndex) -> World:
+    home = root / "a home"
+    write_settings(home, index)
+    env = {
+        "HOME": str(root / "user"),
+        "LC_ALL": "C.UTF-8",
+        "NO_PROXY": "127.0.0.1",
+        "PATH": os.environ["PATH"],
+        "ROCENV_HOME": str(home),
+        "ROCENV_STANDIN_TARGET": "gfx1151",
+        "UV_HTTP_RETRIES": "0",
+        "UV_PYTHON_DOWNLOADS": "never",
+    }
+    return World(home, index, env)
+
+
+@pytest.fixture
+def amd(tmp_path: Path) -> Iterator[World]:
+    with AmdIndex() as index:
+        yield world(tmp_path, index)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A home with an env `sd` of ROCm 10.0.0 and torch, and one with the compilers, `dev`."""
+    with AmdIndex() as index:
+        amd = world(tmp_path_factory.mktemp("amd"), index)
+        amd.run("create", "sd", *CREATE, "--no-verify", "-y")
+        amd.run("create", "dev", "--rocm", "10.0", "--target", "gfx1151", "--dev", "--no-verify", "-y")
+        yield amd
+
+
+def names(plan: Any, kind: str) -> list[str]:
+    (part,) = (part for part in plan["components"] if part["kind"] == kind)
+    return [f"{each['name']} {each['version']}" for each in part["artifacts"]]
+
+
+def changed(wheel: bytes) -> bytes:
+    """Change what is inside the first member of a wheel, and nothing that uv reads to plan."""
+    return wheel[:120] + bytes([wheel[120] ^ 1]) + wheel[121:]
+
+
+# ---------------------------------------------------------------- the plan
+
+
+@pytest.mark.parametrize(("glibc", "brings"), [("2.17", False), ("9.9", True)])
+def test_a_release_brings_its_c_library_where_the_machines_is_older(
+    amd: World, glibc: str, brings: bool
+) -> None:
+    (amd.home / "profiles" / "real.toml").write_text(amd_real.row("7.14.0", "gfx1151", glibc))
+    plan = amd.json("resolve", "--rocm", "7.14.0", "--target", "gfx1151")
+    assert plan["components"][0]["own_glibc"] is brings
+    assert any("through its loader" in note for note in plan["notes"]) is brings
+
+
+def test_a_plan_reads_the_chain_of_device_packages_from_metadata_alone(amd: World) -> None:
+    plan = amd.json("resolve", *CREATE)
+    assert names(plan, "rocm") == [
+        "rocm 10.0.0",
+        "rocm-sdk-core 10.0.0",
+        "rocm-sdk-libraries 10.0.0",
+        "rocm-sdk-device-gfx1151 10.0.0",
+    ]
+    torch = names(plan, "torch")
+    for wheel in (
+        "torch 2.13.0+rocm10.0.0",
+        "amd-torch-device-gfx1151 2.13.0+rocm10.0.0",
+        "amd-torch-device-gfx115x 2.13.0+rocm10.0.0",
+        "amd-torchvision-device-gfx1151 0.28.0+rocm10.0.0",
+        "torchvision 0.28.0+rocm10.0.0",
+    ):
+        assert wheel in torch
+    urls = [each["url"] for part in plan["components"] for each in part["artifacts"]]
+    assert all(url.startswith("https://stable.repo.amd.com/rocm/") for url in urls), "the mirror's"
+    assert all(each["size_bytes"] for part in plan["components"] for each in part["artifacts"])
+    whole = [
+        each.path
+        for each in amd.index.requests
+        if each.path.endswith((".whl", ".tar.gz")) and each.method == "GET" and "Range" not in each.headers
+    ]
+    assert not whole, "files were downloaded to plan"
+
+
+def test_the_plan_names_the_files_whose_hash_nobody_publishes(amd: World) -> None:
+    told = amd.run("resolve", *CREATE).stdout.decode()
+    assert "sha256 known for 4 of 4 files" not in told, "there is nothing to say about those"
+    assert "the first download records that of amd-torch-device-gfx1151" in told
+    assert "compilers and headers are not included; `--dev` adds them" in told
+
+
+def test_several_targets_get_the_packages_of_each(amd: World) -> None:
+    plan = amd.json("resolve", "--rocm", "10.0", "--torch", "--target", "gfx1100,gfx1201")
+    rocm, torch = names(plan, "rocm"), names(plan, "torch")
+    assert {"rocm-sdk-device-gfx1100 10.0.0", "rocm-sdk-device-gfx1201 10.0.0"} <= set(rocm)
+    for package in ("gfx1100", "gfx110x", "gfx1201", "gfx12-0"):
+        assert f"amd-torch-device-{package} 2.13.0+rocm10.0.0" in torch
+
+
+def test_a_nightly_is_the_newest_that_has_torch_too(amd: World) -> None:
+    wish = ("--channel", "therock-nightly", "--target", "gfx1100")
+    alone, with_torch = amd.json("resolve", *wish), amd.json("resolve", *wish, "--torch")
+    newest, older = alone["components"][0]["version"], with_torch["components"][0]["version"]
+    assert newest.startswith("10.2.0a2026")
+    assert older < newest
+    assert f"torch 2.14.0+rocm{older}" in names(with_torch, "torch")
+
+
+def test_a_nightly_that_lacks_a_part_is_passed_over(amd: World) -> None:
+    wish = ("--channel", "therock-nightly", "--target", "gfx1100")
+    newest = amd.json("resolve", *wish)["components"][0]["version"]
+    amd.index.remove(f"rocm_sdk_libraries-{newest}-py3-none-linux_x86_64.whl")
+    older = amd.json("resolve", *wish)["components"][0]["version"]
+    assert older < newest
+    assert amd.json("resolve", *wish, "--rocm", older)["components"][0]["version"] == older
+
+
+def test_wheels_of_two_releases_are_never_mixed(amd: World) -> None:
+    done = amd.run("resolve", "--rocm", "7.14.1", "--torch", "--target", "gfx1100", ok=False)
+    assert done.returncode == 1
+    told = " ".join(done.stderr.decode().split())
+    assert "all wheels of an env must be for the same ROCm release" in told
+    assert "hipErrorInvalidValue" in told
+    plan = amd.json("resolve", "--rocm", "7.14", "--torch", "--target", "gfx1100")
+    assert all("+rocm7.14.0" in each for each in names(plan, "torch") if each.startswith("torch"))
+
+
+def test_an_index_without_ranges_or_with_hashes_gives_the_same_plan(amd: World, tmp_path: Path) -> None:
+    plan = amd.json("resolve", *CREATE)
+    for options in ({"ranges": False}, {"hashes": True}, {"sidecars": ("torch", "triton")}):
+        with AmdIndex(**options) as index:
+            other = world(tmp_path / str(len(os.listdir(tmp_path))), index).json("resolve", *CREATE)
+        for kind in ("rocm", "torch"):
+            assert names(other, kind) == names(plan, kind)
+
+
+# ---------------------------------------------------------------- trust
+
+
+def test_a_file_that_is_not_the_one_known_to_rocenv_is_refused(amd: World) -> None:
+    amd.index.replace(CORE, changed(amd.index.wheel(CORE).data))
+    done = amd.run("create", "sd", *CREATE, "-y", ok=False)
+    assert done.returncode == 1
+    assert "this is not the expected `rocm-sdk-core 10.0.0`" in done.stderr.decode()
+    assert json.loads(amd.run("list", "--json").stdout)["envs"] == []
+
+
+def test_an_index_that_contradicts_a_known_hash_is_refused(tmp_path: Path) -> None:
+    with AmdIndex(hashes=True) as index:
+        amd = world(tmp_path, index)
+        index.break_hash(CORE)
+        done = amd.run("create", "sd", *CREATE, "-y", ok=False)
+        assert done.returncode == 1
+        assert "states another sha256" in done.stderr.decode()
+
+
+def test_the_first_download_is_what_all_later_ones_must_be(amd: World) -> None:
+    amd.run("create", "sd", *CREATE, "--no-verify", "-y")
+    assert len(json.loads((amd.home / "pins.json").read_text())["pins"]) > 10
+    lock = amd.home / "sd.lock"
+    amd.run("lock", "sd", "-o", str(lock))
+    assert all(
+        each["sha256"] for part in json.loads(lock.read_text())["components"] for each in part["artifacts"]
+    )
+    amd.run("remove", "sd", "-y")
+    amd.run("cache", "clear", "artifacts", "wheels")
+    amd.index.replace(TORCH, changed(amd.index.wheel(TORCH).data))
+    done = amd.run("create", "sd", *CREATE, "-y", ok=False)
+    assert done.returncode == 1
+    assert "this is not the expected `torch 2.13.0+rocm10.0.0`" in done.stderr.decode()
+
+
+def test_an_index_that_states_another_hash_than_the_first_download_had_is_refused(tmp_path: Path) -> None:
+    with AmdIndex(hashes=True) as index:
+        amd = world(tmp_path, index)
+        plan = amd.json("resolve", *CREATE)
+        [torch] = [
+            each for part in plan["components"] for each in part["artifacts"] if each["name"] == "torch"
+        ]
+        pin = {"sha256": "a" * 64, "size_bytes": 1, "when": "2026-11-01"}
+        (amd.home / "pins.json").write_text(json.dumps({"schema": 1, "pins": {torch["url"]: pin}}))
+        done = amd.run("create", "sd", *CREATE, "-y", ok=False)
+        assert done.returncode == 1
+        assert "its first download had" in " ".join(done.stderr.decode().split())
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        b'<a href="http://[evil/torch-2.13.0-py3-none-any.whl">x</a>',
+        b"<![foo[ <a href='x'>",
+        b'<a href="file:///etc/torch-2.13.0-py3-none-any.whl">x</a>',
+        b'<a href="torch-1.0-py3-none-any.%00.whl">y</a>',
+        b"\xff\xfe<html>",
+    ],
+)
+def test_a_page_that_makes_no_sense_is_an_error_in_words(amd: World, page: bytes) -> None:
+    for path in ("/stable/rocm/pytorch/whl-next/torch/", "/stable/rocm/core/whl-next/rocm/"):
+        amd.index.files[path] = page
+        amd.index.drop_page(path)
+    done = amd.run("create", "sd", *CREATE, "-y", ok=False)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr.decode()
+
+
+@pytest.mark.parametrize("content", [b"\x1f\x8b damaged", b"PK\x05\x06" + bytes(18)])
+def test_a_damaged_first_download_is_an_error_in_words(amd: World, content: bytes) -> None:
+    amd.index.replace("rocm-10.1.0.tar.gz", content)
+    (amd.home / "profiles" / "hashes.toml").write_text("schema = 1\n")
+    core = "rocm_sdk_device_gfx1201-10.1.0-py3-none-linux_x86_64.whl"
+    amd.index.replace(core, content)
+    done = amd.run(
+        "create", "x", "--rocm", "10.1", "--channel", "therock", "--target", "gfx1201", "-y", ok=False
+    )
+    assert done.returncode == 1, done.stderr.decode()
+
+
+def test_a_page_in_place_of_a_wheel_is_not_pinned(amd: World) -> None:
+    amd.index.replace(TORCH, b"PK\x03\x04 please sign in" * 100)
+    done = amd.run("create", "sd", *CREATE, "-y", ok=False)
+    assert done.returncode == 1
+    assert "is no Python package" in done.stderr.decode() or "cannot resolve" in done.stderr.decode()
+    pins = amd.home / "pins.json"
+    assert not pins.exists() or "/torch-2.13" not in pins.read_text()
+
+
+def test_a_source_archive_becomes_a_wheel_without_running_it(tmp_path: Path) -> None:
+    path = _sdist(
+        tmp_path, {"setup.py": b"raise SystemExit('was run')", "src/rocm_sdk/__init__.py": b"x = 1\n"}
+    )
+    rocm = _artifact("rocm")
+    others = [_artifact("rocm-sdk-core"), _artifact("rocm-sdk-device-gfx1151")]
+    name, content = wheel_of(path, rocm, others)
+    assert name == "rocm-10.0.0-py3-none-any.whl"
+    assert wheel_of(path, rocm, others) == (name, content), "not the same bytes"
+    with zipfile.ZipFile(io.BytesIO(content)) as wheel:
+        assert "setup.py" not in wheel.namelist()
+        metadata = wheel.read("rocm-10.0.0.dist-info/METADATA").decode()
+    assert "Requires-Dist: rocm-sdk-core==10.0.0\n" in metadata
+    assert "Requires-Dist: rocm-sdk-device-gfx1151==10.0.0; extra == 'device-gfx1151'\n" in metadata
+
+
+@pytest.mark.parametrize("member", ["../../out.py", "/etc/out.py", "src/../../out.py"])
+def test_a_source_archive_that_leads_out_is_refused(tmp_path: Path, member: str) -> None:
+    path = _sdist(tmp_path, {member: b"x"})
+    with pytest.raises(ArchiveError, match="must not hold"):
+        wheel_of(path, _artifact("rocm"), [])
+
+
+def _artifact(name: str) -> Artifact:
+    return Artifact(kind="sdist", name=name, version="10.0.0", url="", sha256="", size_bytes=0)
+
+
+def _sdist(folder: Path, members: dict[str, bytes]) -> Path:
+    path = folder / "rocm-10.0.0.tar.gz"
+    with tarfile.open(path, "w:gz") as archive:
+        for name, content in members.items():
+            info = tarfile.TarInfo(f"rocm-10.0.0/{name}")
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return path
+
+
+# ---------------------------------------------------------------- the env
+
+
+def test_an_env_of_wheels_passes_the_whole_ladder(made: World) -> None:
+    report = made.json("verify", "sd")
+    assert {rung["rung"]: rung["status"] for rung in report["rungs"]} == dict.fromkeys(
+        ("files", "load", "version", "compile", "device", "memory", "kernel", "gemm", "blas", "torch"),
+        "passed",
+    )
+    assert not made.index.asked("setup.py")
+
+
+def test_activation_points_at_the_wheels_and_at_nothing_else(made: World) -> None:
+    activate = made.prefix("sd") / "activate"
+    script = f'. "{activate}"; env -0; which python'
+    env = {**made.env, "HIP_PATH": "/opt/rocm", "LD_LIBRARY_PATH": "/opt/rocm/lib", "ROCM_PATH": "/opt/rocm"}
+    done = subprocess.run(["bash", "-c", script], env=env, capture_output=True, text=True, check=True)
+    *pairs, python = done.stdout.split("\0")
+    found = dict(pair.split("=", 1) for pair in pairs)
+    core = str(made.site("sd") / "_rocm_sdk_core")
+    assert (found["ROCM_PATH"], found["HIP_PATH"]) == (core, core)
+    assert found["LD_LIBRARY_PATH"] == "/opt/rocm/lib", "wheels find their libraries themselves"
+    assert python.strip() == str(made.prefix("sd") / "venv" / "bin" / "python")
+    assert found["PIP_CONSTRAINT"] == found["UV_CONSTRAINT"]
+    assert found["PIP_CONSTRAINT"] == (made.prefix("sd") / CONSTRAINTS).as_uri()
+    assert " " not in found["PIP_CONSTRAINT"], "pip splits it there"
+
+
+def test_other_builds_of_torch_cannot_replace_that_for_rocm(made: World, tmp_path: Path) -> None:
+    wheel = made.index.wheel(TORCH)
+    assert wheel.sha256
+    page = tmp_path / "pypi"
+    page.mkdir()
+    _plain_wheel(page, "torch", "2.14.0")
+    _plain_wheel(page, "helper", "1.0", "Requires-Dist: torch\n")
+    _plain_wheel(page, "newer", "1.0", "Requires-Dist: torch>=2.14\n")
+    install = ("run", "sd", "--", "python", "-m", "pip", "install", "--no-index", f"--find-links={page}")
+    made.run(*install, "helper")
+    refused = made.run(*install, "newer", ok=False)
+    assert refused.returncode == 1
+    assert b"torch==2.13.0+rocm10.0.0" in refused.stdout + refused.stderr
+    uv = ("run", "sd", "--", find_uv_bin(), "pip", "install", "--no-index", f"--find-links={page}", "newer")
+    refused = made.run(*uv, ok=False)
+    assert refused.returncode == 1
+    assert b"torch==2.13.0+rocm10.0.0" in refused.stdout + refused.stderr
+    version = made.run("run", "sd", "--", "python", "-c", "import torch; print(torch.__version__)")
+    assert version.stdout.endswith(b"2.13.0+rocm10.0.0\n")
+
+
+def test_a_package_that_is_built_in_isolation_installs_under_the_constraints(
+    made: World, tmp_path: Path
+) -> None:
+    source = isolated(tmp_path / "isolated", requires="helper")
+    page = tmp_path / "pypi"
+    page.mkdir()
+    _plain_wheel(page, "helper", "1.0")
+    install = ("run", "sd", "--", "python", "-m", "pip", "install", "--no-index", f"--find-links={page}")
+    made.run(*install, str(source))
+    made.run("run", "sd", "--", "python", "-c", "import isolated")
+
+
+def test_a_package_that_needs_torch_to_be_built_is_built_with_that_of_the_env(
+    made: World, tmp_path: Path
+) -> None:
+    source = isolated(tmp_path / "isolated", requires="torch")
+    install = ("run", "sd", "--", "python", "-m", "pip", "install", "--no-index")
+    refused = made.run(*install, str(source), ok=False)
+    assert refused.returncode == 1
+    assert b"torch" in refused.stdout + refused.stderr
+    made.run(*install, "--no-build-isolation", str(source))
+
+
+def test_without_the_guard_nothing_is_constrained(amd: World) -> None:
+    plan = amd.json("resolve", *CREATE, "--no-guard")
+    assert not {"PIP_CONSTRAINT", "UV_CONSTRAINT"} & plan["environment"].keys()
+    assert "PIP_CONSTRAINT" in amd.json("resolve", *CREATE)["environment"]
+
+
+def test_a_first_use_of_the_compiler_changes_nothing(made: World) -> None:
+    root = made.json("resolve", "--rocm", "10.0", "--target", "gfx1151", "--dev")["environment"]["ROCM_PATH"]
+    assert root.endswith("/_rocm_sdk_devel")
+    made.run("run", "dev", "--", "hipcc", "--version")
+    assert made.json("verify", "dev", "--upto", "files")["level"] == "files"
+    removed = next((made.site("dev") / "_rocm_sdk_devel" / "bin").iterdir())
+    removed.unlink()
+    (restored,) = made.json("repair", "dev")["repaired"]
+    assert restored == {"path": removed.relative_to(made.prefix("dev")).as_posix(), "what": "missing"}
+    assert made.json("verify", "dev", "--upto", "files")["level"] == "files"
+    assert not made.json("repair", "dev")["repaired"]
+
+
+def test_a_repaired_device_wheel_keeps_its_links_among_the_compilers(made: World) -> None:
+    before = listed(made, "dev")
+    device = next(
+        path for path in before if "_rocm_sdk_libraries/" in path and path.endswith("gfx1151.kpack")
+    )
+    (made.prefix("dev") / device).unlink()
+    made.run("repair", "dev")
+    assert listed(made, "dev") == before
+
+
+def listed(amd: World, name: str) -> set[str]:
+    """The files that the record of an env has."""
+    prefix = prefix_of(Home(amd.home), name)
+    return set(prefix.files(prefix.record()))
+
+
+def test_an_env_is_repaired_cloned_and_rebuilt_without_a_connection(made: World) -> None:
+    library = made.site("sd") / "_rocm_sdk_core" / "lib" / "libamdhip64.so.7"
+    good = library.read_bytes()
+    library.unlink()
+    library.write_bytes(good + b"x")
+    before = len(made.index.requests)
+    assert made.json("repair", "sd", ROCENV_OFFLINE="1")["repaired"]
+    assert library.read_bytes() == good
+    made.run("clone", "sd", "twin", ROCENV_OFFLINE="1")
+    lock = made.home / "sd.lock"
+    made.run("lock", "sd", "-o", str(lock))
+    made.run("create", "again", "--from", str(lock), "--no-verify", "-y", ROCENV_OFFLINE="1")
+    made.run("create", "anew", *CREATE, "--no-verify", "-y", ROCENV_OFFLINE="1")
+    assert len(made.index.requests) == before
+    for name in ("twin", "again", "anew"):
+        assert made.json("verify", name, "--upto", "compile")["level"] == "compile"
+        assert (made.prefix(name) / CONSTRAINTS).read_bytes() == (
+            made.prefix("sd") / CONSTRAINTS
+        ).read_bytes()
+
+
+def isolated(source: Path, *, requires: str) -> Path:
+    """Write the sources of a package that needs another one to be built."""
+    source.mkdir()
+    _plain_wheel(source, "isolated", "1.0")
+    (source / "backend.py").write_text(_BACKEND.format(module=requires))
+    (source / "pyproject.toml").write_text(
+        f'[build-system]\nrequires = ["{requires}"]\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+    )
+    return source
+
+
+# A build that needs `helper`, which is installed for it alone, and hands out a wheel made before.
+_BACKEND = """
+import shutil
+def build_wheel(folder, config_settings=None, metadata_directory=None):
+    import {module}
+    shutil.copy("isolated-1.0-py3-none-any.whl", folder)
+    return "isolated-1.0-py3-none-any.whl"
+"""
+
+
+def _plain_wheel(folder: Path, name: str, version: str, requires: str = "") -> None:
+    from tests.wheels.index import build_wheel
+
+    wheel = build_wheel(name, version, requires=[requires.partition(": ")[2].strip()] if requires else [])
+    (folder / wheel.filename).write_bytes(wheel.data)
+
+
+def test_a_gpu_that_runs_as_another_gets_the_kernels_of_that_one(amd: World) -> None:
+    (amd.home / "profiles" / "override.toml").write_text(_OVERRIDE)
+    plan = amd.json("resolve", "--rocm", "10.0", "--torch", "--target", "gfx1170")
+    names = {artifact["name"] for part in plan["components"] for artifact in part["artifacts"]}
+    assert {"rocm-sdk-device-gfx1151", "amd-torch-device-gfx1151"} <= names
+    assert not any("gfx1170" in name for name in names)
+    assert (plan["target"], plan["runs_as"]) == ("gfx1170", "gfx1151")
+    assert plan["environment"]["HSA_OVERRIDE_GFX_VERSION"] == "11.5.1"
+
+
+# ---------------------------------------------------------------- Linux on Windows
+
+
+def test_the_runtime_finds_the_library_for_wsl_by_the_name_that_it_looks_for(made: World) -> None:
+    link = made.site("sd") / "_rocm_sdk_core/lib/librocdxg.so"
+    assert os.readlink(link) == "librocdxg.so.1"
+    link.unlink()
+    made.run("repair", "sd")
+    assert os.readlink(link) == "librocdxg.so.1"
+    made.run("verify", "sd", "--upto", "files")
+
+
+def test_on_wsl_the_env_reaches_the_gpu_that_windows_names(amd: World, tmp_path: Path) -> None:
+    pnp = r"PCI\VEN_1002&DEV_1586&SUBSYS_17141043&REV_C1"
+    adapter = {"Name": "AMD Radeon(TM) 8060S Graphics", "PNPDeviceID": pnp}
+    machine = tmp_path / "machine"
+    machine.mkdir()
+    Root(machine).wsl({**adapter, "DriverVersion": "32.0.31041.1004"})
+    plan = amd.json("resolve", "--rocm", "10.0", "--torch", ROCENV_SYSROOT=str(machine))
+    assert (plan["target"], plan["environment"]["HSA_ENABLE_DXG_DETECTION"]) == ("gfx1151", "1")
+    assert not any("on WSL" in note for note in plan["notes"]), "nothing is missing"
+    Root(machine).wsl({**adapter, "DriverVersion": "32.0.21013.1000"})
+    plan = amd.json("resolve", "--rocm", "10.0", "--torch", ROCENV_SYSROOT=str(machine))
+    assert any(
+        "display driver 26.8.1 or newer; Windows has 32.0.21013.1000" in each for each in plan["notes"]
+    )
+
+
+def test_doctor_finds_the_library_in_the_env(made: World, tmp_path: Path) -> None:
+    Root(tmp_path).wsl()
+    found = made.json("doctor", "sd", "--check", "wsl_env_without_library", ROCENV_SYSROOT=str(tmp_path))
+    assert found["findings"] == []
