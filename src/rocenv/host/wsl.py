@@ -1,7 +1,7 @@
 """The GPUs of Linux on Windows (WSL 2), where the kernel lists none: Windows is asked through interop.
 
 Windows answers with the display adapters that its own commands list, so one parser reads both. Whatever goes
-wrong, GPUs stay unknown: the reason is told, and a target can be named.
+wrong, the GPUs stay unknown; the user sees the reason, and can name a target.
 
 Source: learn.microsoft.com, Working across Windows and Linux file systems; wsl.dev, interop
 """

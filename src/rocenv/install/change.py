@@ -124,6 +124,7 @@ def _restore(
     lock, home = record.lock, context.home
     wheeled = [part for part in lock.components if part.is_wheels]
     roots = tuple(f"{part.into}/" for part in wheeled)
+    packages = tuple(f"{part.layout.site_packages}/" for part in wheeled if part.layout)
     # The wheels of a venv in which nothing differs may be gone.
     venv_differs = any(path.startswith((*roots, ORIGINALS)) for path in paths)
     needed = [part for part in lock.components if not part.is_wheels or venv_differs]
@@ -142,18 +143,20 @@ def _restore(
     if wheeled and venv_differs:
         undo_shims(prefix, lock)  # a wheel lists torch's own files
         venv = install_venv(prefix.path, wheeled, wheels, context)
-        # What the user added stays out. What is gone of uv's own files was another version's.
+        # What the user added stays out. Of uv's own files, those that are gone now came from another version.
         kept = {
             path: venv.get(path, entry)
             for path, entry in kept.items()
-            if path in venv or not path.startswith(roots) or not _is_uvs_own(path)
+            if path in venv or not path.startswith(roots) or _is_of_package(path, packages)
         }
     return kept | apply_shims(prefix, lock, kept, in_torch=record.shims_in_torch)
 
 
-def _is_uvs_own(path: str) -> bool:
-    """Whether uv writes a file of a venv itself, instead of taking it from a wheel."""
-    return ".dist-info/" in path or "/bin/" in path or "/Scripts/" in path or path.endswith((".pth", ".cfg"))
+def _is_of_package(path: str, packages: tuple[str, ...]) -> bool:
+    """Whether a file is in the folder of a Python package; uv's launchers and lists are elsewhere."""
+    below = next((path[len(each) :] for each in packages if path.startswith(each)), "")
+    folder, _, name = below.partition("/")
+    return bool(name) and not folder.endswith(".dist-info")
 
 
 def _clear(root: Path, path: str) -> None:
