@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
+import io
 import json
 import random
+import sys
 import zipfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.measure import middle, progress, ratio, remove, settle
+from benchmarks.measure import at_most, middle, progress, ratio, remove, run, settle
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from benchmarks.measure import Bench, Figure, Run
 
 WHEELS = 12
@@ -65,7 +67,42 @@ def figures(bench: Bench) -> list[Figure]:
             seconds["uv again"] + seconds["look"],
             1.5,
         ),
+        at_most("plan of 12 wheels with 1,000 files each, without .metadata", _plan(bench) / 1e6, "MB", 2),
     ]
+
+
+def _plan(bench: Bench) -> int:
+    """Plan ROCm and PyTorch from an index without hashes and metadata; return the bytes that it sent.
+
+    What lies before the list of files at the end of a wheel is never asked for, so the wheels are small.
+    """
+    sys.path.append(str(Path(__file__).resolve().parents[2]))
+    from tests.amd_index import AmdIndex, project_of
+    from tests.amd_wheels import PURE
+    from tests.wheels.test_rocm_wheels import write_settings
+
+    class Index(AmdIndex):
+        def content(self, path: str) -> bytes | None:
+            data = super().content(path)
+            is_large = path.endswith(".whl") and project_of(path.rpartition("/")[2]) not in PURE
+            return _with_more_files(data) if data and is_large else data
+
+    home = bench.folder / "planning"
+    with Index() as index:
+        write_settings(home, index)
+        environ = {**bench.environ, "ROCENV_HOME": str(home), "UV_PYTHON_DOWNLOADS": "never"}
+        asked = (bench.rocenv, "resolve", "--rocm", "10.0", "--torch", "--target", "gfx1151")
+        run(asked, environ)
+        return index.sent
+
+
+@functools.cache
+def _with_more_files(wheel: bytes) -> bytes:
+    data = io.BytesIO(wheel)
+    with zipfile.ZipFile(data, "a") as archive:
+        for each in range(FILES):
+            archive.writestr(f"torch/lib/rocblas/library/Kernels.so-000-gfx1151-{each}.hsaco", b"")
+    return data.getvalue()
 
 
 def _wheel(folder: Path, number: int) -> Path:

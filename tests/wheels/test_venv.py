@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import subprocess
 import sys
 import threading
@@ -242,14 +241,17 @@ def test_two_installs_at_once_are_both_whole(bench: Bench, said: list[str]) -> N
     assert said == []
 
 
-def test_a_file_that_is_not_the_promised_wheel_is_refused(bench: Bench) -> None:
+@pytest.mark.parametrize("used_before", [False, True])
+def test_a_file_that_is_not_the_promised_wheel_is_refused(bench: Bench, used_before: bool) -> None:
+    """It is removed too, so that the next command fetches it again."""
     promised, other = build_wheel("numpy", "1.26.4"), build_wheel("numpy", "1.26.4", script="f2py = numpy:f")
+    if used_before:
+        bench.create("before", bench.fetch(promised))
     with pytest.raises(FetchError) as caught:
         bench.create("a", bench.fetch(promised, other.data))
     assert caught.value.code == "hash-mismatch"
-    assert f"expected sha256 {promised.sha256}, got {other.sha256}" in caught.value.message
-    assert "numpy==1.26.4" in caught.value.message
-    assert caught.value.hints[0] == "rocenv cache clear artifacts wheels"
+    assert f"its sha256 is {other.sha256}, not {promised.sha256}" in caught.value.message
+    assert not bench.files[promised.sha256].exists()
 
 
 def test_a_file_name_with_hidden_slashes_leads_nowhere_else(bench: Bench) -> None:
@@ -265,12 +267,9 @@ def test_a_file_that_is_no_wheel_is_refused(bench: Bench) -> None:
     venv, _ = bench.create("a")
     wheel = build_wheel("numpy", "1.26.4")
     for data in (b"<!doctype html>", b"", wheel.data[:-30]):
-        with pytest.raises((ArchiveError, FetchError)) as caught:
-            bench.install(venv, bench.fetch(wheel, data))
-        assert re.match(
-            r"a (wheel is damaged|downloaded wheel does not match its hash).*numpy==1\.26\.4",
-            caught.value.message,
-        )
+        promised = replace(wheel, data=data)
+        with pytest.raises(ArchiveError, match=r"a wheel is damaged.*numpy==1\.26\.4"):
+            bench.install(venv, bench.fetch(promised))
 
 
 def test_a_wheel_that_was_not_fetched_is_named(bench: Bench) -> None:

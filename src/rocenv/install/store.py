@@ -135,7 +135,7 @@ def _unpack(artifact: Artifact, package: Path, tree: Tree, work: Path, pool: Exe
         if artifact.kind == "deb":
             _unpack_deb(artifact, package, tree, pool)
             return
-        _require_hash(artifact, package, sha256_of(package))
+        require_hash(artifact, package)
         if artifact.kind == "installer":
             from rocenv.install.installer import unpack_installer
 
@@ -163,7 +163,7 @@ def _unpack_deb(artifact: Artifact, package: Path, tree: Tree, pool: Executor) -
             failure = error
         while stream.read(CHUNK_BYTES):
             pass
-    _require_hash(artifact, package, stream.digest.hexdigest())
+    require_hash(artifact, package, stream.digest.hexdigest())
     if failure is not None:
         raise failure
 
@@ -224,8 +224,12 @@ def _title(folder: Path) -> str:
         return folder.name
 
 
-def _require_hash(artifact: Artifact, package: Path, sha256: str) -> None:
-    """Remove a package whose hash is not the promised one, and raise DamagedPackage."""
+def require_hash(artifact: Artifact, package: Path, sha256: str = "") -> None:
+    """Remove a package whose hash is not the promised one, and raise DamagedPackage.
+
+    `sha256` is the hash of the package, where the caller knows it already.
+    """
+    sha256 = sha256 or sha256_of(package)
     if sha256 == artifact.sha256:
         return
     package.unlink()

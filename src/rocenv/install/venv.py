@@ -3,6 +3,8 @@
 uv hard-links what it installs to its cache, so a file edited in place in one env would change every other
 env, and every later one. Three things stand against that: small files get data of their own, large ones are
 made read-only, and each install is compared with the hashes of the wheels' own RECORD files.
+
+rocenv checks the hashes of the wheels, not uv: that takes a third of the time.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ import zipfile
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from packaging.utils import canonicalize_name
 
@@ -27,10 +29,11 @@ from rocenv.core.errors import FetchError, PrefixError, RocenvError
 from rocenv.core.versions import series
 from rocenv.install.path_length import require_short_names
 from rocenv.install.python_package import wheel_of
+from rocenv.install.store import require_hash
 from rocenv.integrity import file_entry
 from rocenv.sources.uv import wheel_file_name
 from rocenv.system import WINDOWS
-from rocenv.system.files import break_link, clone_file, hash_of, remove_tree, sha256_of, write_atomic
+from rocenv.system.files import break_link, clone_file, hash_of, remove_tree, write_atomic
 from rocenv.system.process import run
 
 if TYPE_CHECKING:
@@ -73,9 +76,10 @@ def install_venv(
         remove_tree(venv)
         uv.make_venv(venv, python)
     artifacts = [artifact for each in components for artifact in each.artifacts]
-    entries = install_wheels(venv, prefix / packages, artifacts, files=wheels, python=python, uv=uv)
-    if _expand_devel(venv, prefix / packages):
-        entries = venv_files(venv)
+    with context.progress.wait("Installing the wheels"):
+        entries = install_wheels(venv, prefix / packages, artifacts, files=wheels, python=python, uv=uv)
+        if _expand_devel(venv, prefix / packages):
+            entries = venv_files(venv)
     return {f"{into}/{name}": entry for name, entry in entries.items()}
 
 
@@ -111,7 +115,7 @@ def install_wheels(
         venv: A venv. Of what is in it, changed or missing files of these wheels and other versions of
             them are replaced; further packages are left alone.
         site: Its folder of packages.
-        artifacts: The locked set; their hashes are enforced.
+        artifacts: The locked set; their hashes are enforced before uv sees a wheel.
         files: sha256 -> the fetched wheel, under any file name.
         python: What the venv was made of.
         uv: Installs; `uv.report` receives a line for files that were changed, here or in its cache.
@@ -125,15 +129,32 @@ def install_wheels(
         PrefixError: The wheels do not fit the interpreter, a path would be too long for Windows, or the venv
             cannot be written.
     """
-    files = {**files, **_made_wheels(artifacts, files, uv.cache / "rocenv-wheels")}
-    pins, places = _pins(artifacts, files, uv.cache / "rocenv-wheels")
+    links = uv.cache / "rocenv-wheels"
+    files = {**files, **_made_wheels(artifacts, files, links)}
+    wheels: dict[str, _Offered] = {
+        canonicalize_name(each.name): _offered(each, files, links) for each in artifacts
+    }
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(_offer, wheels.values()))
+    pins: dict[str, str] = {
+        name: f"{each.artifact.name}=={each.artifact.version}" for name, each in wheels.items()
+    }
+    places = [each.link.parent for each in wheels.values()]
     if python.pip_wheel is not None:
-        pins["pip"] = _pin_of(python.pip_wheel)
+        pins["pip"] = "==".join(python.pip_wheel.name.split("-")[:2])
         places.append(python.pip_wheel.parent)
-    require_short_names(site, (name for each in artifacts for name in _names_in(files[each.sha256])))
+    require_short_names(site, (name for each in wheels.values() for name in _names_in(each.file)))
     _drop_broken_lists(site, pins)
-    uv.install(venv, pins, places)
-    entries = _verified(venv, pins, places, uv)
+    uv.install(venv, pins.values(), places)
+    entries = venv_files(venv)
+    if damaged := _damaged(venv, entries, pins):
+        for project, paths in damaged.items():
+            uv.report(f"`{paths[0]}` is not what its wheel holds; reinstalling {project}")
+            if project in wheels:
+                wheels[project].require_hash()
+        uv.install(venv, pins.values(), places, anew=tuple(damaged))
+        entries = venv_files(venv)
+        _require_undamaged(venv, entries, pins)
     _cut_off(venv, entries)
     return entries
 
@@ -171,53 +192,54 @@ def _made_wheels(artifacts: Sequence[Artifact], files: Mapping[str, Path], folde
     return made
 
 
-def _pins(
-    artifacts: Sequence[Artifact], files: Mapping[str, Path], links: Path
-) -> tuple[dict[str, str], list[Path]]:
-    """Make a requirement for each project, and folders that hold the wheels under their right names."""
-    pins: dict[str, str] = {}
-    places = []
-    for artifact in artifacts:
-        name = wheel_file_name(artifact.url)
-        fetched = files.get(artifact.sha256)
-        if fetched is None or not fetched.is_file():
-            raise FetchError(f"the wheel `{name}` was not fetched")
-        sha256, place = artifact.sha256, links / artifact.sha256
-        if artifact.kind == "sdist":
-            sha256, place = fetched.parent.name, fetched.parent
-        else:
-            place.mkdir(parents=True, exist_ok=True)
-            _link(place / name, fetched)
-        pins[canonicalize_name(artifact.name)] = f"{artifact.name}=={artifact.version} --hash=sha256:{sha256}"
-        places.append(place)
-    return pins, places
+class _Offered(NamedTuple):
+    """A wheel under its right name for uv, and the file that this name leads to."""
+
+    artifact: Artifact
+    file: Path
+    link: Path  # the file itself, if rocenv has made it of a source archive
+
+    def require_hash(self) -> None:
+        if self.link != self.file:
+            require_hash(self.artifact, self.file)
 
 
-def _link(link: Path, target: Path) -> None:
-    """Let `link` lead to `target`, also while another process does the same.
+def _offered(artifact: Artifact, files: Mapping[str, Path], links: Path) -> _Offered:
+    name = wheel_file_name(artifact.url)
+    file = files.get(artifact.sha256)
+    if file is None or not file.is_file():
+        raise FetchError(f"the wheel `{name}` was not fetched")
+    return _Offered(artifact, file, file if artifact.kind == "sdist" else links / artifact.sha256 / name)
 
-    Symbolic, so that it keeps no space in use. Windows allows that to few: a hard link there, or a copy.
+
+def _offer(wheel: _Offered) -> None:
+    """Let the link lead to a file that has the promised hash, also while another process does the same.
+
+    The hash of a file is not checked again while the file is older than the folder of its link: uv goes by
+    its time too, and takes what it has unpacked. The link is symbolic, so that it keeps no space in use.
+    Windows allows that to few: a hard link there, or a copy.
     """
+    if wheel.link == wheel.file:
+        return
+    folder = wheel.link.parent
     with contextlib.suppress(OSError):
-        if os.path.samefile(link, target) or _looks_like(link, target):
+        same = os.path.samefile(wheel.link, wheel.file) or _looks_like(wheel.link, wheel.file)
+        if same and wheel.file.stat().st_mtime_ns <= folder.stat().st_mtime_ns:
             return
-    fresh = link.with_name(f".{secrets.token_hex(8)}")
+    wheel.require_hash()
+    folder.mkdir(parents=True, exist_ok=True)
+    fresh = folder / f".{secrets.token_hex(8)}"
     if WINDOWS:
-        clone_file(target, fresh)
+        clone_file(wheel.file, fresh)
     else:
-        fresh.symlink_to(os.path.abspath(target))
-    os.replace(fresh, link)
+        fresh.symlink_to(os.path.abspath(wheel.file))
+    os.replace(fresh, wheel.link)
 
 
 def _looks_like(copy: Path, original: Path) -> bool:
-    """Whether a file was copied from another before; uv checks the hash."""
+    """Whether a file was copied from another before."""
     first, second = copy.stat(), original.stat()
     return (first.st_size, first.st_mtime_ns) == (second.st_size, second.st_mtime_ns)
-
-
-def _pin_of(wheel: Path) -> str:
-    name, version = wheel.name.split("-")[:2]
-    return f"{name}=={version} --hash=sha256:{sha256_of(wheel)}"
 
 
 def _names_in(wheel: Path) -> list[str]:
@@ -240,24 +262,14 @@ def _project_of(dist_info: str) -> str:
     return canonicalize_name(dist_info.partition("-")[0])
 
 
-def _verified(venv: Path, pins: Mapping[str, str], places: Sequence[Path], uv: Uv) -> dict[str, FileEntry]:
-    """Compare the venv with its wheels' own lists, reinstall what differs, and list the files."""
-    entries = venv_files(venv)
-    damaged = _damaged(venv, entries, pins)
-    if not damaged:
-        return entries
-    for project, paths in damaged.items():
-        uv.report(f"`{paths[0]}` is not what its wheel holds; reinstalling {project}")
-    uv.install(venv, pins, places, anew=tuple(damaged))
-    entries = venv_files(venv)
-    if contradicting := _damaged(venv, entries, pins):
+def _require_undamaged(venv: Path, entries: Mapping[str, FileEntry], projects: Container[str]) -> None:
+    if contradicting := _damaged(venv, entries, projects):
         project = min(contradicting)
         raise RocenvError(
             f"{project} holds files that differ from its own list, such as `{contradicting[project][0]}`",
             hints=("report this to whoever builds that wheel",),
             code="wheel-inconsistent",
         )
-    return entries
 
 
 def _damaged(venv: Path, entries: Mapping[str, FileEntry], projects: Container[str]) -> dict[str, list[str]]:
@@ -294,13 +306,18 @@ def _is_whole(venv: Path, path: str, entries: Mapping[str, FileEntry], expected:
 
 def _cut_off(venv: Path, entries: Mapping[str, FileEntry]) -> None:
     """See to it that no careless write in the venv reaches the cache."""
-    for name, entry in entries.items():
+
+    def cut(name: str) -> None:
         path = venv / name
+        info = path.lstat()
         # Windows removes no read-only file, and unpacking the compilers removes theirs.
-        if entry.link or path.lstat().st_nlink == 1 or path.name.startswith(_DEVEL_TAR):
-            continue
-        if entry.size_bytes < _OWN_DATA_BELOW:
+        if info.st_nlink == 1 or path.name.startswith(_DEVEL_TAR):
+            return
+        if info.st_size < _OWN_DATA_BELOW:
             break_link(path)
         else:
             # The same inode as in the cache, and in every other env: read-only there too.
-            path.chmod(stat.S_IMODE(path.lstat().st_mode) & ~0o222)
+            path.chmod(stat.S_IMODE(info.st_mode) & ~0o222)
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(cut, (name for name, entry in entries.items() if not entry.link)))

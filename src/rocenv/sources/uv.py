@@ -20,7 +20,7 @@ from rocenv.sources.uv_outcome import Outcome
 from rocenv.system.process import run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from rocenv.context import Context
     from rocenv.sources.interpreter import Interpreter
@@ -154,19 +154,18 @@ class Uv:
             raise PrefixError(f"cannot create the venv `{venv}`: {outcome.reason}", code="venv")
 
     def install(
-        self, venv: Path, pins: Mapping[str, str], places: Sequence[Path], anew: Sequence[str] = ()
+        self, venv: Path, pins: Iterable[str], places: Iterable[Path], anew: Sequence[str] = ()
     ) -> None:
         """Install exactly these wheels without a connection; the venv may be renamed afterwards.
 
         Args:
             venv: Where to install.
-            pins: Project -> its line of a requirements file, with the hash.
-            places: The folders that contain the wheels.
+            pins: `project==version` of each.
+            places: The folders that contain the wheels, and no others; uv checks no hash.
             anew: Projects to unpack from their wheels again, bypassing the cache. uv recognises a wheel that
                 it has unpacked before by its path and modification time.
 
         Raises:
-            FetchError: A wheel has another hash.
             ArchiveError: A wheel is damaged.
             PrefixError: The wheels do not fit the interpreter, or the venv cannot be written.
         """
@@ -174,9 +173,9 @@ class Uv:
             self.run("cache", "clean", *anew, offline=True).require_installed()
         with tempfile.TemporaryDirectory(prefix="rocenv-") as folder:
             requirements = Path(folder) / "requirements.txt"
-            requirements.write_text("".join(f"{pin}\n" for pin in pins.values()), encoding="utf-8")
+            requirements.write_text("".join(f"{pin}\n" for pin in pins), encoding="utf-8")
             outcome = self.run(
-                *("pip", "install", "--no-index", "--no-deps", "--only-binary=:all:", "--require-hashes"),
+                *("pip", "install", "--no-index", "--no-deps", "--only-binary=:all:"),
                 # A reflink where the file system has them, else a hard link, else a copy.
                 *("--link-mode=clone", f"--python={venv}", f"--requirements={requirements}"),
                 *(f"--find-links={place.as_uri()}" for place in places),

@@ -48,9 +48,6 @@ class Outcome:
         causes = [line.removeprefix("cause: ") for line in lines if line.startswith("cause: ")]
         if not causes or causes[-1].startswith("Querying Python"):
             return heads[0]
-        mismatch = re.search(r"Expected:\s+sha256:(\w+)\s+Computed:\s+sha256:(\w+)", self.stderr)
-        if mismatch:
-            return f"{causes[-1]}: expected sha256 {mismatch[1]}, got {mismatch[2]}"
         return f"{heads[0]}: {causes[-1]}"
 
     def resolution_error(
@@ -90,12 +87,6 @@ class Outcome:
                 f"cannot replace a file of the env, because a program has it open: {self.reason}",
                 hints=("end the programs that were started from this env, and repeat the command",),
                 code="in-use",
-            )
-        if "Hash mismatch" in self.stderr:
-            raise FetchError(
-                f"a downloaded wheel does not match its hash: {self.reason}",
-                hints=("rocenv cache clear artifacts wheels", "then repeat the command to download it again"),
-                code="hash-mismatch",
             )
         if "Failed to extract" in self.stderr:
             raise ArchiveError(f"a wheel is damaged: {self.reason}")
