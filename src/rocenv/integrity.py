@@ -104,7 +104,7 @@ def replaced_packages(prefix: Path, lock: Lock) -> list[Replaced]:
     found = []
     for part in lock.components:
         if part.is_wheels and part.layout is not None:
-            there = _installed(prefix / part.layout.site_packages)
+            there = installed_packages(prefix / part.layout.site_packages)
             found += [
                 Replaced(each.name, each.version, other, part)
                 for each in part.artifacts
@@ -113,7 +113,7 @@ def replaced_packages(prefix: Path, lock: Lock) -> list[Replaced]:
     return sorted(found, key=lambda each: "rocm" not in each.locked and each.part.kind != "rocm")
 
 
-def _installed(site: Path) -> dict[str, list[str]]:
+def installed_packages(site: Path) -> dict[str, list[str]]:
     """Read the packages of a venv from the names of their folders: project -> versions."""
     found: dict[str, list[str]] = {}
     for folder in site.glob("*.dist-info"):

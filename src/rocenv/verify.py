@@ -17,11 +17,12 @@ from rocenv.core.codec import verification_file
 from rocenv.core.errors import RocenvError
 from rocenv.core.model import APP_RUNG, Machine, RungResult, Verification
 from rocenv.core.progress import size_text
+from rocenv.core.versions import joined
 from rocenv.host.defender import quarantined
 from rocenv.host.windows import display_driver
-from rocenv.probe.device_kernels import lacking_kernels
 from rocenv.probe.ladder import RUNGS, run_ladder
 from rocenv.probe.setup import first_run_s, probe_of
+from rocenv.resolve.request import create_command
 from rocenv.resolve.suggest import suggest_env
 from rocenv.resolve.verdicts import known_broken
 from rocenv.system import WINDOWS, pe
@@ -32,7 +33,7 @@ from rocenv.system.quoting import shell_join
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from rocenv.core.model import Lock, Record
+    from rocenv.core.model import ComponentKind, Lock, Record
     from rocenv.core.progress import Progress
     from rocenv.data.knowledge import Verdict
     from rocenv.data.rows import Matrix
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 120.0  # of one rung: the first use of a GPU may compile for long
 _BROKEN = ("failed", "crashed", "timeout")
+_KERNELS: dict[str, tuple[ComponentKind, ...]] = {"blas": ("rocm",), "torch": ("rocm", "torch")}  # of parts
 _SHOWN = 3
 _SLOW_S = 60.0
 _SURE = 0.5  # of a cause that a rung's output shows
@@ -187,8 +189,32 @@ def _naming_packages(result: RungResult, prefix: Prefix, probe: Probe) -> RungRe
     """Add to a rung that failed which package of wheels the env lacks."""
     if result.status not in _BROKEN:
         return result
-    lacking = lacking_kernels(prefix, prefix.record().lock, probe.task.target, result.rung)
+    lacking = _lacking_kernels(prefix, prefix.record().lock, probe.task.target, result.rung)
     return replace(result, detail=f"{result.detail}; {lacking}") if lacking else result
+
+
+def _lacking_kernels(prefix: Prefix, lock: Lock, target: str, rung: str) -> str:
+    """Say which packages with kernels for a target the env lacks, and the command that adds them; or "".
+
+    AMD's wheels keep the kernels of each target in packages of their own, whose names end with it. A program
+    without them fails with nothing but `hipErrorInvalidImage`.
+    """
+    from rocenv.integrity import installed_packages
+
+    lacking: list[str] = []
+    for part in filter(None, map(lock.part, _KERNELS.get(rung, ()))):
+        if part.layout is not None:
+            names = (each.name for each in part.artifacts if each.name.endswith(f"-{lock.code_target}"))
+            there = installed_packages(prefix.path / part.layout.site_packages)
+            wanted = (f"{name.removesuffix(lock.code_target)}{target}" for name in names)
+            lacking += [f"`{name}`" for name in wanted if name not in there]
+    if not lacking:
+        return ""
+    rocm = lock.part("rocm")
+    more = dict.fromkeys((*lock.request.more_targets, target))
+    request = replace(lock.request, rocm=rocm.version if rocm else "", more_targets=tuple(more))
+    command = create_command(prefix.free_name(), request, lock.platform)
+    return f"there are no kernels for {target}; {joined(lacking)} would provide them: `{command}`"
 
 
 def _knowing(result: RungResult, known: Sequence[Verdict], matrix: Matrix) -> RungResult:

@@ -13,7 +13,6 @@ import pytest
 
 from rocenv.data.load import load
 from rocenv.prefix import Prefix
-from rocenv.probe.device_kernels import lacking_kernels
 from rocenv.probe.setup import probe_of
 from tests.amd_index import AmdIndex
 from tests.wheels.test_rocm_wheels import CREATE, World, _plain_wheel, world
@@ -112,7 +111,7 @@ def test_kernels_of_another_card_are_named_with_the_command_that_adds_them(made:
     assert found["gemm"]["status"] == "passed"
     for rung, packages in (
         ("blas", "`rocm-sdk-device-gfx1201` would provide them"),
-        ("torch", "`rocm-sdk-device-gfx1201`, `amd-torch-device-gfx1201` would provide them"),
+        ("torch", "`rocm-sdk-device-gfx1201`, `amd-torch-device-gfx1201`, `amd-torchvision-device-gfx1201`"),
     ):
         assert found[rung]["status"] == "failed"
         assert packages in found[rung]["detail"]
@@ -120,19 +119,6 @@ def test_kernels_of_another_card_are_named_with_the_command_that_adds_them(made:
         assert command[:3] == ["rocenv", "create", "sd2"]
         assert f"{TARGET},gfx1201" in command
         made.run("resolve", *command[3:])
-
-
-def test_kernels_that_are_gone_are_put_back(made: World) -> None:
-    prefix = Prefix(made.prefix("sd"))
-    lock = prefix.record().lock
-    assert lacking_kernels(prefix, lock, TARGET, "torch") == ""
-    archive = made.site("sd") / "torch" / ".kpack" / f"torch_{TARGET}.kpack"
-    content = archive.read_bytes()
-    archive.unlink()
-    text = lacking_kernels(prefix, lock, TARGET, "torch")
-    archive.write_bytes(content)
-    assert f"`torch/.kpack/torch_{TARGET}.kpack`" in text
-    assert f"`amd-torch-device-{TARGET}` would provide them: `rocenv repair sd`" in text
 
 
 def test_a_torch_that_returns_zeros_fails(made: World) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rocenv.context import Context
-    from rocenv.core.model import Artifact, FileEntry, Layout, Lock, Record
+    from rocenv.core.model import FileEntry, Layout, Lock, Record
     from rocenv.home import Home
     from rocenv.install.origins import Origin
     from rocenv.prefix import Prefix
@@ -111,15 +111,15 @@ def _write_constraints(prefix: Prefix, lock: Lock) -> list[Path]:
     place = prefix.path / CONSTRAINTS
     if not any(change.value.endswith(f"/{CONSTRAINTS}") for change in lock.environment):
         return []
-    wheels = (each for part in lock.components if part.is_wheels for each in part.artifacts)
-    kept = [f"{each.name}=={each.version}\n" for each in wheels if _is_of_rocm(each)]
+    wheels = ((part, each) for part in lock.components if part.is_wheels for each in part.artifacts)
+    kept = [
+        f"{each.name}=={each.version}\n"
+        for part, each in wheels
+        if part.kind == "rocm" or "+" in each.version
+    ]
     head = "# rocenv keeps the builds for this ROCm in place; `rocenv create --no-guard` leaves this out.\n"
     write_atomic(place, (head + "".join(sorted(kept))).encode())
     return [place]
-
-
-def _is_of_rocm(wheel: Artifact) -> bool:
-    return "+" in wheel.version or wheel.name == "rocm" or wheel.name.startswith("rocm-sdk-")
 
 
 # ---------------------------------------------------------------- programs of a set
