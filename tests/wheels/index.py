@@ -128,6 +128,8 @@ class Index:
         page = [wheel for wheel in self.wheels.get(folder, []) if wheel.project == last]
         if page:
             return 200, "text/html", self._page(folder, page)
+        if whole := self.wheels.get(path.strip("/")):  # one page with all of them
+            return 200, "text/html", self._page(path.strip("/"), whole)
         return 404, "text/plain", b"no such thing"
 
     def _page(self, folder: str, wheels: list[Wheel]) -> bytes:

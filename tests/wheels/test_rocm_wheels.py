@@ -8,7 +8,7 @@ import os
 import subprocess
 import tarfile
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,7 +20,8 @@ from rocenv.data.load import load
 from rocenv.home import Home
 from rocenv.install.python_package import wheel_of
 from rocenv.prefix import prefix_of
-from tests import amd_real, forked
+from tests import amd_real, amd_wheels, forked
+from tests.amd_binaries import LINUX
 from tests.amd_index import CURRENT, AmdIndex
 from tests.host.roots import Root
 
@@ -189,6 +190,15 @@ def test_several_targets_get_the_packages_of_each(amd: World) -> None:
     assert {"rocm-sdk-device-gfx1100 10.0.0", "rocm-sdk-device-gfx1201 10.0.0"} <= set(rocm)
     for package in ("gfx1100", "gfx110x", "gfx1201", "gfx12-0"):
         assert f"amd-torch-device-{package} 2.13.0+rocm10.0.0" in torch
+
+
+def test_a_torch_without_kernels_for_the_gpu_is_not_taken(amd: World) -> None:
+    """uv takes an extra that a wheel does not have for one that adds nothing."""
+    stable = replace(amd_wheels.STABLE[0], targets=("gfx1100",))
+    amd.index.replace(TORCH, amd_wheels.torch(stable, "2.13.0", CURRENT, LINUX).data)
+    done = amd.run("resolve", *CREATE, ok=False)
+    assert done.returncode == 1
+    assert "torch==2.13.0+rocm10.0.0 has no kernels for gfx1151" in " ".join(done.stderr.decode().split())
 
 
 def test_a_nightly_is_the_newest_that_has_torch_too(amd: World) -> None:

@@ -10,15 +10,16 @@ import pytest
 
 from rocenv.context import Context
 from rocenv.core.errors import FetchError, ResolutionImpossible, RocenvError
-from rocenv.core.model import Request
+from rocenv.core.model import Layout, Request
 from rocenv.core.progress import Progress
-from rocenv.data.releases import TorchSet
+from rocenv.data.releases import RocmWheels, TorchSet
 from rocenv.data.rows import Matrix
 from rocenv.home import Home
 from rocenv.net import Network
 from rocenv.resolve import Choice
 from rocenv.resolve.candidate import Candidate
-from rocenv.sources.wheels import component, resolve_wheels, with_companions
+from rocenv.sources.general_index import with_companions
+from rocenv.sources.wheels import component, resolve_wheels
 from tests.wheels.conftest import ROCM
 from tests.wheels.index import Index, Wheel, build_wheel
 
@@ -82,6 +83,64 @@ def test_companions_come_from_the_general_index_and_replace_what_the_row_has(
     (numpy,) = [wheel for wheel in wheels if wheel.name == "numpy"]
     assert (numpy.sha256, numpy.url) == (general.sha256, f"{index.base}/simple/{general.filename}")
     assert said[-1].endswith(f"trying {index.url('simple')}")
+
+
+def test_what_a_page_of_amds_own_wheels_lacks_comes_from_the_first_general_index_that_answers(
+    index: Index, python: Interpreter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tag = f"cp{python.series.replace('.', '')}"
+    index.wheels["windows"] = [
+        build_wheel("torch", "2.9.1+rocmsdk1", tag=f"{tag}-{tag}-linux_x86_64", requires=["filelock"]),
+        build_wheel("torchvision", "0.24.1+rocmsdk1", requires=["torch==2.9.1", "numpy"]),
+    ]
+    index.wheels["simple"] = [build_wheel("numpy", "1.26.4"), build_wheel("filelock", "3.13.1")]
+    rocm = RocmWheels(
+        version="6.4.4",
+        channel="radeon-windows",
+        index="https://rocm.invalid/windows/",
+        platform="linux",
+        packages=(),
+        targets=("gfx1100",),
+        layout=Layout(root="", library_dirs=(), libraries={}),
+        python=(python.series,),
+        flat=True,
+        status="tested",
+        source="tests",
+        checked="2026-11-22",
+    )
+    torch = TorchSet(
+        version="2.9.1",
+        rocm="6.4.4",
+        channel="radeon-windows",
+        index=rocm.index,
+        python=(python.series,),
+        status="tested",
+        source="tests",
+        checked="2026-11-22",
+    )
+    nothing = "http://127.0.0.1:9/mirror"
+    mirrors = ((rocm.index, (index.url("windows/"),)), ("pypi:", (nothing, index.url("simple"))))
+    said = io.StringIO()
+    context = Context(
+        matrix=Matrix(),
+        home=Home(tmp_path),
+        network=Network(mirrors=mirrors, pause_s=0),
+        progress=Progress(stream=said),
+    )
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setenv("UV_HTTP_RETRIES", "0")
+    choice = Choice(kind="torch", row=torch, version="2.9.1", channel=torch.channel, why="because")
+    below = Choice(kind="rocm", row=rocm, version="6.4.4", channel=rocm.channel, why="because")
+    candidate = Candidate(parts=(below, choice), runs_as="gfx1100")
+    part, notes = component(choice, candidate, Request(target="gfx1100", torch="*"), context)
+    assert versions(part.artifacts) == {
+        "filelock": "3.13.1",
+        "numpy": "1.26.4",
+        "torch": "2.9.1+rocmsdk1",
+        "torchvision": "0.24.1+rocmsdk1",
+    }
+    assert [note.partition(":")[0] for note in notes] == ["the env gets no torchaudio"]
+    assert f"trying {index.url('simple')}" in said.getvalue()
 
 
 def test_a_cuda_row_is_resolved_with_its_companions(

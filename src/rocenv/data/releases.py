@@ -180,6 +180,8 @@ class TorchSet(Known, frozen=True, kw_only=True):
     compiled: tuple[str, ...] = ()  # with kernels of its own, whether or not its BLAS has some; () = the same
     # torchvision, torchaudio, numpy … -> the version that fits
     companions: dict[str, str] = msgspec.field(default_factory=dict)
+    # Project -> the package with its kernels for `{target}`, which an extra of the project brings
+    kernels: dict[str, str] = msgspec.field(default_factory=dict)
     zluda: str = ""  # builds that it is named together with by who makes the apps
     triton: str = ""
     glibc: str = ""  # the oldest C library its wheels run with

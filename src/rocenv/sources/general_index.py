@@ -1,4 +1,4 @@
-"""The general package index of this machine: where packages such as numpy come from.
+"""The general package index of this machine, where packages such as numpy come from; indices tried in order.
 
 It is the index that the user configured for uv or pip, because behind some firewalls no other is reachable.
 Source: https://pip.pypa.io/en/stable/topics/configuration/
@@ -10,15 +10,21 @@ import configparser
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from rocenv.core.errors import DataError
+from rocenv.core.errors import DataError, ResolutionImpossible, RocenvError
+from rocenv.sources.uv_outcome import index_name
 from rocenv.system import WINDOWS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from rocenv.core.model import Artifact
     from rocenv.net import Network
+    from rocenv.sources.interpreter import Interpreter
+    from rocenv.sources.uv import Uv
+
+T = TypeVar("T")
 
 GENERAL = "pypi:"  # the key of `[mirrors]` for the general index
 
@@ -34,6 +40,52 @@ def general_indices(environ: Mapping[str, str], network: Network) -> tuple[str, 
     if address and "/" not in name:  # NAME=ADDRESS
         own = address
     return (*network.candidates(GENERAL), own or environ.get("PIP_INDEX_URL") or _index_of_pip(environ))
+
+
+def from_first(urls: Iterable[str], ask: Callable[[str], T], uv: Uv) -> T:
+    """Ask the addresses of an index in order, until one answers; uv reports each that does not.
+
+    Raises:
+        ResolutionImpossible: One of them lacks what is asked for, and no other has it.
+        RocenvError: As `ask` raised for the last one.
+    """
+    errors: list[RocenvError] = []
+    for url in urls:
+        if errors:
+            uv.report(f"{errors[-1]}; trying {index_name(url)}")
+        try:
+            return ask(url)
+        except RocenvError as error:
+            errors.append(error)
+    # The answer of an index says more than mirrors that are unreachable.
+    raise next((error for error in errors if isinstance(error, ResolutionImpossible)), errors[-1])
+
+
+def with_companions(
+    wheels: Iterable[Artifact],
+    pins: Mapping[str, str],
+    *,
+    index_urls: Iterable[str],
+    python: Interpreter,
+    uv: Uv,
+) -> tuple[Artifact, ...]:
+    """Add the wheels of `pins` (project -> version); they replace others of the same project.
+
+    Raises:
+        ResolutionImpossible: No index has them for this interpreter.
+        FetchError: No index is reachable.
+    """
+    if not pins:
+        return tuple(wheels)
+    wanted = [f"{name}=={version}" for name, version in pins.items()]
+
+    def resolve(url: str) -> tuple[Artifact, ...]:
+        return uv.resolve(wanted, index_url=url, python=python, dependencies=False)
+
+    found = from_first(index_urls, resolve, uv)
+    names = {wheel.name for wheel in found}
+    kept = [wheel for wheel in wheels if wheel.name not in names]
+    return tuple(sorted((*kept, *found), key=lambda wheel: wheel.name))
 
 
 def _index_of_pip(environ: Mapping[str, str]) -> str:

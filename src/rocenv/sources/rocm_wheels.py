@@ -9,25 +9,26 @@ from __future__ import annotations
 import os
 import platform
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from rocenv.core.errors import NotAvailable, RocenvError
+from rocenv.core.errors import NotAvailable
 from rocenv.core.model import VENV, venv_layout
 from rocenv.core.versions import joined, series, specifier, version_of
 from rocenv.data.releases import RocmWheels, TorchSet
 from rocenv.net.errors import shown
 from rocenv.sources import c_library, unreachable
-from rocenv.sources.general_index import general_indices
+from rocenv.sources.general_index import from_first, general_indices, with_companions
 from rocenv.sources.interpreter import find_python
 from rocenv.sources.simple_index import SimpleIndex, with_sizes
 from rocenv.sources.uv import Uv, ranking
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from contextlib import AbstractContextManager
 
     from rocenv.context import Context
@@ -35,8 +36,7 @@ if TYPE_CHECKING:
     from rocenv.resolve import Candidate, Choice
     from rocenv.sources.interpreter import Interpreter
 
-_COMPANIONS = ("torchvision", "torchaudio")
-_WITH_KERNELS = ("torch", "torchvision")  # projects whose kernels are wheels of their own
+COMPANIONS = ("torchvision", "torchaudio")  # that every env with torch gets, where there are any
 
 
 def outline(choice: Choice, _candidate: Candidate, request: Request, _context: Context) -> Component:
@@ -78,17 +78,16 @@ def torch_component(
     assert isinstance(row, TorchSet)
     assert rocm is not None
     request = _for_its_kernels(candidate, request)
-    uv = Uv.for_context(context)
-    python = _python(candidate, request, uv)
+    python = _python(candidate, request, Uv.for_context(context))
     index = _index(rocm, python, context)
     with _tracked(rocm, context):
         release = _release(rocm, candidate, request, index)
         builds, notes = _builds(row, rocm, release, request, index)
-        versions = _closure(builds, rocm, request, python, uv, context)
+        versions = _closure(builds, row, rocm, request, python, context)
         own = {*builds, *_projects(rocm, request)}
         others = {name: version for name, version in versions.items() if name not in own}
-        found = [*builds.values(), *_dependencies(others, rocm, index, python, context)]
-        artifacts = with_sizes(sorted(found, key=lambda each: each.name), context.network)
+        found = _with_dependencies(builds.values(), others, rocm, index, python, context)
+        artifacts = with_sizes(found, context.network)
     part = replace(
         choice.outline("torch"),
         version=builds["torch"].version,
@@ -195,7 +194,7 @@ def _builds(
 
     builds = {"torch": index.newest("torch", allowed(row.version, request.torch))}
     notes = []
-    for name in _COMPANIONS:
+    for name in COMPANIONS:
         try:
             builds[name] = index.newest(name, allowed(row.companions.get(name, "")))
         except NotAvailable as error:
@@ -205,59 +204,51 @@ def _builds(
 
 def _closure(
     builds: Mapping[str, Artifact],
+    row: TorchSet,
     rocm: RocmWheels,
     request: Request,
     python: Interpreter,
-    uv: Uv,
     context: Context,
 ) -> dict[str, str]:
     """Let uv select what the builds depend on: project -> version.
 
-    The kernels for each target are extras of torch and torchvision; what these pull in is in their metadata.
+    The kernels for each target are extras; what these pull in is in the metadata of the builds.
     """
-    by_target = any("{target}" in name for name in rocm.packages)
-    extras = f"[{','.join(f'device-{target}' for target in request.targets)}]" if by_target else ""
+    extras = f"[{','.join(f'device-{target}' for target in request.targets)}]"
     requirements = [
-        f"{name}{extras if name in _WITH_KERNELS else ''}=={build.version}" for name, build in builds.items()
+        f"{name}{extras if name in row.kernels else ''}=={build.version}" for name, build in builds.items()
     ]
-    errors = []
-    for url in context.network.candidates(rocm.index):
-        options = [f"--default-index={url}"]
-        if rocm.flat:
-            options = [f"--find-links={url}", *_general(context)]
-        try:
-            # rocenv lists the wheels of ROCm itself; `rocm` would have to be built to be asked.
-            versions, said = uv.select(
-                requirements, index=options, python=python, excluded=_projects(rocm, request)
-            )
-            break
-        except RocenvError as error:
-            errors.append(error)
-    else:
-        raise errors[-1]
-    for name, target in product(_WITH_KERNELS if by_target else (), request.targets):
-        build = f"{name}=={builds[name].version}" if name in builds else ""
-        if build and f"`{build}` does not have an extra named `device-{target}`" in said:
-            raise NotAvailable(f"{build} has no kernels for {target}")
+    uv = Uv.for_context(context)
+    # rocenv lists the wheels of ROCm itself; `rocm` would have to be built to be asked.
+    ask = partial(uv.select, requirements, python=python, excluded=_projects(rocm, request))
+
+    def select(url: str) -> dict[str, str]:
+        if not rocm.flat:
+            return ask(index_url=url)
+        indices = general_indices(os.environ, context.network)
+        return from_first(indices, lambda index: ask(index_url=index, page=url), uv)
+
+    versions = from_first(context.network.candidates(rocm.index), select, uv)
+    for name, target in product(row.kernels, request.targets):
+        if name in builds and row.kernels[name].replace("{target}", target) not in versions:
+            raise NotAvailable(f"{name}=={builds[name].version} has no kernels for {target}")
     return versions
 
 
-def _general(context: Context) -> list[str]:
-    url = general_indices(os.environ, context.network)[0]
-    return [f"--default-index={url}"] if url else []
-
-
-def _dependencies(
-    versions: Mapping[str, str], rocm: RocmWheels, index: SimpleIndex, python: Interpreter, context: Context
-) -> Sequence[Artifact]:
-    """List the files of what the builds depend on: from the same index, unless that has only AMD's own."""
-    if not rocm.flat:
-        return _each(versions, lambda name: index.newest(name, _exactly(versions[name])))
-    if not versions:
-        return ()
-    pins = [f"{name}=={version}" for name, version in versions.items()]
-    url = general_indices(os.environ, context.network)[0]
-    return Uv.for_context(context).resolve(pins, index_url=url, python=python, dependencies=False)
+def _with_dependencies(
+    builds: Iterable[Artifact],
+    versions: Mapping[str, str],
+    rocm: RocmWheels,
+    index: SimpleIndex,
+    python: Interpreter,
+    context: Context,
+) -> tuple[Artifact, ...]:
+    """Add the files of what the builds depend on: from the same index, unless that has only AMD's own."""
+    if rocm.flat:
+        indices, uv = general_indices(os.environ, context.network), Uv.for_context(context)
+        return with_companions(builds, versions, index_urls=indices, python=python, uv=uv)
+    found = _each(versions, lambda name: index.newest(name, _exactly(versions[name])))
+    return tuple(sorted((*builds, *found), key=lambda each: each.name))
 
 
 def _each(names: Iterable[str], find: Callable[[str], Artifact]) -> tuple[Artifact, ...]:

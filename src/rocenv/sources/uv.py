@@ -116,16 +116,18 @@ class Uv:
         self,
         requirements: Sequence[str],
         *,
-        index: Sequence[str],
+        index_url: str,
         python: Interpreter,
+        page: str = "",
         excluded: Sequence[str] = (),
-    ) -> tuple[dict[str, str], str]:
-        """Select versions without downloading wheels: project -> version; and what uv warned of.
+    ) -> dict[str, str]:
+        """Select versions without downloading wheels: project -> version.
 
         Args:
-            requirements: PEP 508.
-            index: Options that name the only places to ask: `--default-index=URL`, `--find-links=URL`.
+            requirements: PEP 508. Extras that a project does not have add nothing.
+            index_url: No other index is asked; "" = uv's default.
             python: The interpreter that the wheels are for.
+            page: The address of a page of links to further files.
             excluded: Projects that uv takes as if nothing depended on them.
 
         Raises:
@@ -138,14 +140,16 @@ class Uv:
             left_out.write_text("".join(f"{name}\n" for name in excluded), encoding="utf-8")
             outcome = self.run(
                 *("pip", "compile", str(wanted), "--no-header", "--no-annotate", "--only-binary=:all:"),
-                *(f"--excludes={left_out}", *index, f"--python={python.path}"),
+                *([f"--default-index={index_url}"] if index_url else []),
+                *([f"--find-links={page}"] if page else []),
+                *(f"--excludes={left_out}", f"--python={python.path}"),
             )
         if outcome.code:
-            name = index[0].partition("=")[2]
-            raise outcome.resolution_error(requirements, name, python.series, offline=self.offline)
+            place = page or index_url
+            raise outcome.resolution_error(requirements, place, python.series, offline=self.offline)
         lines = (line.partition(";")[0].strip() for line in outcome.stdout.splitlines())
         pins = (line.partition("==") for line in lines if "==" in line)
-        return {name.partition("[")[0]: version for name, _, version in pins}, outcome.stderr
+        return {name.partition("[")[0]: version for name, _, version in pins}
 
     def make_venv(self, venv: Path, python: Interpreter) -> None:
         """Create an empty venv in a folder that does not exist yet; raise PrefixError if that fails."""

@@ -14,21 +14,21 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from rocenv.core.errors import ResolutionImpossible, RocenvError
+from rocenv.core.errors import ResolutionImpossible
 from rocenv.core.model import VENV, Artifact, Component, venv_layout
 from rocenv.core.versions import series, specifier
 from rocenv.data.releases import TorchSet
 from rocenv.net.errors import shown
 from rocenv.sources import unreachable
-from rocenv.sources.general_index import general_indices
+from rocenv.sources.general_index import from_first, general_indices, with_companions
 from rocenv.sources.interpreter import find_python
-from rocenv.sources.rocm_wheels import torch_component
+from rocenv.sources.rocm_wheels import COMPANIONS, torch_component
 from rocenv.sources.simple_index import with_sizes
 from rocenv.sources.uv import Uv
 from rocenv.sources.uv_outcome import index_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from rocenv.context import Context
     from rocenv.core.model import Request
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from rocenv.sources.interpreter import Interpreter
 
 # The projects whose local version (`+rocm6.2`) says which GPUs they are built for.
-_GPU_BUILDS = frozenset({"torch", "torchaudio", "torchvision"})
+_GPU_BUILDS = frozenset({"torch", *COMPANIONS})
 
 
 def outline(choice: Choice, _candidate: Candidate, _request: Request, _context: Context) -> Component:
@@ -112,7 +112,7 @@ def resolve_wheels(
         found = uv.resolve(requirements, index_url=url, python=python)
         return tuple(replace(wheel, url=_original_url(wheel.url, url, index_url)) for wheel in found)
 
-    wheels = _from_first(candidates(index_url), resolve, uv)
+    wheels = from_first(candidates(index_url), resolve, uv)
     for wheel in wheels:
         if wheel.name in _GPU_BUILDS and wheel.version.partition("+")[2] != local:
             raise ResolutionImpossible(
@@ -121,33 +121,6 @@ def resolve_wheels(
                 hints=(f"ask for one that is: `--torch '==VERSION+{local}'`",),
             )
     return wheels
-
-
-def with_companions(
-    wheels: Sequence[Artifact],
-    pins: Mapping[str, str],
-    *,
-    index_urls: Sequence[str],
-    python: Interpreter,
-    uv: Uv,
-) -> tuple[Artifact, ...]:
-    """Add the wheels of `pins` (project -> version); they replace others of the same project.
-
-    Raises:
-        ResolutionImpossible: No index has them for this interpreter.
-        FetchError: No index is reachable.
-    """
-    if not pins:
-        return tuple(wheels)
-    wanted = [f"{name}=={version}" for name, version in pins.items()]
-
-    def resolve(url: str) -> tuple[Artifact, ...]:
-        return uv.resolve(wanted, index_url=url, python=python, dependencies=False)
-
-    found = _from_first(index_urls, resolve, uv)
-    names = {wheel.name for wheel in found}
-    kept = [wheel for wheel in wheels if wheel.name not in names]
-    return tuple(sorted((*kept, *found), key=lambda wheel: wheel.name))
 
 
 def _requirements(row: TorchSet, request: Request) -> Iterator[str]:
@@ -161,21 +134,6 @@ def _requirements(row: TorchSet, request: Request) -> Iterator[str]:
 def _default_python(supported: tuple[str, ...]) -> str:
     """Prefer rocenv's own Python (""), if torch supports it, to the newest series that it supports."""
     return "" if series(platform.python_version()) in supported else supported[-1]
-
-
-def _from_first(
-    urls: Sequence[str], resolve: Callable[[str], tuple[Artifact, ...]], uv: Uv
-) -> tuple[Artifact, ...]:
-    errors: list[RocenvError] = []
-    for url in urls:
-        if errors:
-            uv.report(f"{errors[-1]}; trying {index_name(url)}")
-        try:
-            return resolve(url)
-        except RocenvError as error:
-            errors.append(error)
-    # The answer of an index says more than mirrors that are unreachable.
-    raise next((error for error in errors if isinstance(error, ResolutionImpossible)), errors[-1])
 
 
 def _original_url(url: str, mirror: str, original: str) -> str:
