@@ -252,9 +252,8 @@ _SWITCH = "HSA_ENABLE_DXG_DETECTION"
 _WSL = f"""schema = 1
 [[environment]]
 change = {{ action = "set", name = "{_SWITCH}", value = "1" }}
-when = "rocm"
+when = "wsl"
 rocm = ">=6"
-machine = "wsl"
 reason = "ROCm looks for the GPU there"
 {_ROW}
 [[wsl]]

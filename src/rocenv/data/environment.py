@@ -41,19 +41,19 @@ def changes_for(
     return tuple(
         replace(row.change, name=fill(row.change.name, names), value=value)
         for row in matrix.environment
-        if row.platform == platform and row.when in kinds and not row.machine and _is_for(row, components)
+        if row.platform == platform and row.when in kinds and _is_for(row, components)
         for value in _values(row.change.value, places, platform)
     )
 
 
 def changes_on_wsl(components: Sequence[Component], matrix: Matrix) -> tuple[EnvRow, ...]:
     """List the rows whose changes a set with ROCm needs on WSL, beside those of any machine."""
-    return tuple(row for row in matrix.environment if row.machine == "wsl" and _is_for(row, components))
+    return tuple(row for row in matrix.environment if row.when == "wsl" and _is_for(row, components))
 
 
 def machine_variables(matrix: Matrix) -> frozenset[str]:
     """Name the variables whose values are right for one machine only, so that a lock is rid of them."""
-    return frozenset({VISIBLE, *(row.change.name for row in matrix.environment if row.machine)})
+    return frozenset({VISIBLE, *(row.change.name for row in matrix.environment if row.when == "wsl")})
 
 
 def _is_for(row: EnvRow, components: Sequence[Component]) -> bool:
@@ -62,7 +62,7 @@ def _is_for(row: EnvRow, components: Sequence[Component]) -> bool:
 
 
 def _conditions(components: Sequence[Component]) -> Iterator[str]:
-    """Yield the conditions of rows (`EnvRow.when`) that a set meets, all but `guard`."""
+    """Yield the conditions of rows (`EnvRow.when`) that a set meets, but for `guard` and `wsl`."""
     yield "always"
     for part in components:
         yield part.kind

@@ -255,11 +255,10 @@ class EnvRow(Known, frozen=True, kw_only=True):
 
     change: EnvChange
     # A kind of component; `tree` and `wheels`: ROCm as a tree of its own, or as wheels; `venv`: any wheels;
-    # `guard`: wheels that other programs must not replace.
-    when: Literal["always", "rocm", "torch", "zluda", "tree", "wheels", "venv", "guard"]
+    # `guard`: wheels that other programs must not replace; `wsl`: ROCm on that machine.
+    when: Literal["always", "rocm", "torch", "zluda", "tree", "wheels", "venv", "guard", "wsl"]
     platform: Literal["linux", "windows"] = "linux"
     rocm: str = ""  # the releases that need it; "" = all sets
-    machine: Literal["", "wsl"] = ""  # the only machines that need it; "" = all
     reason: str
 
     @property
