@@ -6,8 +6,10 @@ page for each project (PEP 503), or one page with all files. Its pages are kept,
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
@@ -71,6 +73,7 @@ class SimpleIndex:
     hashes: Mapping[str, str] = field(default_factory=dict)
     archives: tuple[str, ...] = ()
     pages: dict[str, tuple[str, str]] = field(default_factory=dict)
+    _reading: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False, compare=False)
 
     def versions(self, project: str) -> set[str]:
         """Name the versions of a project that have a file for the interpreter; see `newest` for errors."""
@@ -146,8 +149,10 @@ class SimpleIndex:
         return File(project, str(version), name, self.network.original(address), published)
 
     def _page(self, url: str) -> tuple[str, str]:
-        if url not in self.pages:
-            self.pages[url] = self._read(url)
+        # Threads that each ask for a project all need the one page of a flat index.
+        with self._reading if self.flat else contextlib.nullcontext():
+            if url not in self.pages:
+                self.pages[url] = self._read(url)
         return self.pages[url]
 
     def _read(self, url: str) -> tuple[str, str]:
