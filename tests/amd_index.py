@@ -23,12 +23,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
+    from rocenv.data.rows import Matrix
     from tests.amd_wheels import Maker
     from tests.wheels.index import Wheel
 
 CURRENT = f"cp{sys.version_info[0]}{sys.version_info[1]}"
-STABLE, LEGACY = "/stable/rocm", "/repo/rocm/whl-multi-arch/"
-NIGHTLY = "/nightly/rocm"
+STABLE, LEGACY = "/stable/rocm/whl-next/", "/repo/rocm/whl-multi-arch/"
+NIGHTLY = "/nightly/rocm/whl-next/"
 RADEON = "/radeon/rocm-rel-7.2.1/"
 PYPI = "/pypi/simple/"
 MIRRORS = {
@@ -70,20 +71,21 @@ class AmdIndex(Loopback):
         self._pages: dict[str, list[str]] = {}  # path of a page -> the paths of its files, or its projects
         self._false: set[str] = set()  # names of files whose hash on the page is another
         pure = list(amd_wheels.pure_files())
-        for base, releases in ((STABLE, amd_wheels.STABLE), (NIGHTLY, amd_wheels.NIGHTLY)):
-            self._add_aggregate(base, [*amd_wheels.release_files(releases, platforms, pythons), *pure])
+        for base, releases in (
+            (STABLE, amd_wheels.STABLE),
+            (NIGHTLY, amd_wheels.NIGHTLY),
+            (LEGACY, amd_wheels.LEGACY),
+        ):
+            self.offer(base, [*amd_wheels.release_files(releases, platforms, pythons), *pure])
         for platform in platforms:
             for python in pythons:
                 older = amd_wheels.vision_files(amd_wheels.LEGACY[0], "0.28.0", "2.13.0", python, platform)
-                self._add_aggregate(STABLE, older)
-        for name, maker in (*amd_wheels.release_files(amd_wheels.LEGACY, platforms, pythons), *pure):
-            self._add(LEGACY + name, maker, f"{LEGACY}{project_of(name)}/", LEGACY)
+                self.offer(STABLE, older)
         for name, maker in amd_wheels.pypi_files():
             page = f"{PYPI}{project_of(name)}/"
             self._add(page + name, maker, page, PYPI)
         if WINDOWS in platforms:
-            for name, maker in amd_wheels.radeon_files():
-                self._add(RADEON + name, maker, RADEON)
+            self.offer(RADEON, amd_wheels.radeon_files())
 
     @property
     def mirrors(self) -> dict[str, str]:
@@ -116,9 +118,31 @@ class AmdIndex(Loopback):
 
     def add(self, wheels: Iterable[Wheel]) -> None:
         """Offer further files in the index of 7.13 to 7.14.1."""
-        for wheel in wheels:
-            page = f"{LEGACY}{project_of(wheel.filename)}/"
-            self._add(LEGACY + wheel.filename, partial(_same, wheel), page, LEGACY)
+        self.offer(LEGACY, ((wheel.filename, partial(_same, wheel)) for wheel in wheels))
+
+    def offer(self, base: str, files: Iterable[tuple[str, Maker]]) -> None:
+        """Offer files in one of AMD's indices: one that redirects, a flat folder, or pages below it."""
+        for name, maker in files:
+            project = project_of(name)
+            page = f"{base}{project}/"
+            if base.startswith("/radeon/"):
+                self._add(base + name, maker, base)
+            elif base.endswith("/whl-next/"):
+                product = "pytorch" if _is_of_torch(project) else "core"
+                actual = f"{base.removesuffix('whl-next/')}{product}/whl-next/{project}/"
+                self._add(actual + name, maker, actual, base)
+                self.always(page, Fault(status=301, headers={"Location": actual}))
+            else:
+                self._add(base + name, maker, page, base)
+
+    def offer_shipped(self, matrix: Matrix) -> None:
+        """Offer what the rows of the data promise, as wheels with nothing inside."""
+        for row in matrix.rocm_wheels:
+            prefix = next(each for each in MIRRORS if row.index.startswith(each))
+            release = (row.channel, row.version)
+            builds = [each for each in matrix.torch if (each.channel, each.rocm) == release]
+            base = f"/{MIRRORS[prefix]}/{row.index.removeprefix(prefix)}"
+            self.offer(base, dict(amd_wheels.shipped_files(row, builds)).items())
 
     def break_hash(self, name: str) -> None:
         """Name a false hash for a file, where pages have hashes."""
@@ -156,14 +180,6 @@ class AmdIndex(Loopback):
     def _made(self, path: str) -> Wheel:
         with _MAKING:
             return self._makers[path]()
-
-    def _add_aggregate(self, base: str, files: Iterable[tuple[str, Maker]]) -> None:
-        for name, maker in files:
-            project = project_of(name)
-            product = "pytorch" if _is_of_torch(project) else "core"
-            page = f"{base}/{product}/whl-next/{project}/"
-            self._add(page + name, maker, page, f"{base}/whl-next/")
-            self.always(f"{base}/whl-next/{project}/", Fault(status=301, headers={"Location": page}))
 
     def _add(self, path: str, maker: Maker, page: str, root: str = "") -> None:
         self._makers[path] = maker

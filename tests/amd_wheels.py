@@ -8,13 +8,17 @@ import json
 import tarfile
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
+from typing import TYPE_CHECKING
 
 from tests import amd_binaries
 from tests.amd_binaries import LINUX, WINDOWS
 from tests.wheels.index import Wheel, build_wheel
 from tests.windows.standin_compiler import SOURCES
+
+if TYPE_CHECKING:
+    from rocenv.data.releases import RocmWheels, TorchSet
 
 TARGETS = ("gfx1100", "gfx1151", "gfx1201")
 EPOCH_S = 1_704_067_200
@@ -35,6 +39,7 @@ class Release:
     families: tuple[tuple[str, str], ...] = ()  # target -> the family of its AOTriton kernels
     libraries: str = "rocm-sdk-libraries"
     local: str = ""  # of the builds of torch; "" = as AMD's indices have it
+    bare: bool = False  # wheels with nothing inside, which is enough for a plan
 
     @property
     def build(self) -> str:
@@ -156,6 +161,8 @@ def _wheel(name: str, version: str, tag: str, files: Mapping[str, bytes], **more
 @cache
 def core(release: Release, platform: str) -> Wheel:
     """The runtime with the compiler."""
+    if release.bare:
+        return _wheel("rocm-sdk-core", release.rocm, f"py3-none-{platform}", {})
     version = f"{release.rocm}\n".encode()
     major, minor, _ = release.hip_version.split(".")
     header = f"#define HIP_VERSION_MAJOR {major}\n#define HIP_VERSION_MINOR {minor}\n"
@@ -177,6 +184,8 @@ def core(release: Release, platform: str) -> Wheel:
 @cache
 def libraries(release: Release, platform: str) -> Wheel:
     """The host half of the mathematical libraries."""
+    if release.bare:
+        return _wheel(release.libraries, release.rocm, f"py3-none-{platform}", {})
     binaries = amd_binaries.libraries(release, platform)
     api = {"__init__.py": b"", "_dist_info.py": _dist_info(release)}
     folder = _folder_of(release.libraries)
@@ -324,11 +333,10 @@ def sdist(release: Release) -> Wheel:
 def torch(release: Release, version: str, python: str, platform: str) -> Wheel:
     """A torch whose GPU half needs HIP and rocBLAS by name, and whose kernels are in other wheels."""
     full = f"{version}+{release.build}"
-    sources = _python("torch") | _python("torch_rocm")
-    sources["version.py"] = (
-        f"__version__ = {full!r}\nhip = {release.hip_version!r}\nrocm = {release.rocm!r}\ncuda = None\n"
-    ).encode()
-    requires = [*_TORCH_REQUIRES, f"rocm[libraries]{release.rocm_of_torch}"]
+    sources = {} if release.bare else _torch_sources(release, full) | amd_binaries.torch(release, platform)
+    requires = [*_TORCH_REQUIRES]
+    if release.libraries:
+        requires.append(f"rocm[libraries]{release.rocm_of_torch}")
     if release.targets:
         requires.append("rocm-bootstrap")
     if platform == LINUX:
@@ -342,10 +350,15 @@ def torch(release: Release, version: str, python: str, platform: str) -> Wheel:
         full,
         python,
         platform,
-        sources | amd_binaries.torch(release, platform),
+        sources,
         requires=requires,
         extras=extras,
     )
+
+
+def _torch_sources(release: Release, full: str) -> dict[str, bytes]:
+    version = f"__version__ = {full!r}\nhip = {release.hip_version!r}\nrocm = {release.rocm!r}\ncuda = None\n"
+    return {**_python("torch"), **_python("torch_rocm"), "version.py": version.encode()}
 
 
 def _chain(release: Release, target: str, package: str) -> list[str]:
@@ -367,7 +380,7 @@ def kernels(release: Release, name: str, version: str, python: str, platform: st
     _, package, _, part = name.split("-", 3)
     full = f"{version}+{release.build}"
     requires = [f"{package}=={full}"]
-    if part in TARGETS:
+    if part in release.targets:
         requires.append(f"rocm-sdk-device-{part}=={release.rocm}")
     place = f"{package}/.kpack/{package}_{part}.kpack"
     tag = f"{python}-{python}-{platform}"
@@ -409,7 +422,8 @@ def core_files(release: Release, platforms: Sequence[str]) -> Iterator[tuple[str
     for platform in platforms:
         end = f"{version}-py3-none-{platform}.whl"
         yield f"rocm_sdk_core-{end}", partial(core, release, platform)
-        yield f"{_folder_of(release.libraries)[1:]}-{end}", partial(libraries, release, platform)
+        if release.libraries:
+            yield f"{_folder_of(release.libraries)[1:]}-{end}", partial(libraries, release, platform)
         yield f"rocm_sdk_devel-{end}", partial(devel, release, platform)
         for target in release.targets:
             yield f"rocm_sdk_device_{target}-{end}", partial(device, release, target, platform)
@@ -433,7 +447,7 @@ def _torch_files(release: Release, python: str, platform: str) -> Iterator[tuple
         for package, built in (("torch", version), ("torchvision", vision_version)):
             named = {name for target in release.targets for name in _chain(release, target, package)}
             for name in sorted(named):
-                if package == "torch" or name.endswith(TARGETS):
+                if package == "torch" or name.endswith(release.targets):
                     file_name = f"{name.replace('-', '_')}-{built}{local}-{end}"
                     yield file_name, partial(kernels, release, name, built, python, platform)
     if release.torch:
@@ -469,3 +483,28 @@ def pypi_files() -> Iterator[tuple[str, Maker]]:
 def radeon_files() -> Iterator[tuple[str, Maker]]:
     """The flat folder of ROCm 7.2.1 for Windows, older than the index and for one Python."""
     yield from release_files((RADEON,), (WINDOWS,), ("cp312",))
+
+
+def shipped_files(row: RocmWheels, builds: Iterable[TorchSet]) -> Iterator[tuple[str, Maker]]:
+    """What the index of a row has to offer for a plan: ROCm, and PyTorch of the rows that belong to it."""
+    platform = LINUX if row.platform == "linux" else WINDOWS
+    rocm = row.version
+    if row.floating:
+        rocm += ".0a20261001" if row.channel.endswith("nightly") else ".0"
+    release = Release(
+        rocm=rocm, hip=0, rocm_of_torch=f"=={rocm}", triton="3.8.0+git4cff872c", bare=True,
+        targets=row.targets if any("{target}" in name for name in row.packages) else (), families=_FAMILIES,
+        libraries=next((name for name in row.packages if name.startswith("rocm-sdk-libraries")), ""),
+        local="rocmsdk20260116" if row.flat else "",
+    )  # fmt: skip
+    if row.packages:
+        yield from core_files(release, (platform,))
+    for build in builds:
+        major, minor, patch = (*build.version.split("."), "0")[:3]
+        # torchvision 0.29 belongs to torch 2.14, and so on.
+        vision = build.companions.get("torchvision", f"0.{int(minor) + 15}.{patch}")
+        audio = build.companions.get("torchaudio", "2.11.0")
+        torch = f"{major}.{minor}.{patch}" + ("" if build.released else "a0")
+        release = replace(release, torch=(torch,), vision=(vision,), audio=audio)
+        pythons = [f"cp{python.replace('.', '')}" for python in build.python]
+        yield from torch_files(release, (platform,), pythons)

@@ -17,7 +17,7 @@ from rocenv.commands.verify import print_ladder, verdict_text
 from rocenv.context import Context
 from rocenv.core.codec import verification_to_plain
 from rocenv.core.errors import FetchError, RocenvError
-from rocenv.core.model import Machine, Request
+from rocenv.core.model import VENV, Machine, Request
 from rocenv.core.versions import series
 from rocenv.prefix import prefix_of
 from rocenv.system import WINDOWS
@@ -142,7 +142,7 @@ def _warn_of_known(lock: Lock, context: Context) -> None:
 
 
 def _require_installable(lock: Lock) -> None:
-    """Raise RocenvError where a set is for another system, or one that has parts which cannot be had yet."""
+    """Raise RocenvError for a set for another system, or with a part whose file only the user can name."""
     from rocenv.resolve.request import resolve_command
 
     here = "windows" if WINDOWS else "linux"
@@ -154,10 +154,11 @@ def _require_installable(lock: Lock) -> None:
             code="not-installable",
         )
     for part in lock.components:
-        if not part.artifacts:
+        # PyTorch may bring the libraries of ROCm itself.
+        if not part.artifacts and not (part.kind == "rocm" and part.into == VENV):
             raise RocenvError(
-                f"rocenv cannot install {part.name} {part.version} from {part.channel} yet",
-                hints=(plan,),
+                f"rocenv does not know which file is {part.name} {part.version} from {part.channel}",
+                hints=(*(note for note in lock.notes if f"/{part.channel}/" in note), plan),
                 code="not-installable",
             )
 

@@ -337,7 +337,11 @@ def _pack_notes(pack: Pack, target: str) -> Iterator[str]:
     if target not in pack.targets and featured:
         yield f"the pack is for {joined(featured)}: it is right if HIP reports the GPU so"
     if not pack.url:
-        yield f"the pack's file name is unknown: see release {pack.tag} of github.com/{pack.provider}"
+        yield (
+            "the pack's file name is unknown, so `create` cannot download it: look for it at "
+            f"https://github.com/{pack.provider}/releases/tag/{pack.tag}, and add a `pack` row of your own "
+            "with its name and address (docs/data.md, Rows of your own)"
+        )
 
 
 def _known(parts: Parts, case: Case) -> Iterator[str]:
