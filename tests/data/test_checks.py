@@ -198,6 +198,15 @@ def test_a_row_that_lacks_a_part(table: str, values: dict[str, Any], said: str, 
     assert f"1.toml: {table}[0]" in refused(tmp_path, said, (table, example(table, **values)))
 
 
+def test_a_torch_names_the_packages_of_its_kernels_where_those_of_rocm_are_apart(tmp_path: Path) -> None:
+    wheels = example("rocm_wheels", packages=["rocm-sdk-device-{target}"])
+    refused(
+        tmp_path, "`kernels` is missing", ("rocm_wheels", wheels), ("torch", example("torch", channel="base"))
+    )
+    torch = example("torch", channel="base", kernels={"torch": "torch-{target}"})
+    assert loaded(tmp_path, ("rocm_wheels", wheels), ("torch", torch)).torch
+
+
 # ---------------------------------------------------------------- one row for one thing
 
 

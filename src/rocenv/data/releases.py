@@ -194,9 +194,12 @@ class TorchSet(Known, frozen=True, kw_only=True):
         return f"{self.version}+{local}"
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
-        """Yield a complaint unless it is built for either ROCm or CUDA."""
+        """Yield a complaint unless it is built for either ROCm or CUDA, with kernels for GPUs."""
         if bool(self.rocm) == bool(self.cuda):
             yield "exactly one of `rocm` and `cuda` must be set"
+        rows = (row for row in matrix.rocm_wheels if (row.version, row.channel) == (self.rocm, self.channel))
+        if not self.kernels and any("{target}" in name for row in rows for name in row.packages):
+            yield "`kernels` is missing, although that ROCm has packages for each GPU"
 
 
 class RocmWheels(Known, frozen=True, kw_only=True):
