@@ -198,6 +198,9 @@ def test_the_igpu_is_hidden_also_for_the_card_that_is_not_the_best(mini: Mini) -
     (mini.root / "profiles" / "gpus.toml").write_text(_GPUS)
     found = plan(mini.run("resolve", "--rocm", "5.7", "--target", "gfx1030", "--json"))
     assert found["environment"]["HIP_VISIBLE_DEVICES"] == "2,1", "its own card first: programs take the first"
+    both = mini.run("resolve", "--rocm", "5.7", "--target", "gfx1100,gfx1030", "--json")
+    assert plan(both)["environment"]["HIP_VISIBLE_DEVICES"] == "1,2"
+    assert "HIP_VISIBLE_DEVICES=1,2 in the env hides the iGPU" in both.stderr
 
 
 def test_numbers_of_gpus_are_those_of_the_machine_that_a_lock_is_built_on(mini: Mini) -> None:

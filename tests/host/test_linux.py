@@ -65,6 +65,19 @@ def test_the_card_is_used_and_the_igpu_with_more_memory_hidden(root: Root, look:
     assert host.why == "GPU 1 (gfx1100) comes before GPU 0 (gfx1036), which is part of the CPU"
 
 
+def test_an_env_for_several_targets_sees_their_cards_alone(root: Root, look: Look) -> None:
+    root.kernel().cpu().gpu(1, RAPHAEL, 100306, units=2).gpu(2, RX_7900, 110000, units=96)
+    root.gpu(3, RX_6800, 100300, units=60).gpu(4, 0x7550, 120001, units=64)
+    host = look()
+    assert targets(host) == ["gfx1036", "gfx1100", "gfx1030", "gfx1201"]
+    assert host.visible_devices("gfx1201", "gfx1100") == "3,1", "in the order of the targets"
+    assert host.visible_devices("gfx1100", "gfx1201") == "1,3"
+    assert host.visible_devices("gfx1036", "gfx1100") == "0,1", "the iGPU is one of them"
+    assert host.visible_devices("gfx1100", "gfx906") == "1", "as far as they are here"
+    assert host.visible_devices("gfx906", "gfx908") == ""
+    assert host.visible_devices("gfx1100") == "1,2,3", "other cards come after the one that is named"
+
+
 def test_the_bank_of_an_igpu_may_be_what_it_borrows(root: Root, look: Look) -> None:
     root.kernel().gpu(1, RAPHAEL, 100306, memory=16 * GIB, gtt=16 * GIB)
     root.put("sys/bus/pci/devices/0000:01:00.0/mem_info_vram_total", str(GIB // 2))

@@ -122,7 +122,7 @@ def _lock(asked: Asked, lock_file: Path | None, context: Context) -> Lock:
     lock = relocated(read_lock(lock_file), context)
     host = detect(context.matrix)
     is_here = host.platform == lock.platform
-    changes = visible_gpus(host, (lock.target, *lock.request.more_targets)) if is_here else ()
+    changes = visible_gpus(host, lock.targets) if is_here else ()
     for row in changes_on_wsl(lock.components, context.matrix) if is_here and host.driver.wsl else ():
         note(row.note)
         changes += (row.change,)

@@ -26,7 +26,7 @@ def env_or_active(context: Context, host: Host, name: str) -> str:
 
 def gpu_of(host: Host, record: Record | None) -> Gpu | None:
     """Return the GPU that programs are given in an env, or without one; None = there is none."""
-    own = host.devices_for(record.lock.target) if record is not None else ()
+    own = host.devices_for(*record.lock.targets) if record is not None else ()
     return next(iter(own), host.gpu)
 
 

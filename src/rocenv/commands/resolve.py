@@ -225,19 +225,16 @@ def plan_of(asked: Asked, context: Context, *, unlisted: bool = False) -> Lock:
 
 
 def visible_gpus(host: Host, targets: Sequence[str]) -> tuple[EnvChange, ...]:
-    """Make programs of an env take the GPU that it is for, where this machine has others too.
-
-    An env for several targets leaves the choice to its programs.
-    """
-    target, *more = targets
-    if more:
-        return ()
-    shown = host.visible_devices(target)
+    """Make programs of an env take the GPUs that it is for, where this machine has others too."""
+    shown = host.visible_devices(*targets)
     if not shown:
         return ()
-    seen = host.devices_for(target)
-    hidden = [gpu.name or gpu.target for gpu in host.gpus if gpu.hip_index is not None and gpu not in seen]
-    does = f"hides the iGPU: {', '.join(hidden)}" if hidden else f"puts {seen[0].name or target} first"
+    seen = host.devices_for(*targets)
+    hidden = [gpu for gpu in host.gpus if gpu.hip_index is not None and gpu not in seen]
+    does = f"puts {seen[0].name or seen[0].target} first"
+    if hidden:
+        igpu = "the iGPU: " if all(gpu.integrated for gpu in hidden) else ""
+        does = f"hides {igpu}{', '.join(gpu.name or gpu.target for gpu in hidden)}"
     note(f"{VISIBLE}={shown} in the env {does}")
     return (EnvChange(action="set", name=VISIBLE, value=shown),)
 

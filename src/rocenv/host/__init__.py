@@ -45,21 +45,25 @@ class Host:
         """The GPU that is used."""
         return None if self.selected is None else self.gpus[self.selected]
 
-    def devices_for(self, target: str) -> tuple[Gpu, ...]:
-        """The GPUs that an env for a target should see, in the order that it should see them.
+    def devices_for(self, *targets: str) -> tuple[Gpu, ...]:
+        """The GPUs that an env should see, in the order that it should see them.
 
-        Those of the target come first, for programs take the first one; iGPUs beside a card of the target are
-        not among them. Empty where none of HIP's GPUs has the target.
+        An env for several targets sees the GPUs of these alone, in the order of the targets. One for a single
+        target sees its GPUs first, for programs take the first one, and then other cards; iGPUs beside a card
+        of the target are not among them. Empty where none of HIP's GPUs has a target of the env.
         """
         listed = [gpu for gpu in self.gpus if gpu.hip_index is not None]
-        own = [gpu for gpu in listed if gpu.target == target]
+        own = [gpu for target in targets for gpu in listed if gpu.target == target]
+        if len(targets) > 1:
+            return tuple(own)
         has_card = any(not gpu.integrated for gpu in own)
         others = [gpu for gpu in listed if gpu not in own and not (has_card and gpu.integrated)]
         return (*own, *others) if own else ()
 
-    def visible_devices(self, target: str = "") -> str:
-        """The HIP_VISIBLE_DEVICES for a target, by default that of the GPU in use; "" = none is needed."""
-        shown = self.devices_for(target or (self.gpu.target if self.gpu else ""))
+    def visible_devices(self, *targets: str) -> str:
+        """The HIP_VISIBLE_DEVICES for targets, by default that of the GPU in use; "" = none is needed."""
+        named = [target for target in targets if target] or [self.gpu.target if self.gpu else ""]
+        shown = self.devices_for(*named)
         numbers = [str(gpu.hip_index) for gpu in shown]
         listed = [str(gpu.hip_index) for gpu in self.gpus if gpu.hip_index is not None]
         return ",".join(numbers) if numbers and numbers != listed else ""

@@ -104,24 +104,25 @@ def hip_elsewhere(view: View) -> Iterator[Concern]:
 def right_gpu(view: View) -> Iterator[Concern]:
     """The GPU of the set is there, and programs get it first."""
     start, host = view.start, view.host
-    target = start.record.lock.target
-    if not target:  # a compiler is for many
+    targets = start.record.lock.targets
+    if not all(targets):  # a compiler is for many
         return
-    if not any(gpu.target == target for gpu in host.gpus):
+    named = " or ".join(targets)
+    if not any(gpu.target in targets for gpu in host.gpus):
         there = ", ".join(gpu.target or gpu.name or "one not known" for gpu in host.gpus) or host.why
         yield Concern(
             code="no-gpu",
             severity="warning",
-            text=f"the env is for {target}, and this machine has no such GPU: {there}",
+            text=f"the env is for {named}, and this machine has no such GPU: {there}",
             remedy="rocenv gpus",
         )
         return
-    wanted, is_set = host.visible_devices(target), start.environ.get(VISIBLE, "")
+    wanted, is_set = host.visible_devices(*targets), start.environ.get(VISIBLE, "")
     if wanted and is_set.split(",")[0] != wanted.split(",")[0]:
         yield Concern(
             code="wrong-gpu-first",
             severity="warning",
-            text=f"programs take another GPU than the {target} first"
+            text=f"programs take another GPU than the {named} first"
             + (f": {VISIBLE} is {is_set}" if is_set else ""),
             remedy=_putting_first(view, wanted),
         )

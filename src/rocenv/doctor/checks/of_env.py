@@ -194,7 +194,7 @@ def env_gpu_hidden(scene: Scene) -> Seen | None:
     target = env.record.lock.target
     own = next((each.value for each in env.record.lock.environment if each.name == VISIBLE), "")
     is_set = own or scene.environ.get(VISIBLE, "")
-    wanted = scene.host.visible_devices(target) if target else ""
+    wanted = scene.host.visible_devices(*env.record.lock.targets) if target else ""
     if not wanted or is_set.split(",")[0] == wanted.split(",")[0]:
         return None
     lock = str(env.prefix.lock_file)
