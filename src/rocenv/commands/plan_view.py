@@ -92,6 +92,8 @@ def _part_text(part: Component) -> list[str]:
         lines += [f"    {artifact.url}" for artifact in part.artifacts]
     if unknown := [artifact.name for artifact in part.artifacts if not artifact.sha256]:
         known = len(part.artifacts) - len(unknown)
-        text = f"sha256 known for {known} of {len(part.artifacts)} files; the first download records that of "
+        text = f"sha256 known for {known} of {len(part.artifacts)} files; the first download records others: "
+        if not known:
+            text = "no sha256 is known; the first download records that of "
         lines += _note(text + joined(unknown, 20), "    ")
     return lines

@@ -130,6 +130,11 @@ class Verdict(Known, frozen=True, kw_only=True):
     app: str = ""
     code: str = ""  # how `explain` finds it
 
+    @property
+    def on_wheels(self) -> bool:
+        """Whether it is about AMD's wheels for Windows: only under ZLUDA does PyTorch go with a HIP SDK."""
+        return bool(self.platform == "windows" and self.torch and not (self.zluda or self.project))
+
     def claims(self) -> Iterator[tuple[tuple[str, ...], str]]:
         """Yield what it says of its conditions: `broken` and `works` contradict each other."""
         values = (getattr(self, name) for name in self.CONDITIONS)

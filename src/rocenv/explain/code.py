@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rocenv.explain.answer import Explanation, Line, Step, sections
 from rocenv.explain.combinations import combination_text
-from rocenv.explain.sets import linux_sets, step, zluda_sets
+from rocenv.explain.sets import linux_sets, step, wheel_sets, zluda_sets
 from rocenv.explain.words import OUTCOMES, targets_first
 
 if TYPE_CHECKING:
@@ -82,7 +82,8 @@ def _steps(rows: list[Verdict], matrix: Matrix) -> tuple[Step, ...]:
     found = []
     for row in rows:
         for target in targets_first(row.targets)[:1]:
-            sets = linux_sets(matrix, target) if row.platform == "linux" else zluda_sets(matrix, target)
+            find = wheel_sets if row.on_wheels else zluda_sets if row.platform == "windows" else linux_sets
+            sets = find(matrix, target)
             if sets.best is not None:
                 found.append(step(sets, matrix, f"{row.platform.capitalize()}, {target}"))
     return tuple(found)

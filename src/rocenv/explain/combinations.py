@@ -46,7 +46,7 @@ def combination_text(row: Verdict, *, about: str = "") -> str:
 
 
 def _parts(row: Verdict, about: str) -> list[str]:
-    name = "HIP SDK" if row.platform == "windows" else "ROCm"
+    name = "HIP SDK" if row.platform == "windows" and not row.on_wheels else "ROCm"
     parts = []
     if row.targets and about != "target":
         parts.append(listed(row.targets))
@@ -61,6 +61,8 @@ def _parts(row: Verdict, about: str) -> list[str]:
         parts.append("torch" if row.torch == ">=0" else f"torch {range_in_words(row.torch)}")
     if row.driver:
         parts.append(f"display driver {range_in_words(row.driver)}")
+    if row.on_wheels and parts:
+        parts[-1] += " on Windows"
     return parts
 
 

@@ -123,8 +123,8 @@ def note_pins(artifacts: Sequence[Artifact], context: Context) -> None:
     if artifacts:
         mirrored = any(len(context.network.candidates(each.url)) > 1 for each in artifacts)
         context.note(
-            f"no checksum is published for {joined([each.name for each in artifacts], 20)}: recorded that of "
-            f"this first download{' (by way of your mirrors)' if mirrored else ''}; later ones must match it"
+            f"recorded the sha256 of this first download of {joined([each.name for each in artifacts], 3)}"
+            f"{' (by way of your mirrors)' if mirrored else ''}; later ones must match it"
         )
 
 

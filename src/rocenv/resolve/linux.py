@@ -232,7 +232,8 @@ def candidate(parts: Parts, case: Case) -> Candidate:
     row = way.row
     chosen = [Choice(kind="rocm", row=row, version=row.version, channel=row.channel, why=_why(way, case))]
     if torch is not None:
-        why = f"built for ROCm {torch.rocm}, with kernels for {way.runs_as}"
+        kernels = ", ".join((way.runs_as, *case.request.more_targets))
+        why = f"built for ROCm {torch.rocm}, with kernels for {kernels}"
         chosen.append(Choice(kind="torch", row=torch, version=torch.version, channel=torch.index, why=why))
     notes = tuple(_notes(parts, case))
     return Candidate(parts=tuple(chosen), notes=notes, runs_as=way.runs_as, override=way.override)
