@@ -188,6 +188,14 @@ def test_a_real_package_before_one_that_provides_its_name() -> None:
     assert found("a", package("z", "9", provides="a"), package("a")) == ["a 1"]
 
 
+def test_a_bound_is_met_by_the_version_that_is_provided() -> None:
+    """Not by that of the package which provides it, and not by a name without a version."""
+    offered = (package("a", "3", provides="v (= 1)"), package("b", provides="v"))
+    assert found("v (>= 2)", *offered, package("c", provides="v (= 2)")) == ["c 1"]
+    with pytest.raises(NotAvailable):
+        found("v (>= 2)", *offered)
+
+
 def test_of_equal_providers_the_first_by_name_however_the_index_has_them() -> None:
     providers = [package("p", provides="v"), package("q", provides="v")]
     assert found("v", *providers) == found("v", *reversed(providers)) == ["p 1"]

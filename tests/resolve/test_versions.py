@@ -14,6 +14,7 @@ from rocenv.core.errors import RocenvError
 from rocenv.core.model import Request
 from rocenv.core.versions import allows, lowest, meets, newest_first, specifier, version_fits
 from rocenv.resolve import resolve
+from rocenv.resolve.drivers import kernel_driver
 from tests.resolve.oracle import wished
 from tests.resolve.test_cases import matrix
 
@@ -155,3 +156,22 @@ def test_a_spec_is_met_as_a_specifier_says(text: str, version: str, floating: bo
 def test_the_newest_comes_first(found: list[str]) -> None:
     newest = sorted(map(Version, found), reverse=True)
     assert [Version(text) for text in sorted(found, key=newest_first)] == newest
+
+
+@pytest.mark.parametrize(
+    ("driver", "release"),
+    [
+        ("6.2", "6.2"),
+        ("6.1.60101", "6.1"),  # the version of the package
+        ("6.3.2", "6.3"),
+        ("22.20.50200", "5.2"),  # what packages were called before
+        ("30.10.1", "30.10"),
+        ("5.16.9.22.20", "5.2"),  # of the module, which ends in that of the package
+        ("6.10.5", ""),  # of the module alone
+        ("5.18.13", ""),
+        ("6.8.0-45-generic", ""),
+        ("6", ""),
+    ],
+)
+def test_which_release_a_kernel_driver_is_of(driver: str, release: str) -> None:
+    assert kernel_driver(driver, matrix()) == release
