@@ -15,7 +15,7 @@ import pytest
 from uv import find_uv_bin
 
 from rocenv.core.errors import ArchiveError
-from rocenv.core.model import Artifact
+from rocenv.core.model import Artifact, FileEntry
 from rocenv.data.load import load
 from rocenv.home import Home
 from rocenv.install.python_package import wheel_of
@@ -467,6 +467,23 @@ def test_a_repaired_device_wheel_keeps_its_links_among_the_compilers(made: World
     assert listed(made, "dev") == before
 
 
+def test_repair_reports_a_file_of_a_package_that_its_wheel_does_not_bring_back(made: World) -> None:
+    """Launchers come and go with uv's version; files of a package do not, also in a folder called bin."""
+    prefix = prefix_of(Home(made.home), "sd")
+    record = prefix.record()
+    lost = f"{made.site('sd').relative_to(prefix.path).as_posix()}/_rocm_sdk_core/bin/lost"
+    entry = FileEntry(sha256="0" * 64, size_bytes=1)
+    more = {lost: entry, "venv/bin/of-an-older-uv": entry}
+    prefix.write_record(record, prefix.files(record) | more)
+    done = made.run("repair", "sd", ok=False)
+    assert f"`{lost}` is still missing" in " ".join(done.stderr.decode().split())
+    left = prefix.files(prefix.record())
+    assert left.keys() & more.keys() == {lost}
+    left.pop(lost)
+    prefix.write_record(prefix.record(), left)
+    assert not made.json("repair", "sd")["repaired"]
+
+
 def listed(amd: World, name: str) -> set[str]:
     """The files that the record of an env has."""
     prefix = prefix_of(Home(amd.home), name)
@@ -492,6 +509,36 @@ def test_an_env_is_repaired_cloned_and_rebuilt_without_a_connection(made: World)
         assert (made.prefix(name) / CONSTRAINTS).read_bytes() == (
             made.prefix("sd") / CONSTRAINTS
         ).read_bytes()
+
+
+# As SD.Next, which installs a PyTorch that it chooses itself unless it is told not to.
+_APP = """
+import json, os, sys
+if "--skip-torch" not in sys.argv:
+    sys.exit("the app's own installer ran")
+import torch
+found = {name: os.environ[name] for name in ("PIP_CONSTRAINT", "UV_CONSTRAINT", "ROCM_PATH")}
+found |= {"torch": torch.__version__, "file": torch.__file__, "gpu": torch.cuda.is_available()}
+print(json.dumps(found))
+"""
+
+
+def test_an_app_uses_the_torch_of_the_env_and_its_own_installer_stays_off(
+    made: World, tmp_path: Path
+) -> None:
+    app = tmp_path / "SD Next"
+    app.mkdir()
+    (app / "launch.py").write_text(_APP)
+    (app / "installer.py").write_text("")
+    machine = Root(tmp_path).kernel().cpu().gpu(1, device=0x1586, version=110501)
+    env = {**made.env, "ROCENV_SYSROOT": str(machine.path)}
+    done = forked.run(("launch", "sd"), env=env, cwd=app)
+    assert b"added so that the env's torch stays as it is: --skip-torch" in done.stderr
+    found = json.loads(done.stdout)
+    assert (found["torch"], found["gpu"]) == ("2.13.0+rocm10.0.0", True)
+    assert found["file"] == str(made.site("sd") / "torch" / "__init__.py")
+    assert found["PIP_CONSTRAINT"] == found["UV_CONSTRAINT"] == (made.prefix("sd") / CONSTRAINTS).as_uri()
+    assert found["ROCM_PATH"] == str(made.site("sd") / "_rocm_sdk_core")
 
 
 def isolated(source: Path, *, requires: str) -> Path:
