@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from tests import amd_binaries
 from tests.amd_binaries import LINUX, WINDOWS
 from tests.wheels.index import Wheel, build_wheel
+from tests.wheels.pure import PURE, TORCH_REQUIRES
 from tests.windows.standin_compiler import SOURCES
 
 if TYPE_CHECKING:
@@ -95,29 +96,6 @@ RADEON = Release(
     targets=(), libraries="rocm-sdk-libraries-custom", local="rocmsdk20260116",
 )  # fmt: skip
 
-# What the index mirrors from PyPI, as small as can be: name -> version, and what that depends on.
-PURE: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "filelock": ("3.16.1", ()),
-    "fsspec": ("2024.10.0", ()),
-    "jinja2": ("3.1.4", ("MarkupSafe>=2.0",)),
-    "markupsafe": ("3.0.2", ()),
-    "mpmath": ("1.3.0", ()),
-    "networkx": ("3.4.2", ()),
-    "numpy": ("2.1.2", ()),
-    "pillow": ("11.0.0", ()),
-    "setuptools": ("80.9.0", ()),
-    "sympy": ("1.13.3", ("mpmath<1.4,>=1.1.0",)),
-    "typing-extensions": ("4.12.2", ()),
-}
-_TORCH_REQUIRES = (
-    "filelock",
-    "typing-extensions>=4.10.0",
-    'setuptools; python_version >= "3.12"',
-    "sympy>=1.13.3",
-    "networkx",
-    "jinja2",
-    "fsspec",
-)
 Maker = Callable[[], Wheel]
 
 
@@ -334,7 +312,7 @@ def torch(release: Release, version: str, python: str, platform: str) -> Wheel:
     """A torch whose GPU half needs HIP and rocBLAS by name, and whose kernels are in other wheels."""
     full = f"{version}+{release.build}"
     sources = {} if release.bare else _torch_sources(release, full) | amd_binaries.torch(release, platform)
-    requires = [*_TORCH_REQUIRES]
+    requires = [*TORCH_REQUIRES]
     if release.libraries:
         requires.append(f"rocm[libraries]{release.rocm_of_torch}")
     if release.targets:

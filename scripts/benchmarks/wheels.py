@@ -78,7 +78,7 @@ def _plan(bench: Bench) -> int:
     """
     sys.path.append(str(Path(__file__).resolve().parents[2]))
     from tests.amd_index import AmdIndex, project_of
-    from tests.amd_wheels import PURE
+    from tests.wheels.pure import PURE
     from tests.wheels.test_rocm_wheels import write_settings
 
     class Index(AmdIndex):

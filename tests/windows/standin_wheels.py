@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.wheels.index import Wheel, build_wheel
+from tests.wheels.pure import PURE, TORCH_REQUIRES
 from tests.windows.standin_compiler import SOURCES
 from tests.windows.standin_sets import matrix, torch_dlls
 
@@ -15,28 +16,6 @@ if TYPE_CHECKING:
     from tests.windows.standin_compiler import Workshop
 
 CUDA = "11.8"
-# What torch depends on, as small as can be: name, version, and what that depends on.
-_DEPENDENCIES = (
-    ("filelock", "3.16.1", ()),
-    ("fsspec", "2024.10.0", ()),
-    ("jinja2", "3.1.4", ("MarkupSafe>=2.0",)),
-    ("markupsafe", "3.0.2", ()),
-    ("mpmath", "1.3.0", ()),
-    ("networkx", "3.4.2", ()),
-    ("pillow", "11.0.0", ()),
-    ("setuptools", "75.0.0", ()),
-    ("sympy", "1.13.3", ("mpmath<1.4,>=1.1.0",)),
-    ("typing-extensions", "4.12.2", ()),
-)
-_REQUIRES = (
-    "filelock",
-    "typing-extensions>=4.10.0",
-    'setuptools; python_version >= "3.12"',
-    "sympy>=1.13.3",
-    "networkx",
-    "jinja2",
-    "fsspec",
-)
 
 
 def torch_wheel(workshop: Workshop, version: str = "2.7.1+cu118", python: str = "cp311") -> Wheel:
@@ -54,7 +33,7 @@ def torch_wheel(workshop: Workshop, version: str = "2.7.1+cu118", python: str = 
         f"__version__ = {version!r}\ncuda = {CUDA!r}\nhip = None\ndebug = False\n".encode()
     )
     tag = f"{python}-{python}-win_amd64"
-    return build_wheel("torch", version, tag=tag, requires=_REQUIRES, files=sources | libraries)
+    return build_wheel("torch", version, tag=tag, requires=TORCH_REQUIRES, files=sources | libraries)
 
 
 def sibling_wheels(version: str = "2.7.1+cu118", python: str = "cp311") -> tuple[Wheel, ...]:
@@ -73,7 +52,11 @@ def sibling_wheels(version: str = "2.7.1+cu118", python: str = "cp311") -> tuple
 
 def dependency_wheels() -> tuple[Wheel, ...]:
     """Return everything that the above depend on, but numpy."""
-    return tuple(build_wheel(name, version, requires=requires) for name, version, requires in _DEPENDENCIES)
+    return tuple(
+        build_wheel(name, version, requires=requires)
+        for name, (version, requires) in PURE.items()
+        if name != "numpy"
+    )
 
 
 def numpy_wheel(path: Path | None = None, version: str = "1.26.4", python: str = "cp311") -> Wheel:
