@@ -392,6 +392,10 @@ def test_activation_points_at_the_wheels_and_at_nothing_else(made: World) -> Non
     assert found["PIP_CONSTRAINT"] == found["UV_CONSTRAINT"]
     assert found["PIP_CONSTRAINT"] == (made.prefix("sd") / CONSTRAINTS).as_uri()
     assert " " not in found["PIP_CONSTRAINT"], "pip splits it there"
+    lines = (made.prefix("sd") / CONSTRAINTS).read_text().splitlines()
+    kept = {line.partition("==")[0] for line in lines if not line.startswith("#")}
+    assert {"torch", "torchvision", "torchaudio", "triton", "rocm", "rocm-sdk-core"} <= kept
+    assert not {"numpy", "rocm-bootstrap"} & kept, "those may be replaced"
 
 
 def test_other_builds_of_torch_cannot_replace_that_for_rocm(made: World, tmp_path: Path) -> None:
