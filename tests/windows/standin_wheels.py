@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from tests.wheels.index import Wheel, build_wheel
 from tests.wheels.pure import PURE, TORCH_REQUIRES
+from tests.windows.lab import PYTHON_TAG
 from tests.windows.standin_compiler import SOURCES
 from tests.windows.standin_sets import matrix, torch_dlls
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 CUDA = "11.8"
 
 
-def torch_wheel(workshop: Workshop, version: str = "2.7.1+cu118", python: str = "cp311") -> Wheel:
+def torch_wheel(workshop: Workshop, version: str = "2.7.1+cu118", python: str = PYTHON_TAG) -> Wheel:
     """Return a torch whose GPU half is `torch/lib/torch_cuda.dll`, beside NVIDIA's libraries."""
     with tempfile.TemporaryDirectory() as work_name:
         work = Path(work_name)
@@ -36,7 +37,7 @@ def torch_wheel(workshop: Workshop, version: str = "2.7.1+cu118", python: str = 
     return build_wheel("torch", version, tag=tag, requires=TORCH_REQUIRES, files=sources | libraries)
 
 
-def sibling_wheels(version: str = "2.7.1+cu118", python: str = "cp311") -> tuple[Wheel, ...]:
+def sibling_wheels(version: str = "2.7.1+cu118", python: str = PYTHON_TAG) -> tuple[Wheel, ...]:
     """Return torchvision and torchaudio in the versions that the matrix names with a torch."""
     plain, _, local = version.partition("+")
     (row,) = (each for each in matrix().torch if (each.version, each.cuda) == (plain, CUDA))
@@ -59,7 +60,7 @@ def dependency_wheels() -> tuple[Wheel, ...]:
     )
 
 
-def numpy_wheel(path: Path | None = None, version: str = "1.26.4", python: str = "cp311") -> Wheel:
+def numpy_wheel(path: Path | None = None, version: str = "1.26.4", python: str = PYTHON_TAG) -> Wheel:
     """Return the numpy at `path`, or a tiny one."""
     if path is None:
         return build_wheel("numpy", version, tag=f"{python}-{python}-win_amd64")

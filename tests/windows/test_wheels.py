@@ -12,7 +12,7 @@ from tests.amd_binaries import WINDOWS
 from tests.amd_index import AmdIndex
 from tests.wheels.test_rocm_wheels import CONSTRAINTS, write_settings
 from tests.windows.conftest import answer
-from tests.windows.lab import Step
+from tests.windows.lab import PYTHON_TAG, Step
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +48,7 @@ class Machine:
 @pytest.fixture(scope="module")
 def sd(lane: Lane) -> Iterator[Machine]:
     """A machine on which `sd` was created, as a newcomer would."""
-    with AmdIndex(platforms=(WINDOWS,), pythons=("cp311",)) as index:
+    with AmdIndex(platforms=(WINDOWS,), pythons=(PYTHON_TAG,)) as index:
         machine = Machine(lane, index)
         shutil.rmtree(machine.home, ignore_errors=True)
         write_settings(machine.home, index)

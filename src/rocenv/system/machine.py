@@ -306,6 +306,8 @@ def _listed(path: str) -> tuple[tuple[str, ...], int]:
 
 def parent_name() -> str:
     """The name of the program that started this one, cut to 15 bytes by the kernel; "" where unknown."""
+    if WINDOWS:  # which has no /proc
+        return ""
     return (read_text(f"/proc/{os.getppid()}/comm") or "").rstrip("\n")
 
 
