@@ -89,7 +89,7 @@ def make_plan(
 
 def _chosen(request: Request, context: Context, machine: Machine | None, *, unlisted: bool) -> Chosen:
     candidates = resolve(request, context.matrix, machine)
-    if request.platform == "windows" and (unlisted or not WINDOWS):
+    if request.platform == "windows" and not WINDOWS:
         # The data names every file of a set for Windows but the wheels, which only Windows can list.
         best = next(candidates)
         return best, _outlines(best, request, context), best.notes

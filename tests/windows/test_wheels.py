@@ -38,7 +38,7 @@ class Machine:
         self.home = lane.lab.wine / "drive_c" / "ro cenv"
 
     def rocenv(self, *argv: str, **env: str) -> Done:
-        [done] = self.lane.rocenv(list(argv), **ENV, **env)
+        [done] = self.lane.rocenv(list(argv), **(ENV | env))
         return done
 
     def prefix(self, name: str) -> Path:
@@ -56,6 +56,19 @@ def sd(lane: Lane) -> Iterator[Machine]:
         assert created.code == 0, created.text
         assert "OK up to `torch` for gfx1151" in created.err
         yield machine
+
+
+def test_the_plan_lists_every_file(sd: Machine) -> None:
+    """`resolve` shows what `create` downloads and which hashes are known; offline, only the set."""
+    planned = sd.rocenv("resolve", *CREATE)
+    lock = json.loads((sd.prefix("sd") / "rocenv.lock").read_text())
+    for part in lock["components"]:
+        assert f"{len(part['artifacts'])} packages, " in planned.out
+    assert "sha256 known for" in planned.out
+    assert "the first download records others: amd-torch-device-gfx1151" in planned.out
+    alone = answer(sd.rocenv("resolve", *CREATE, "--json", ROCENV_HOME=r"C:\never used", ROCENV_OFFLINE="1"))
+    assert [part["artifacts"] for part in alone["components"]] == [[], []]
+    assert any("could not download the package lists" in note for note in alone["notes"])
 
 
 def test_the_set_is_the_native_one_and_comes_from_the_env(sd: Machine) -> None:
