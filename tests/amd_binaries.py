@@ -69,7 +69,7 @@ def torch(release: Release, platform: str) -> dict[str, bytes]:
         return {"lib/libtorch_hip.so": library("libtorch_hip.so", "torch_hip.c", 0, needs, "$ORIGIN")}
     links = (_hip_dll(release), _rocblas_dll(release))
     made = Binary(name="torch_hip.dll", source="torch_hip.c", version=release.rocm, links=links)
-    return {"lib/torch_hip.dll": _workshop().path(made).read_bytes()}
+    return _built(made, *(() if release.libraries else links), folder="lib")
 
 
 def tools(platform: str) -> list[str]:
@@ -143,7 +143,8 @@ def _linux_libraries() -> dict[str, bytes]:
 
 def _hip_dll(release: Release) -> Binary:
     defines = (("STANDIN_HIP_VERSION", str(release.hip)),)
-    return Binary(name="amdhip64_7.dll", source="hip.c", version=release.rocm, defines=defines)
+    major = release.hip_version.partition(".")[0]
+    return Binary(name=f"amdhip64_{major}.dll", source="hip.c", version=release.rocm, defines=defines)
 
 
 def _rocblas_dll(release: Release) -> Binary:
@@ -188,5 +189,5 @@ def _workshop() -> Workshop:
     return Workshop(Path(__file__).parents[1] / "build" / "standins")  # mingw is slow
 
 
-def _built(*binaries: Binary) -> dict[str, bytes]:
-    return {f"bin/{binary.name}": _workshop().path(binary).read_bytes() for binary in binaries}
+def _built(*binaries: Binary, folder: str = "bin") -> dict[str, bytes]:
+    return {f"{folder}/{binary.name}": _workshop().path(binary).read_bytes() for binary in binaries}

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 CURRENT = f"cp{sys.version_info[0]}{sys.version_info[1]}"
 STABLE, LEGACY = "/stable/rocm/whl-next/", "/repo/rocm/whl-multi-arch/"
 NIGHTLY = "/nightly/rocm/whl-next/"
-RADEON = "/radeon/rocm-rel-7.2.1/"
 PYPI = "/pypi/simple/"
 MIRRORS = {
     "https://stable.repo.amd.com/": "stable",
@@ -85,7 +84,8 @@ class AmdIndex(Loopback):
             page = f"{PYPI}{project_of(name)}/"
             self._add(page + name, maker, page, PYPI)
         if WINDOWS in platforms:
-            self.offer(RADEON, amd_wheels.radeon_files())
+            for release in amd_wheels.RADEON:
+                self.offer(f"/radeon/rocm-rel-{release.rocm}/", amd_wheels.radeon_files(release))
 
     @property
     def mirrors(self) -> dict[str, str]:

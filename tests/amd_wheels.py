@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 TARGETS = ("gfx1100", "gfx1151", "gfx1201")
 EPOCH_S = 1_704_067_200
+_LARGE = bytes((1 << 20) + 1)  # what an env shares with uv's cache, marked as read-only
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +39,7 @@ class Release:
     triton: str = ""
     targets: tuple[str, ...] = TARGETS
     families: tuple[tuple[str, str], ...] = ()  # target -> the family of its AOTriton kernels
-    libraries: str = "rocm-sdk-libraries"
+    libraries: str = "rocm-sdk-libraries"  # "" = torch brings all of ROCm
     local: str = ""  # of the builds of torch; "" = as AMD's indices have it
     bare: bool = False  # wheels with nothing inside, which is enough for a plan
 
@@ -91,9 +92,15 @@ NIGHTLY = (
     ),
     Release(rocm="10.2.0a20261008", hip=71726008, rocm_of_torch=""),
 )  # fmt: skip
-RADEON = Release(
-    rocm="7.2.1", hip=70253211, rocm_of_torch="==7.2.1", torch=("2.9.1",), vision=("0.24.1",), audio="2.9.1",
-    targets=(), libraries="rocm-sdk-libraries-custom", local="rocmsdk20260116",
+RADEON = (
+    Release(
+        rocm="6.4.4", hip=60443484, rocm_of_torch="", torch=("2.8.0a0",), vision=("0.23.0a0",),
+        audio="2.6.0a0", targets=(), libraries="", local="gitfc14c65",
+    ),
+    Release(
+        rocm="7.2.1", hip=70253211, rocm_of_torch="==7.2.1", torch=("2.9.1",), vision=("0.24.1",),
+        audio="2.9.1", targets=(), libraries="rocm-sdk-libraries-custom", local="rocmsdk20260116",
+    ),
 )  # fmt: skip
 
 Maker = Callable[[], Wheel]
@@ -165,6 +172,8 @@ def libraries(release: Release, platform: str) -> Wheel:
     if release.bare:
         return _wheel(release.libraries, release.rocm, f"py3-none-{platform}", {})
     binaries = amd_binaries.libraries(release, platform)
+    if not release.targets:
+        binaries |= _all_kernels(release, "bin")
     api = {"__init__.py": b"", "_dist_info.py": _dist_info(release)}
     folder = _folder_of(release.libraries)
     files = _below(folder[1:], api) | _below(folder, {"__init__.py": b"", **binaries})
@@ -175,11 +184,10 @@ def libraries(release: Release, platform: str) -> Wheel:
 def device(release: Release, target: str, platform: str) -> Wheel:
     """The kernels for one target, laid over the folder of the libraries."""
     folder = "lib" if platform == LINUX else "bin"
-    kernels = f"rocenv-standin-kernels {release.series}\n{target}\n".encode()
     named = {
-        f"{folder}/rocblas/library/TensileLibrary_lazy_{target}.dat": kernels,
-        f"{folder}/hipblaslt/library/{target}/TensileLibrary_lazy_{target}.dat": kernels,
-        f".kpack/blas_lib_{target}.kpack": b"KPAK" + kernels,
+        **_kernels_of(release, target, folder),
+        f"{folder}/rocblas/library/Kernels.so-000-{target}.hsaco": _LARGE,
+        f".kpack/blas_lib_{target}.kpack": b"KPAK" + target.encode(),
     }
     up = {name: "../" * name.count("/") for name in named}
     links = [
@@ -196,6 +204,20 @@ def device(release: Release, target: str, platform: str) -> Wheel:
         _below("_rocm_sdk_libraries", files),
         requires=(f"rocm-sdk-libraries=={release.rocm}",),
     )
+
+
+def _kernels_of(release: Release, target: str, folder: str) -> dict[str, bytes]:
+    content = f"rocenv-standin-kernels {release.series}\n{target}\n".encode()
+    return {
+        f"{folder}/rocblas/library/TensileLibrary_lazy_{target}.dat": content,
+        f"{folder}/hipblaslt/library/{target}/TensileLibrary_lazy_{target}.dat": content,
+    }
+
+
+def _all_kernels(release: Release, folder: str) -> dict[str, bytes]:
+    """The kernels of a release without device wheels."""
+    each = (_kernels_of(release, target, folder) for target in TARGETS)
+    return {name: content for kernels in each for name, content in kernels.items()}
 
 
 @cache
@@ -217,6 +239,7 @@ def devel(release: Release, platform: str) -> Wheel:
     texts = {
         "__init__.py": b"",
         "include/rocblas/rocblas.h": b"/* stand-in */\n",
+        "lib/rocm_static.lib": _LARGE,
         "lib/cmake/hip/hip-config.cmake": f'set(hip_VERSION "{release.rocm}")\n'.encode(),
     }
     linked = {f"_rocm_sdk_devel/{path}": target for path, target in links.items()}
@@ -336,7 +359,11 @@ def torch(release: Release, version: str, python: str, platform: str) -> Wheel:
 
 def _torch_sources(release: Release, full: str) -> dict[str, bytes]:
     version = f"__version__ = {full!r}\nhip = {release.hip_version!r}\nrocm = {release.rocm!r}\ncuda = None\n"
-    return {**_python("torch"), **_python("torch_rocm"), "version.py": version.encode()}
+    sources = {**_python("torch"), **_python("torch_rocm"), "version.py": version.encode()}
+    if release.libraries:
+        return sources
+    own = {**_all_kernels(release, "lib"), "_rocm_init.py": b"def initialize():\n    pass\n"}
+    return sources | own
 
 
 def _chain(release: Release, target: str, package: str) -> list[str]:
@@ -458,9 +485,11 @@ def pypi_files() -> Iterator[tuple[str, Maker]]:
         yield f"{name.replace('-', '_')}-0.1.0-py3-none-any.whl", partial(build_wheel, name, "0.1.0")
 
 
-def radeon_files() -> Iterator[tuple[str, Maker]]:
-    """The flat folder of ROCm 7.2.1 for Windows, older than the index and for one Python."""
-    yield from release_files((RADEON,), (WINDOWS,), ("cp312",))
+def radeon_files(release: Release) -> Iterator[tuple[str, Maker]]:
+    """The flat folder of a release for Windows, older than the index and for one Python."""
+    if release.libraries:
+        yield from core_files(release, (WINDOWS,))
+    yield from torch_files(release, (WINDOWS,), ("cp312",))
 
 
 def shipped_files(row: RocmWheels, builds: Iterable[TorchSet]) -> Iterator[tuple[str, Maker]]:

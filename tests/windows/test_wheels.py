@@ -13,6 +13,7 @@ from tests.amd_index import AmdIndex
 from tests.wheels.test_rocm_wheels import CONSTRAINTS, write_settings
 from tests.windows.conftest import answer
 from tests.windows.lab import PYTHON_TAG, Step
+from tests.windows.mirror_app import LAUNCH, stand_in_app
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +28,16 @@ HOME = r"C:\ro cenv"
 CREATE = ["--rocm", "10.0", "--torch", "--target", "gfx1151"]
 ENV = {"ROCENV_HOME": HOME, "ROCENV_TARGET": "gfx1151", "ROCENV_STANDIN_TARGET": "gfx1151"}
 SITE = "venv/Lib/site-packages"
+RADEON = {"ROCENV_TARGET": "gfx1201", "ROCENV_STANDIN_TARGET": "gfx1201"}
+SDK = "C:\\Program Files\\AMD\\ROCm\\5.7\\"  # the HIP_PATH that an older HIP SDK has left
+# Gets a torch of its own unless it is told not to, and installs the rest in any case.
+INSTALLER = """
+import subprocess, sys
+pip = [sys.executable, "-m", "pip", "install", "--no-index", "--find-links", "."]
+if "--skip-torch" not in sys.argv:
+    subprocess.run([*pip, "--force-reinstall", "--no-deps", "torch==2.14.0"], check=True)
+print("requirements:", subprocess.run([*pip, "-r", "requirements.txt"]).returncode, flush=True)
+"""
 
 
 class Machine:
@@ -56,6 +67,17 @@ def sd(lane: Lane) -> Iterator[Machine]:
         assert created.code == 0, created.text
         assert "OK up to `torch` for gfx1151" in created.err
         yield machine
+
+
+@pytest.fixture(scope="module")
+def radeon(sd: Machine) -> Machine:
+    """The same with an RX 9070 XT, for which ROCm 7.2 and 6.4 are installed from AMD's wheels for Radeon."""
+    for name, version in (("r72", "7.2"), ("r64", "6.4.4")):
+        wish = ("--rocm", version, "--torch", "--channel", "radeon-windows")
+        created = sd.rocenv("create", name, *wish, "--target", "gfx1201", "-y", **RADEON)
+        assert created.code == 0, created.text
+        assert "OK up to `torch` for gfx1201" in created.err
+    return sd
 
 
 def test_the_plan_lists_every_file(sd: Machine) -> None:
@@ -93,8 +115,7 @@ def test_activation_points_at_the_wheels(sd: Machine) -> None:
         rf'@call "{HOME}\envs\sd\bin\deactivate.bat"'
         "\n@set PIP\n@set HIP_PATH\n"
     )
-    inherited = "C:\\Program Files\\AMD\\ROCm\\5.7\\"
-    [done] = sd.lane.run(Step(["cmd", "/c", rf"{HOME}\activation.bat"], env={**ENV, "HIP_PATH": inherited}))
+    [done] = sd.lane.run(Step(["cmd", "/c", rf"{HOME}\activation.bat"], env={**ENV, "HIP_PATH": SDK}))
     active, _, after = done.out.partition("\n@after\n")
     found = dict(line.split("=", 1) for line in active.splitlines() if "=" in line)
     core = rf"{HOME}\envs\sd\venv\Lib\site-packages\_rocm_sdk_core"
@@ -103,7 +124,7 @@ def test_activation_points_at_the_wheels(sd: Machine) -> None:
     assert found["PIP_CONSTRAINT"] == f"file:///C:/ro%20cenv/envs/sd/{CONSTRAINTS}"
     assert found["UV_CONSTRAINT"] == found["PIP_CONSTRAINT"]
     assert not [name for name in found if name.startswith("HIP_PATH_")]
-    assert after.strip().splitlines()[-1] == f"HIP_PATH={inherited}"
+    assert after.strip().splitlines()[-1] == f"HIP_PATH={SDK}"
     assert not [line for line in after.splitlines() if line.startswith("PIP_CONSTRAINT=")]
 
 
@@ -130,3 +151,65 @@ def test_damage_is_repaired_and_the_set_is_built_again_offline(sd: Machine) -> N
     assert len(sd.index.requests) == before
     for name in ("again", "anew"):
         assert answer(sd.rocenv("verify", name, "--upto", "compile", "--json"))["level"] == "compile"
+
+
+def test_amds_wheels_for_radeon(radeon: Machine) -> None:
+    """ROCm 7.2 comes from the folder of its release; pip is held to it, and HIP_PATH leads to it."""
+    prefix = radeon.prefix("r72")
+    lock = json.loads((prefix / "rocenv.lock").read_text())
+    urls = {each["name"]: each["url"] for part in lock["components"] for each in part["artifacts"]}
+    folder = "https://repo.radeon.com/rocm/windows/rocm-rel-7.2.1/"
+    assert {name for name, url in urls.items() if url.startswith(folder)} == {
+        *("rocm", "rocm-sdk-core", "rocm-sdk-libraries-custom", "torch", "torchvision", "torchaudio"),
+    }
+    constraints = (prefix / CONSTRAINTS).read_text()
+    assert "torch==2.9.1+rocmsdk20260116" in constraints
+    assert "rocm-sdk-core==7.2.1" in constraints
+    shown = radeon.rocenv("run", "r72", "--", "cmd", "/c", "echo", "%HIP_PATH%", HIP_PATH=SDK)
+    assert shown.out.strip() == rf"{HOME}\envs\r72\venv\Lib\site-packages\_rocm_sdk_core" + "\\"
+
+
+def test_a_torch_with_rocm_inside_is_not_led_to_a_hip_sdk(radeon: Machine) -> None:
+    """The libraries of ROCm 6.4.4 are in torch: no HIP_PATH leads to another ROCm, and cmd says so."""
+    script = radeon.home / "inside.bat"
+    script.write_text(f'@call "{HOME}\\envs\\r64\\activate.bat"\n@set HIP_PATH\n')
+    [done] = radeon.lane.run(Step(["cmd", "/c", rf"{HOME}\inside.bat"], env={**ENV, "HIP_PATH": SDK}))
+    assert "HIP_PATH=" not in done.out
+    assert "set on this machine, replaced until deactivation: HIP_PATH\n" in done.err
+    assert "torch==2.8.0a0+gitfc14c65" in (radeon.prefix("r64") / CONSTRAINTS).read_text()
+
+
+def test_compilers_change_nothing_and_are_repaired(sd: Machine) -> None:
+    """`create --dev` unpacks the compilers, so that a first `hipcc` leaves the env as its record has it."""
+    created = sd.rocenv("create", "dev", "--rocm", "10.0", "--dev", "--no-verify", "-y")
+    assert created.code == 0, created.text
+    site = sd.prefix("dev") / SITE
+    assert not list((site / "rocm_sdk_devel").glob("_devel.tar*"))
+    assert "ROCm 10.0.0" in sd.rocenv("run", "dev", "--", "hipcc", "--version").out
+    assert answer(sd.rocenv("verify", "dev", "--upto", "files", "--json"))["level"] == "files"
+    kernels = "rocblas/library/Kernels.so-000-gfx1151.hsaco"
+    lost = [f"_rocm_sdk_libraries/bin/{kernels}", "_rocm_sdk_devel/lib/rocm_static.lib"]
+    for name in lost:
+        (site / name).unlink()
+    repaired = sd.rocenv("repair", "dev", "--json")
+    assert repaired.code == 0, repaired.text
+    assert {each["path"] for each in answer(repaired)["repaired"]} == {f"{SITE}/{name}" for name in lost}
+    assert (site / lost[0]).samefile(site / "_rocm_sdk_devel/bin" / kernels)
+    assert answer(sd.rocenv("verify", "dev", "--upto", "files", "--json"))["level"] == "files"
+
+
+def test_an_app_runs_with_the_torch_of_the_env(sd: Machine) -> None:
+    """`rocenv launch sd -- webui.bat`: its installer is told to leave torch alone, and pip is held to it."""
+    app = stand_in_app(sd.home / "an app")
+    (app / "launch.py").write_text(f"import installer\n{LAUNCH}", encoding="utf-8")
+    (app / "installer.py").write_text(INSTALLER)
+    (app / "requirements.txt").write_text("torch==2.14.0\n")
+    argv = [sd.lane.lab.rocenv, "launch", "sd", "--", "webui.bat"]
+    [done] = sd.lane.run(Step(argv, env=ENV, cwd=rf"{HOME}\an app"))
+    assert done.code == 0, done.text
+    assert "so that the env's torch stays as it is: --skip-torch" in done.err
+    assert "requirements: 1" in done.out
+    assert "(constraint) torch==2.13.0+rocm10.0.0" in done.out
+    assert "Torch: 2.13.0+rocm10.0.0" in done.out
+    assert rf"rocblas.dll: {HOME}\envs\sd\venv\Lib\site-packages\_rocm_sdk_libraries\bin" in done.out
+    assert "Sum: 64.0" in done.out

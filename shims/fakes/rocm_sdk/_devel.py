@@ -75,9 +75,11 @@ def _link_device_files(site, root):
 
 def _link(root, link):
     path = root / link["relpath"]
+    target = path.parent / link["target"]
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.unlink(missing_ok=True)
-    path.hardlink_to(path.parent / link["target"])
+    if not path.exists() or not path.samefile(target):
+        path.unlink(missing_ok=True)
+        path.hardlink_to(target)
     return link["relpath"]
 
 

@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -20,4 +21,6 @@ def main():
         root = _devel.get_devel_root()  # the first start of a compiler unpacks them
     suffix = ".exe" if sys.platform == "win32" else ""
     program = str(root / "bin" / (name + suffix))
+    if sys.platform == "win32":  # where `execv` would return at once
+        sys.exit(subprocess.call([program, *sys.argv[1:]]))
     os.execv(program, [program, *sys.argv[1:]])
