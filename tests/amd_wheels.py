@@ -88,9 +88,9 @@ _NIGHTLY = "10.2.0a20261001"
 NIGHTLY = (
     Release(
         rocm=_NIGHTLY, hip=71726001, rocm_of_torch=f"=={_NIGHTLY}", torch=("2.14.0",),
-        vision=("0.29.0",), audio="2.11.0.3", triton="3.9.0+git0000000a", families=_FAMILIES,
+        vision=("0.29.0",), audio="2.11.0.3", triton="3.9.0+git0000000a", families=_FAMILIES, bare=True,
     ),
-    Release(rocm="10.2.0a20261008", hip=71726008, rocm_of_torch=""),
+    Release(rocm="10.2.0a20261008", hip=71726008, rocm_of_torch="", bare=True),
 )  # fmt: skip
 RADEON = (
     Release(

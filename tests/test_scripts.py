@@ -64,11 +64,22 @@ class TestMakingAVenv:
     def test_one_that_was_moved_or_cut_short_is_made_anew_and_a_whole_one_kept(self, tmp_path: Path) -> None:
         venv = tmp_path / "it's a venv"
         (venv / "bin").mkdir(parents=True)  # the leftovers of an interrupted attempt
-        assert make_venv(venv, PYTHON=sys.executable).returncode == 0
+        quick = (
+            tmp_path / "python"
+        )  # leaves out pip, which takes seconds: an attempt that was interrupted later
+        quick.write_text(
+            f'#!/bin/sh\n[ "$2" = venv ] && set -- "$@" --without-pip\nexec {sys.executable} "$@"\n'
+        )
+        quick.chmod(0o755)
+        assert make_venv(venv, PYTHON=str(quick)).returncode == 0
         (venv / "mark").touch()
         assert make_venv(venv, PYTHON=sys.executable).returncode == 0
+        assert run(venv / "bin" / "pip", "--version", cwd=tmp_path).returncode == 0
+        assert not (venv / "mark").exists()
+        (venv / "mark").touch()
+        assert make_venv(venv, PYTHON="/bin/false").returncode == 0
         assert (venv / "mark").exists()
         moved = venv.rename(tmp_path / "moved")
-        assert make_venv(moved, PYTHON=sys.executable).returncode == 0
+        assert make_venv(moved, PYTHON=str(quick)).returncode == 0
         assert not (moved / "mark").exists()
-        assert run(moved / "bin" / "pip", "--version", cwd=tmp_path).returncode == 0
+        assert run(moved / "bin" / "python", "--version", cwd=tmp_path).returncode == 0
