@@ -19,6 +19,8 @@ import pytest
 from msgspec import structs
 
 import rocenv.plan
+from rocenv.commands import create
+from rocenv.commands.create import require_installable
 from rocenv.commands.plan_view import plan_text
 from rocenv.context import Context
 from rocenv.core.errors import RocenvError
@@ -180,28 +182,30 @@ def listing_on(platform: str, answers: dict[tuple[str, ...], Any]) -> Iterator[N
         patch.setattr(rocm_wheels, "find_python", find_python)
         if platform == "windows":
             patch.setattr(rocenv.plan, "WINDOWS", True)
+            patch.setattr(create, "WINDOWS", True)
             patch.setattr(packaging.tags, "platform_tags", lambda: iter(["win_amd64"]))
         yield
 
 
 def what_is_missing(plan: Lock, best: Candidate) -> str:
     """Say what `create` would not find; "" = nothing that it does not tell the user to provide."""
-    for part, choice in zip(plan.components, best.parts, strict=True):
-        in_torch = isinstance(choice.row, RocmWheels) and not choice.row.packages
-        if not part.artifacts and not in_torch and not pack_is_named(plan, choice.row):
-            return f"{part.name} {part.version} has no files"
-        for each in part.artifacts:
-            # What has no hash is pinned by its first download, which needs an address that is encrypted.
-            if not each.sha256 and not each.url.startswith("https://"):
-                return f"{each.name} has neither a hash nor an address to trust: {each.url}"
+    try:
+        require_installable(plan)
+    except RocenvError as error:
+        if not pack_is_named(error, best.row(Pack)):
+            return error.message
+    for each in plan.artifacts:
+        # What has no hash is pinned by its first download, which needs an address that is encrypted.
+        if not each.sha256 and not each.url.startswith("https://"):
+            return f"{each.name} has neither a hash nor an address to trust: {each.url}"
     sdk = best.row(HipSdk)
     return "" if sdk is None or installer_is_named(plan, sdk) else "the HIP SDK's installer is not named"
 
 
-def pack_is_named(plan: Lock, row: object) -> bool:
-    """Whether the plan says where to look for a library pack whose file name nobody has recorded."""
-    page = f"github.com/{row.provider}/releases/tag/{row.tag}" if isinstance(row, Pack) else ""
-    return bool(page) and any(page in note and "`pack` row" in note for note in plan.notes)
+def pack_is_named(error: RocenvError, pack: Pack | None) -> bool:
+    """Whether `create` says where to look for a library pack whose file name nobody has recorded."""
+    page = f"https://github.com/{pack.provider}/releases/tag/{pack.tag}" if pack else ""
+    return bool(page) and any(page in hint and "`pack` row" in hint for hint in error.hints)
 
 
 def installer_is_named(plan: Lock, sdk: HipSdk) -> bool:

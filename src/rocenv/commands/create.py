@@ -89,7 +89,7 @@ def command(
     note(plan_text(lock, missing))
     if lock_file is not None:
         _warn_of_known(lock, context)
-    _require_installable(lock)
+    require_installable(lock)
     _confirm(yes)
     with storage_errors(context.home.path):
         if lock.platform == "windows":
@@ -141,7 +141,7 @@ def _warn_of_known(lock: Lock, context: Context) -> None:
             note(f"A set without this problem: `{command}`")
 
 
-def _require_installable(lock: Lock) -> None:
+def require_installable(lock: Lock) -> None:
     """Raise RocenvError for a set for another system, or with a part whose file only the user can name."""
     from rocenv.resolve.request import resolve_command
 
