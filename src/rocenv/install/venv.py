@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from packaging.utils import canonicalize_name
 
-from rocenv.core.errors import FetchError, PrefixError, RocenvError
+from rocenv.core.errors import ArchiveError, FetchError, PrefixError, RocenvError
+from rocenv.core.model import Artifact
 from rocenv.core.versions import series
 from rocenv.install.path_length import require_short_names
 from rocenv.install.python_package import wheel_of
@@ -33,14 +34,14 @@ from rocenv.install.store import require_hash
 from rocenv.integrity import file_entry
 from rocenv.sources.uv import wheel_file_name
 from rocenv.system import WINDOWS
-from rocenv.system.files import break_link, clone_file, hash_of, remove_tree, write_atomic
+from rocenv.system.files import break_link, clone_file, hash_of, remove_tree, sha256_of, write_atomic
 from rocenv.system.process import run
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping, Sequence
 
     from rocenv.context import Context
-    from rocenv.core.model import Artifact, Component, FileEntry
+    from rocenv.core.model import Component, FileEntry
     from rocenv.sources.interpreter import Interpreter
     from rocenv.sources.uv import Uv
 
@@ -134,29 +135,35 @@ def install_wheels(
     wheels: dict[str, _Offered] = {
         canonicalize_name(each.name): _offered(each, files, links) for each in artifacts
     }
+    if python.pip_wheel is not None:
+        wheels["pip"] = _bundled(python.pip_wheel, links)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(_offer, wheels.values()))
-    pins: dict[str, str] = {
-        name: f"{each.artifact.name}=={each.artifact.version}" for name, each in wheels.items()
-    }
-    places = [each.link.parent for each in wheels.values()]
-    if python.pip_wheel is not None:
-        pins["pip"] = "==".join(python.pip_wheel.name.split("-")[:2])
-        places.append(python.pip_wheel.parent)
     require_short_names(site, (name for each in wheels.values() for name in _names_in(each.file)))
-    _drop_broken_lists(site, pins)
-    uv.install(venv, pins.values(), places)
+    _drop_broken_lists(site, wheels)
+    _install(venv, wheels, uv)
     entries = venv_files(venv)
-    if damaged := _damaged(venv, entries, pins):
+    if damaged := _damaged(venv, entries, wheels):
         for project, paths in damaged.items():
             uv.report(f"`{paths[0]}` is not what its wheel holds; reinstalling {project}")
-            if project in wheels:
-                wheels[project].require_hash()
-        uv.install(venv, pins.values(), places, anew=tuple(damaged))
+            wheels[project].require_hash()
+        _install(venv, wheels, uv, anew=tuple(damaged))
         entries = venv_files(venv)
-        _require_undamaged(venv, entries, pins)
+        _require_undamaged(venv, entries, wheels)
     _cut_off(venv, entries)
     return entries
+
+
+def _install(venv: Path, wheels: Mapping[str, _Offered], uv: Uv, anew: Sequence[str] = ()) -> None:
+    """Let uv install these wheels alone; where it finds one damaged, say which, and forget that file."""
+    pins = [f"{name}=={each.artifact.version}" for name, each in wheels.items()]
+    try:
+        uv.install(venv, pins, [each.link.parent for each in wheels.values()], anew)
+    except ArchiveError as error:
+        for each in wheels.values():
+            each.require_hash()
+        hint = "its hash is right, so it was built like this: report this to whoever builds that wheel"
+        raise ArchiveError(error.message, hints=(hint,)) from error
 
 
 def venv_files(venv: Path) -> dict[str, FileEntry]:
@@ -185,8 +192,9 @@ def _made_wheels(artifacts: Sequence[Artifact], files: Mapping[str, Path], folde
             others = [each for each in artifacts if each.name.startswith(f"{artifact.name}-sdk-")]
             name, content = wheel_of(files[artifact.sha256], artifact, others)
             path = folder / hashlib.sha256(content).hexdigest() / name
-            if not path.exists():  # uv takes a wheel with another time for another one
-                path.parent.mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # uv takes a wheel with another time for another one.
+            if not path.exists() or path.read_bytes() != content:
                 write_atomic(path, content)
             made[artifact.sha256] = path
     return made
@@ -200,7 +208,10 @@ class _Offered(NamedTuple):
     link: Path  # the file itself, if rocenv has made it of a source archive
 
     def require_hash(self) -> None:
+        """Raise DamagedPackage unless the file is the promised one; what differs is removed."""
         if self.link != self.file:
+            if not self.link.is_symlink():  # it may be a copy, which differs
+                self.link.unlink(missing_ok=True)
             require_hash(self.artifact, self.file)
 
 
@@ -212,19 +223,28 @@ def _offered(artifact: Artifact, files: Mapping[str, Path], links: Path) -> _Off
     return _Offered(artifact, file, file if artifact.kind == "sdist" else links / artifact.sha256 / name)
 
 
+def _bundled(pip: Path, links: Path) -> _Offered:
+    """Offer the pip that came with an interpreter, without the other wheels beside it."""
+    version, sha256 = pip.name.split("-")[1], sha256_of(pip)
+    artifact = Artifact(kind="wheel", name="pip", version=version, url=pip.name, sha256=sha256, size_bytes=0)
+    return _Offered(artifact, pip, links / sha256 / pip.name)
+
+
 def _offer(wheel: _Offered) -> None:
     """Let the link lead to a file that has the promised hash, also while another process does the same.
 
-    The hash of a file is not checked again while the file is older than the folder of its link: uv goes by
-    its time too, and takes what it has unpacked. The link is symbolic, so that it keeps no space in use.
-    Windows allows that to few: a hard link there, or a copy.
+    The hash is checked once, until the file changes: what has happened to it is older than the folder of the
+    link. The link is symbolic, so that it keeps no space in use. Windows allows that to few: a hard link
+    there, or a copy.
     """
     if wheel.link == wheel.file:
         return
     folder = wheel.link.parent
     with contextlib.suppress(OSError):
         same = os.path.samefile(wheel.link, wheel.file) or _looks_like(wheel.link, wheel.file)
-        if same and wheel.file.stat().st_mtime_ns <= folder.stat().st_mtime_ns:
+        info = wheel.file.stat()
+        # Programs can set the first of these times back, but not the second (on Windows, that of creation).
+        if same and max(info.st_mtime_ns, info.st_ctime_ns) <= folder.stat().st_mtime_ns:
             return
     wheel.require_hash()
     folder.mkdir(parents=True, exist_ok=True)

@@ -232,7 +232,19 @@ def _closure(
     for name, target in product(row.kernels, request.targets):
         if name in builds and row.kernels[name].replace("{target}", target) not in versions:
             raise NotAvailable(f"{name}=={builds[name].version} has no kernels for {target}")
+    if not rocm.flat:  # its builds are named by a date
+        _require_one_release(versions, _rocm_of(builds["torch"].version))
     return versions
+
+
+def _require_one_release(versions: Mapping[str, str], release: str) -> None:
+    """Raise NotAvailable if a build for another ROCm release was selected: together they fail at run time."""
+    for name, version in versions.items():
+        if _rocm_of(version) not in ("", release):
+            raise NotAvailable(
+                f"{name} {version} is built for ROCm {_rocm_of(version)}, and all wheels of an env must be "
+                f"for the same release, here {release}"
+            )
 
 
 def _with_dependencies(
