@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -202,6 +203,23 @@ def test_several_targets_get_the_packages_of_each(plans: World) -> None:
     assert plan["components"][1]["why"].endswith("with kernels for gfx1100, gfx1201")
     for package in ("gfx1100", "gfx110x", "gfx1201", "gfx12-0"):
         assert f"amd-torch-device-{package} 2.13.0+rocm10.0.0" in torch
+
+
+def test_a_build_for_another_release_is_not_taken(amd: World) -> None:
+    """The newest triton that a PyTorch without a bound takes is for a newer ROCm."""
+    data = amd.index.wheel(TORCH).data
+    unbound = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(unbound, "w") as new:
+        for each in old.namelist():
+            new.writestr(
+                each, re.sub(rb"Requires-Dist: triton==.*", b"Requires-Dist: triton", old.read(each))
+            )
+    amd.index.replace(TORCH, unbound.getvalue())
+    done = amd.run("resolve", *CREATE, ok=False)
+    assert done.returncode == 1
+    said = " ".join(done.stderr.decode().split())
+    assert "triton 3.9.0+git0000000a.rocm10.1.0 is built for ROCm 10.1.0" in said
+    assert "all wheels of an env must be for the same release, here 10.0.0" in said
 
 
 def test_a_torch_without_kernels_for_the_gpu_is_not_taken(amd: World) -> None:
@@ -520,6 +538,8 @@ def test_an_env_is_repaired_cloned_and_rebuilt_without_a_connection(made: World)
     lock = made.home / "sd.lock"
     made.run("lock", "sd", "-o", str(lock))
     made.run("create", "again", "--from", str(lock), "--no-verify", "-y", ROCENV_OFFLINE="1")
+    for wheel in (made.home / "cache" / "uv" / "rocenv-wheels").glob("*/rocm-10.0.0-*.whl"):
+        wheel.write_bytes(b"lost")  # what rocenv makes of the archive of `rocm` is made again
     made.run("create", "anew", *CREATE, "--no-verify", "-y", ROCENV_OFFLINE="1")
     assert len(made.index.requests) == before
     for name in ("twin", "again", "anew"):

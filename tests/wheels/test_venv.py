@@ -17,6 +17,7 @@ from rocenv.core.model import Artifact
 from rocenv.install.path_length import refuse_long
 from rocenv.install.venv import install_wheels, venv_files
 from rocenv.sources.interpreter import examine
+from rocenv.system.files import remove_path
 from tests.wheels.conftest import ROCM
 from tests.wheels.index import Index, Wheel, build_wheel
 
@@ -41,10 +42,12 @@ class Bench:
         chosen = [wheel for wheel in wheels if wheel.filename.split("-")[1] not in OTHERS]
         self.artifacts = [self.fetch(wheel) for wheel in sorted(chosen, key=lambda wheel: wheel.project)]
 
-    def fetch(self, wheel: Wheel, data: bytes | None = None) -> Artifact:
+    def fetch(self, wheel: Wheel, data: bytes | None = None, mtime_s: float | None = None) -> Artifact:
         path = self.folder / "artifacts" / wheel.sha256
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(wheel.data if data is None else data)
+        if mtime_s is not None:
+            os.utime(path, (mtime_s, mtime_s))
         self.files[wheel.sha256] = path
         name, version = wheel.filename.split("-")[:2]
         url = f"http://127.0.0.1:9/{wheel.filename}"
@@ -243,15 +246,29 @@ def test_two_installs_at_once_are_both_whole(bench: Bench, said: list[str]) -> N
 
 @pytest.mark.parametrize("used_before", [False, True])
 def test_a_file_that_is_not_the_promised_wheel_is_refused(bench: Bench, used_before: bool) -> None:
-    """It is removed too, so that the next command fetches it again."""
+    """It is removed, so that the next command fetches it again. A time that was set back hides nothing."""
     promised, other = build_wheel("numpy", "1.26.4"), build_wheel("numpy", "1.26.4", script="f2py = numpy:f")
     if used_before:
         bench.create("before", bench.fetch(promised))
     with pytest.raises(FetchError) as caught:
-        bench.create("a", bench.fetch(promised, other.data))
+        bench.create("a", bench.fetch(promised, other.data, mtime_s=1))
     assert caught.value.code == "hash-mismatch"
     assert f"its sha256 is {other.sha256}, not {promised.sha256}" in caught.value.message
     assert not bench.files[promised.sha256].exists()
+
+
+def test_a_wheel_that_has_rotten_where_nothing_shows_it_is_removed(bench: Bench) -> None:
+    wheel = build_wheel("numpy", "1.26.4")
+    artifact = bench.fetch(wheel)
+    bench.create("a", artifact)
+    bench.fetch(wheel, wheel.data[:-40] + bytes(40))
+    for folder in bench.uv.cache.iterdir():
+        if folder.name != "rocenv-wheels":
+            remove_path(folder)
+    os.utime(bench.uv.cache / "rocenv-wheels" / wheel.sha256, (2e9, 2e9))  # later than anything
+    with pytest.raises(FetchError, match=r"numpy 1\.26\.4 was damaged in the cache"):
+        bench.create("b", artifact)
+    bench.create("c", bench.fetch(wheel))
 
 
 def test_a_file_name_with_hidden_slashes_leads_nowhere_else(bench: Bench) -> None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rocenv.prefix import Prefix
 
 
-CONSTRAINTS = "rocenv-keeps-rocm-torch.txt"  # some releases of pip name it where they refuse something
+CONSTRAINTS = "rocenv-keeps-rocm-torch.txt"  # says what it is for to whoever finds it in PIP_CONSTRAINT
 
 
 def place_all(
@@ -106,7 +106,7 @@ def complete(prefix: Prefix, record: Record, files: Mapping[str, FileEntry]) -> 
 def _write_constraints(prefix: Prefix, lock: Lock) -> list[Path]:
     """Write the wheels that are built for this ROCm alone as constraints for pip and uv, if the set has them.
 
-    A wheel with a local version (`+rocm10.0.0`) is a build that no other index has.
+    A wheel with a local version (`+rocm10.0.0`) is a build that no other index has. Triton goes with its torch.
     """
     place = prefix.path / CONSTRAINTS
     if not any(change.value.endswith(f"/{CONSTRAINTS}") for change in lock.environment):
@@ -115,7 +115,7 @@ def _write_constraints(prefix: Prefix, lock: Lock) -> list[Path]:
     kept = [
         f"{each.name}=={each.version}\n"
         for part, each in wheels
-        if part.kind == "rocm" or "+" in each.version
+        if part.kind == "rocm" or "+" in each.version or "triton" in each.name
     ]
     head = "# rocenv keeps the builds for this ROCm in place; `rocenv create --no-guard` leaves this out.\n"
     write_atomic(place, (head + "".join(sorted(kept))).encode())
