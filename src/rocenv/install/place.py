@@ -106,7 +106,7 @@ def complete(prefix: Prefix, record: Record, files: Mapping[str, FileEntry]) -> 
 def _write_constraints(prefix: Prefix, lock: Lock) -> list[Path]:
     """Write the wheels that are built for this ROCm alone as constraints for pip and uv, if the set has them.
 
-    A wheel with a local version (`+rocm10.0.0`) is a build that no other index has. Triton goes with its torch.
+    A wheel with a local version (`+rocm10.0.0`) is a build that no other index has; triton may have none.
     """
     place = prefix.path / CONSTRAINTS
     if not any(change.value.endswith(f"/{CONSTRAINTS}") for change in lock.environment):
