@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
 from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion
 
 from rocenv.core.model import FileEntry
 from rocenv.core.versions import version_of
@@ -125,7 +126,15 @@ def installed_packages(site: Path) -> dict[str, list[str]]:
 def _other_version(artifact: Artifact, there: Mapping[str, list[str]]) -> str | None:
     """Find the version that is there instead, "" for none; None if it is the locked one."""
     versions = there.get(canonicalize_name(artifact.name), [])
-    others = [each for each in versions if version_of(each) != version_of(artifact.version)]
+    others = [each for each in versions if not _is_same(each, artifact.version)]
     if others:
         return others[0]
     return None if versions else ""
+
+
+def _is_same(found: str, locked: str) -> bool:
+    """Compare versions; what is none, as after an interrupted `pip install`, is only the same as itself."""
+    try:
+        return version_of(found) == version_of(locked)
+    except InvalidVersion:
+        return found == locked

@@ -48,6 +48,7 @@ def build_wheel(
     script: str = "",
     false_record: bool = False,
     hex_record: bool = False,
+    algorithm: str = "sha256",
     compression: int = zipfile.ZIP_STORED,
 ) -> Wheel:
     """A wheel with METADATA, WHEEL and a RECORD of right hashes; one module unless `files` says more.
@@ -56,6 +57,7 @@ def build_wheel(
         extras: Extra -> what it requires.
         script: The lines of its console scripts.
         hex_record: Write the hashes of RECORD in hex instead of base64, as AMD's tools do.
+        algorithm: The name that RECORD has for its hashes.
     """
     module = name.replace("-", "_")
     stem = f"{module}-{version}"
@@ -75,7 +77,7 @@ def build_wheel(
         members[f"{stem}.dist-info/entry_points.txt"] = f"[console_scripts]\n{script}\n".encode()
     twist = b"?" if false_record else b""
     digest = _hex if hex_record else _digest
-    record = [f"{path},sha256={digest(data + twist)},{len(data)}" for path, data in members.items()]
+    record = [f"{path},{algorithm}={digest(data + twist)},{len(data)}" for path, data in members.items()]
     members[f"{stem}.dist-info/RECORD"] = "\n".join([*record, f"{stem}.dist-info/RECORD,,", ""]).encode()
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:

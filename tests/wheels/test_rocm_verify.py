@@ -164,6 +164,16 @@ def test_rocm_of_two_releases_is_named_and_put_back(made: World) -> None:
     assert findings(made) == []
 
 
+@pytest.mark.parametrize(("version", "shown"), [("main", "main"), ("", "ENOENT")])
+def test_a_package_without_a_version_is_not_the_one_of_the_lock(
+    made: World, version: str, shown: str
+) -> None:
+    with added(made.site("sd") / f"rocm_sdk_core-{version}.dist-info", b""):
+        [finding] = findings(made)
+    assert finding["check"] == "env_rocm_mixed"
+    assert f"rocm-sdk-core: {shown}, lock: 10.0.0" in json.dumps(finding)
+
+
 def findings(amd: World) -> list[dict[str, Any]]:
     checks = ("--check", "env_torch_replaced", "--check", "env_rocm_mixed")
     found: list[dict[str, Any]] = amd.json("doctor", "sd", *checks, ok=False)["findings"]

@@ -12,7 +12,7 @@ import sys
 import tarfile
 import zipfile
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 from uv import find_uv_bin
@@ -21,7 +21,7 @@ from rocenv.core.errors import ArchiveError
 from rocenv.core.model import Artifact, FileEntry
 from rocenv.data.load import load
 from rocenv.home import Home
-from rocenv.install.python_package import wheel_of
+from rocenv.install.python_package import require_package, wheel_of
 from rocenv.prefix import prefix_of
 from tests import amd_real, amd_wheels, forked
 from tests.amd_binaries import LINUX
@@ -332,6 +332,7 @@ def test_a_page_that_makes_no_sense_is_an_error_in_words(amd: World) -> None:
         done = amd.run("create", "sd", *CREATE, "-y", ok=False)
         assert done.returncode == 1, page
         assert "Traceback" not in done.stderr.decode(), page
+    assert "open that address in a browser" in done.stderr.decode()
 
 
 def test_a_damaged_first_download_is_an_error_in_words(amd: World) -> None:
@@ -350,6 +351,25 @@ def test_a_page_in_place_of_a_wheel_is_not_pinned(amd: World) -> None:
     assert "is no Python package" in done.stderr.decode() or "cannot resolve" in done.stderr.decode()
     pins = amd.home / "pins.json"
     assert not pins.exists() or "/torch-2.13" not in pins.read_text()
+
+
+def test_a_package_whose_metadata_cannot_be_read_is_an_error_in_words(tmp_path: Path) -> None:
+    """No hash is known that tells it from the right one."""
+    metadata = "Metadata-Version: 2.1\nName: ro\u0109m\nVersion: 10.0.0\n".encode()
+    sdist = _sdist(tmp_path, {"PKG-INFO": metadata})
+    wheel = tmp_path / "x.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("rocm-10.0.0.dist-info/METADATA", metadata)
+    for path, artifact in ((sdist, _artifact("rocm")), (wheel, _artifact("rocm", kind="wheel"))):
+        with pytest.raises(ArchiveError, match=r"serves ro.*m 10\.0\.0, not rocm"):
+            require_package(artifact, path)
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("rocm-10.0.0.dist-info/METADATA", metadata)
+    content = wheel.read_bytes()
+    at = content.index(b"/METADATA") + len("/METADATA") + 9  # after the name: the head of LZMA, and a zero
+    wheel.write_bytes(content[:at] + b"\xff" + content[at + 1 :])
+    with pytest.raises(ArchiveError, match="is no Python package: Corrupt"):
+        require_package(_artifact("rocm", kind="wheel"), wheel)
 
 
 def test_a_source_archive_becomes_a_wheel_without_running_it(tmp_path: Path) -> None:
@@ -375,8 +395,8 @@ def test_a_source_archive_that_leads_out_is_refused(tmp_path: Path, member: str)
         wheel_of(path, _artifact("rocm"), [])
 
 
-def _artifact(name: str) -> Artifact:
-    return Artifact(kind="sdist", name=name, version="10.0.0", url="", sha256="", size_bytes=0)
+def _artifact(name: str, *, kind: Literal["wheel", "sdist"] = "sdist") -> Artifact:
+    return Artifact(kind=kind, name=name, version="10.0.0", url="", sha256="", size_bytes=0)
 
 
 def _sdist(folder: Path, members: dict[str, bytes]) -> Path:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
+import lzma
 import posixpath
 import re
 import tarfile
@@ -31,11 +32,12 @@ if TYPE_CHECKING:
 
 _LARGEST_BYTES = 64 << 20  # of a source archive's members together; that of `rocm` has 100 kB
 _LARGEST_METADATA_BYTES = 4 << 20
-# What zipfile, tarfile and zlib raise for files that are none, and packaging for names and versions.
+# What zipfile, tarfile and decompressors raise for files that are none, and packaging for names and versions.
 _DAMAGED = (
     zipfile.BadZipFile,
     tarfile.TarError,
     zlib.error,
+    lzma.LZMAError,
     KeyError,
     OSError,
     EOFError,
@@ -53,7 +55,8 @@ def require_package(artifact: Artifact, path: Path) -> None:
     try:
         metadata = _wheel_metadata(path) if artifact.kind == "wheel" else _sdist_members(path)["PKG-INFO"]
         found = message_from_bytes(metadata)
-        name, version = canonicalize_name(found["Name"] or ""), found["Version"] or ""
+        # A value that is not ASCII is an `email.header.Header`.
+        name, version = canonicalize_name(str(found["Name"] or "")), str(found["Version"] or "")
         is_right = name == canonicalize_name(artifact.name) and version_of(version) == version_of(
             artifact.version
         )

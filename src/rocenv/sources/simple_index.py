@@ -120,16 +120,22 @@ class SimpleIndex:
 
     def _files(self, project: str) -> Iterator[File]:
         """Yield the wheels and source archives of a project, in the order of its page."""
+        url = self.url if self.flat else f"{self.url}{project}/"
         try:
-            text, base = self._page(self.url if self.flat else f"{self.url}{project}/")
+            text, base = self._page(url)
         except FetchError as error:
             if error.code not in ("gone", "forbidden"):
                 raise
             raise NotAvailable(f"{shown(self.url)} has no `{project}`: {error.message}") from error
-        for link in _links(text):
-            file = self._file(base, link)
-            if file is not None and file.project == project:
-                yield file
+        files = [file for link in _links(text) if (file := self._file(base, link)) is not None]
+        if not files:
+            raise NotAvailable(
+                f"the page {shown(url)} has no link to a file of `{project}`",
+                hints=(
+                    "open that address in a browser: a proxy's or provider's page may stand in its place",
+                ),
+            )
+        yield from (file for file in files if file.project == project)
 
     def _file(self, base: str, link: str) -> File | None:
         """Describe what a link leads to; None unless it is a wheel or a source archive."""
