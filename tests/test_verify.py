@@ -130,6 +130,7 @@ def test_what_is_no_target_is_told_before_anything_runs(world: Mini, target: str
     done = world.run("verify", "demo", "--target", target, "--json")
     assert (done.returncode, json.loads(done.stdout)["error"]) == (1, "target-unknown")
     assert f"`{target}` is no target" in done.stderr
+    assert ("leave out `:xnack-`: `--target gfx90a`" in done.stderr) == (target == "gfx90a:xnack-")
 
 
 def test_another_target_is_named_and_says_nothing_about_the_set(world: Mini) -> None:

@@ -241,14 +241,15 @@ def visible_gpus(host: Host, targets: Sequence[str]) -> tuple[EnvChange, ...]:
 
 def require_target(target: str) -> None:
     """Raise RocenvError for what is no name of a target; features like `:xnack-` are no part of it."""
-    from rocenv.host.gpu import is_target
+    from rocenv.host.gpu import is_target, split_target
 
-    if not is_target(target):
-        raise RocenvError(
-            f"`{target}` is no target",
-            hints=("a target is called gfx and a number, like gfx1100 (RX 7900) or gfx1030 (RX 6800)",),
-            code="target-unknown",
-        )
+    if is_target(target):
+        return
+    name, features = split_target(target)
+    hint = "a target is called gfx and a number, like gfx1100 (RX 7900) or gfx1030 (RX 6800)"
+    if features and is_target(name):
+        hint = f"leave out `{features}`: `--target {name}`"
+    raise RocenvError(f"`{target}` is no target", hints=(hint,), code="target-unknown")
 
 
 def _target_of(host: Host) -> str:
