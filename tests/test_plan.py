@@ -14,7 +14,7 @@ from msgspec import structs
 from rocenv.context import Context
 from rocenv.core.errors import DataError, FetchError, ResolutionImpossible
 from rocenv.core.lock import LOCK_SCHEMA, lock_text, read_lock
-from rocenv.core.model import Artifact, Component, EnvChange, Layout, Lock, Program, Request
+from rocenv.core.model import Artifact, Component, EnvChange, Layout, Lock, Program, Request, venv_layout
 from rocenv.core.progress import Progress
 from rocenv.data.load import load
 from rocenv.home import Home
@@ -324,6 +324,7 @@ def test_every_field_of_a_lock_survives(tmp_path: Path) -> None:
         ),
         links={"usr/bin": "usr/lib/*.so"},
         names={"usr/lib/x.so": "usr/lib/x.so.1"},
+        site_packages="lib/python3.11/site-packages",
     )
     component = Component(
         kind="torch",
@@ -462,6 +463,114 @@ def test_a_lock_that_must_not_be_built(
     path.write_text(json.dumps(plain))
     with pytest.raises(DataError, match=said):
         read_lock(path)
+
+
+PYTORCH = "https://download.pytorch.org/whl"
+
+
+def _wheels_lock(artifact: dict[str, str], **component: Any) -> str:
+    """A lock of ROCm's wheels and torch; one wheel and the part with torch are changed."""
+    rocm = Artifact(
+        kind="sdist",
+        name="rocm",
+        version="10.0.0",
+        url="https://repo.amd.com/rocm-10.0.0.tar.gz",
+        sha256="ab" * 32,
+        size_bytes=0,
+    )
+    torch = structs.replace(
+        rocm,
+        kind="wheel",
+        name="torch",
+        version="2.5.1+rocm6.2",
+        url=f"{PYTORCH}/rocm6.2/torch-2.5.1%2Brocm6.2-cp311-cp311-linux_x86_64.whl",
+    )
+    part = Component(
+        kind="rocm",
+        name="ROCm wheels",
+        version="10.0.0",
+        channel="",
+        why="",
+        artifacts=(rocm,),
+        layout=venv_layout("3.11.2", "linux"),
+        into="venv",
+        python="3.11.2",
+    )
+    other = structs.replace(part, kind="torch", artifacts=(structs.replace(torch, **artifact),), **component)
+    lock = Lock(
+        request=Request(), platform="linux", target="gfx1100", components=(part, other), environment=()
+    )
+    return lock_text(lock)
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "url"),
+    [
+        ("torch", "2.5.1+rocm6.2", f"{PYTORCH}/rocm6.2/torch-2.5.1+rocm6.2-cp311-cp311-linux_x86_64.whl"),
+        ("torch", "2.3.1+cu118", "http://10.0.0.1:8080/x/torch-2.3.1%2Bcu118-cp311-cp311-win_amd64.whl"),
+        (
+            "pytorch-triton-rocm",
+            "3.1.0",
+            f"{PYTORCH}/pytorch_triton_rocm-3.1.0-cp311-cp311-linux_x86_64.whl#sha256=00",
+        ),
+        (
+            "markupsafe",
+            "2.1.5",
+            "https://mirror.example.org/whl/MarkupSafe-2.1.5-cp311-cp311-"
+            "manylinux_2_17_x86_64.manylinux2014_x86_64.whl",
+        ),
+        ("Jinja2", "3.1.6", f"{PYTORCH}/jinja2-3.1.6-py3-none-any.whl"),
+        ("mpmath", "1.3", f"{PYTORCH}/mpmath-1.3.0-1-py3-none-any.whl"),
+        (
+            "torch",
+            "2.13.0a0+rocm10.0.0a20261001",
+            "a%2Fb%2Ftorch-2.13.0a0%2Brocm10.0.0a20261001-py3-none-any.whl",
+        ),
+    ],
+)
+@pytest.mark.parametrize("schema", [1, LOCK_SCHEMA])
+def test_a_lock_may_name_a_wheel_as_indices_and_mirrors_do(
+    tmp_path: Path, name: str, version: str, url: str, schema: int
+) -> None:
+    path = tmp_path / "x.lock"
+    text = _wheels_lock({"name": name, "version": version, "url": url})
+    path.write_text(text.replace(f'"schema": {LOCK_SCHEMA}', f'"schema": {schema}'))
+    if schema == 1:  # of which there is none with ROCm as wheels
+        plain = json.loads(path.read_text())
+        del plain["components"][0]
+        path.write_text(json.dumps(plain))
+    assert read_lock(path).components[-1].artifacts[0].url == url
+
+
+@pytest.mark.parametrize(
+    ("artifact", "component", "said"),
+    [
+        ({"url": f"{PYTORCH}/.."}, {}, r"the address of `torch` in .* ends in '\.\.'"),
+        (
+            {"url": f"{PYTORCH}/torch-2.5.1-py3-none-any.whl"},
+            {},
+            r"not the name of a wheel of torch 2\.5\.1\+rocm",
+        ),
+        ({"url": f"{PYTORCH}/numpy-2.5.1%2Brocm6.2-py3-none-any.whl"}, {}, "the address of `torch`"),
+        ({"version": "main"}, {}, "is not the name of a wheel of torch main"),
+        ({"kind": "sdist"}, {}, "is not the name of a source archive of torch"),
+        (
+            {"name": "pip", "version": "25.0", "url": f"{PYTORCH}/pip-25.0-py3-none-any.whl"},
+            {},
+            "`pip` in .* cannot be a wheel of a set",
+        ),
+        ({}, {"layout": None}, "the part `torch` in .* has wheels, but no folder"),
+        ({}, {"python": "3.12.1"}, r"Python 3\.11\.2 in `venv`, torch for Python 3\.12\.1 in `venv`"),
+    ],
+)
+def test_a_lock_whose_wheels_cannot_be_installed(
+    tmp_path: Path, artifact: dict[str, str], component: dict[str, Any], said: str
+) -> None:
+    path = tmp_path / "x.lock"
+    path.write_text(_wheels_lock(artifact, **component))
+    with pytest.raises(DataError, match=said) as caught:
+        read_lock(path)
+    assert "rocenv lock NAME" in caught.value.hints[0]
 
 
 def test_packages_of_a_lock_cannot_be_unpacked_outside_the_env(planner: Planner, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
     from pathlib import Path
 
-    from rocenv.core.model import Component, EnvChange, Layout, Program
+    from rocenv.core.model import Artifact, Component, EnvChange, Layout, Program
 
     Fault = tuple[str, str]  # what is wrong, and how: "`../x`", "leads out of the env"
 
@@ -60,7 +60,7 @@ def read_lock(path: Path) -> Lock:
     if schema == 1:
         lock = from_schema_1(lock)
     for what, fault in _faults(lock):
-        raise DataError(f"{what} in `{path}` {fault}")
+        raise DataError(f"{what} in `{path}` {fault}", hints=_MAKE_ONE)
     return lock
 
 
@@ -126,6 +126,7 @@ def _faults(lock: Lock) -> Iterator[Fault]:
         yield from _faults_of_program(program)
     for part in lock.components:
         yield from _faults_of_component(part)
+    yield from _faults_of_venvs([part for part in lock.components if part.is_wheels])
 
 
 def _faults_of_variables(lock: Lock, programs: Sequence[Program]) -> Iterator[Fault]:
@@ -144,6 +145,23 @@ def _faults_of_artifacts(lock: Lock) -> Iterator[Fault]:
         for text in (artifact.name, artifact.version):
             if allowed.fullmatch(text) is None:
                 yield f"`{text}`", "is not the name or version of a package"
+        yield from _faults_of_package(artifact)
+
+
+def _faults_of_package(artifact: Artifact) -> Iterator[Fault]:
+    from rocenv.core.packages import is_named_right, wheel_file_name
+
+    if artifact.kind not in ("wheel", "sdist"):
+        return
+    if not is_named_right(artifact):
+        what = "wheel" if artifact.kind == "wheel" else "source archive"
+        yield (
+            f"the address of `{artifact.name}`",
+            f"ends in {wheel_file_name(artifact.url)!r}, which is not the name of a {what} of "
+            f"{artifact.name} {artifact.version}",
+        )
+    if artifact.name.lower() == "pip":
+        yield f"`{artifact.name}`", "cannot be a wheel of a set: envs get the pip of their Python"
 
 
 def _faults_of_program(program: Program) -> Iterator[Fault]:
@@ -168,6 +186,16 @@ def _faults_of_component(part: Component) -> Iterator[Fault]:
     for place in inside:
         if place and not f"{place}/".startswith(f"{part.into}/"):
             yield f"`{place}`", f"is not in the part's own folder `{part.into}`"
+
+
+def _faults_of_venvs(parts: Sequence[Component]) -> Iterator[Fault]:
+    for part in parts:
+        if part.layout is None or not part.layout.site_packages:
+            yield f"the part `{part.kind}`", "has wheels, but no folder that they are installed into"
+    venvs = {(part.into, part.python, part.layout and part.layout.site_packages): part for part in parts}
+    if len(venvs) > 1:
+        shown = (f"{part.kind} for Python {part.python} in `{part.into}`" for part in venvs.values())
+        yield "the wheels", f"are for more than one venv: {', '.join(shown)}"
 
 
 def _faults_of_place(place: str) -> Iterator[Fault]:

@@ -27,12 +27,12 @@ from packaging.utils import canonicalize_name
 
 from rocenv.core.errors import ArchiveError, FetchError, PrefixError, RocenvError
 from rocenv.core.model import Artifact
+from rocenv.core.packages import wheel_file_name
 from rocenv.core.versions import series
 from rocenv.install.path_length import require_short_names
 from rocenv.install.python_package import wheel_of
 from rocenv.install.store import require_hash
 from rocenv.integrity import file_entry
-from rocenv.sources.uv import wheel_file_name
 from rocenv.system import WINDOWS
 from rocenv.system.files import break_link, clone_file, hash_of, remove_tree, sha256_of, write_atomic
 from rocenv.system.process import run

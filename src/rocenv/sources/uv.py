@@ -11,10 +11,10 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
 from rocenv.core.errors import FetchError, PrefixError, RocenvError
 from rocenv.core.model import Artifact
+from rocenv.core.packages import wheel_file_name
 from rocenv.net.errors import shown
 from rocenv.sources.uv_outcome import Outcome
 from rocenv.system.process import run
@@ -216,11 +216,6 @@ class Uv:
         if bundle := environ.get("REQUESTS_CA_BUNDLE"):
             environ.setdefault("SSL_CERT_FILE", bundle)  # what rocenv's own connections trust
         return environ
-
-
-def wheel_file_name(url: str) -> str:
-    """Take the file name out of an address, without any slash that the address may hide in it."""
-    return re.split(r"[/\\:]", unquote(url.partition("#")[0]))[-1]
 
 
 def ranking(python: Interpreter) -> Callable[[str], int | None]:
