@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -25,13 +26,13 @@ class TestDoesMyCardWork:
             (
                 "gfx1031",
                 "yes, the build for gfx1031 is release-ready, but AMD does not list it as supported: "
-                "ROCm 7.14.0, 10.0.0, 10.1.0 as wheels with torch 2.12.0 to 2.14.0",
-                "yes, with AMD's wheels (ROCm 7.14.0, 10.0.0, 10.1.0; the build for gfx1031 is release-ready",
+                "ROCm 7.14.0, 10.0.0 as wheels with torch 2.12.0, 2.13.0",
+                "yes, with AMD's wheels (ROCm 7.14.0, 10.0.0; the build for gfx1031 is release-ready",
             ),
             (
                 "gfx1201",
                 "yes, AMD supports gfx1201, and the build is release-ready: ROCm 7.14.0",
-                "yes, with AMD's wheels (ROCm 7.14.0, 10.0.0, 10.1.0; AMD supports gfx1201, but does not "
+                "yes, with AMD's wheels (ROCm 7.14.0, 10.0.0; AMD supports gfx1201, but does not "
                 "mark the build release-ready)",
             ),
             (
@@ -98,14 +99,16 @@ class TestDoesMyCardWork:
     def test_vega_loses_its_kernels(self, read: Read) -> None:
         text = read("gfx906")
         assert "packages 6.4 to 7.2 not built for it" in text
-        assert "wheels ROCm 7.14.0 to 10.1.0 (therock): built, not supported or release-ready" in text
+        assert "wheels ROCm 7.14.0 to 10.0.0 (therock): not supported or release-ready; 10.1.0: built" in text
         assert "compiled for it, but the rocBLAS inside has no kernels: torch 2.8 to 2.14" in text
 
     def test_support_and_readiness_are_said_of_each_platform(self, read: Read) -> None:
         linux, _, windows = read("gfx1201").partition(" Windows wheels ")
-        assert "wheels ROCm 7.14.0 to 10.1.0 (therock): supported by AMD, release-ready" in linux
+        assert (
+            "wheels ROCm 7.14.0 to 10.0.0 (therock): supported by AMD, release-ready; 10.1.0: built" in linux
+        )
         assert windows.startswith(
-            "ROCm 7.14.0 to 10.1.0 (therock): supported by AMD, not marked release-ready"
+            "ROCm 7.14.0 to 10.0.0 (therock): supported by AMD, not marked release-ready"
         )
         assert "7.2.1 needs display driver from 26.2.2 on" in windows
 
@@ -123,6 +126,13 @@ class TestWhichRelease:
         assert "release-ready: gfx942, gfx1010" in text
         assert "only built for: gfx900, gfx906, gfx90c" in text
         assert "rocenv create demo --platform windows --rocm 10.0 --torch --target gfx1201" in text
+
+    @pytest.mark.parametrize("release", ["10.1", "10.2"])
+    def test_of_which_nobody_has_read_what_amd_promises(self, read: Read, release: str) -> None:
+        text = read(release)
+        assert "what AMD promises is not known yet; built for: gfx900, gfx906" in text
+        assert not re.search("supported by AMD|release-ready|only built for", text)
+        assert f"rocenv create demo --platform linux --rocm {release} --torch --target gfx1201" in text
 
     def test_a_patch_release_without_torch_says_what_must_not_be_mixed(self, read: Read) -> None:
         text = read("7.14.1")

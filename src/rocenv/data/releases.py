@@ -220,7 +220,7 @@ class RocmWheels(Known, frozen=True, kw_only=True):
     targets: tuple[str, ...]  # that it is built for
     layout: Layout  # below the folder of packages of the venv
     python: tuple[str, ...]
-    official: tuple[str, ...] = ()  # targets that AMD supports
+    official: tuple[str, ...] = ()  # targets that AMD supports; without both lists nobody has read them
     ready: tuple[str, ...] = ()  # targets for which its builders call it ready for release
     devel: tuple[str, ...] = ()  # projects with compilers and headers, for `--dev`; () = not apart
     devel_root: str = ""  # what ROCM_PATH points to once they are installed
@@ -240,6 +240,11 @@ class RocmWheels(Known, frozen=True, kw_only=True):
     def compiles(self) -> tuple[str, ...]:
         """Targets that its run-time compiler knows."""
         return self.targets
+
+    @property
+    def has_lists(self) -> bool:
+        """Whether it is known what AMD promises of the targets."""
+        return bool(self.official or self.ready)
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
         """Yield targets that are supported although nothing is built for them."""

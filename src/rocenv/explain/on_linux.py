@@ -69,11 +69,14 @@ def _promise(matrix: Matrix, found: Candidate) -> str:
 
 
 def _wheel_sets(matrix: Matrix, candidates: Iterable[Candidate]) -> tuple[str, tuple[Known, ...]]:
-    """Name the releases of AMD's wheels among sets, with their torch."""
+    """Name the releases of AMD's wheels among sets of which AMD promises the same, with their torch."""
+    sets = [each for each in candidates if each.row(RocmWheels)]
     found = {
-        row.version: torch
-        for each in candidates
-        if (row := each.row(RocmWheels)) and (torch := each.row(TorchSet)) and torch.released
+        each.rocm.version: torch
+        for each in sets
+        if (torch := each.row(TorchSet))
+        and torch.released
+        and _promise(matrix, each) == _promise(matrix, sets[0])
     }
     if not found:
         return "", ()

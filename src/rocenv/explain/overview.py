@@ -22,7 +22,7 @@ _NONE = "-"
 _READY = "*"
 LEGEND = (
     "O supported by AMD  D supported, its end announced  L kernels in the libraries, no promise",
-    "7.14+: AMD's wheels from that release on; * its builders call them release-ready for the target",
+    "7.14+: AMD's wheels of which its lists were read; * release-ready for the target",
     "P a library pack adds kernels  R AMD's runtime runs, no kernels  x said to be unsupported  - nothing",
     "RUNS AS: by HSA_OVERRIDE_GFX_VERSION on Linux, with these releases of ROCm",
 )
@@ -71,9 +71,13 @@ def _letters(matrix: Matrix, platforms: Sequence[Platform]) -> dict[tuple[str, s
 
 
 def _wheel_heads(matrix: Matrix, platform: Platform) -> dict[str, RocmWheels]:
-    """Find the heads of columns for wheels newer than packages: one for releases that do the same."""
+    """Find the heads of columns for wheels newer than packages: one for releases that do the same.
+
+    Those for which nobody has read what AMD promises have none.
+    """
     packages = series_known(matrix, platform)
-    rows = [row for row in wheels_of(matrix, platform) if series(row.version) not in packages]
+    every = wheels_of(matrix, platform)
+    rows = [row for row in every if row.has_lists and series(row.version) not in packages]
     heads: dict[str, RocmWheels] = {}
     last: tuple[object, ...] = ()
     for row in rows:

@@ -98,7 +98,7 @@ def _steps(matrix: Matrix, release: str, *, on_linux: bool) -> Iterator[Step]:
             target
             for row in matrix.rocm_wheels
             if row.platform == request.platform and series(row.version) == release
-            for target in row.official
+            for target in row.official or row.targets
         ]
         if served:
             # The last of them is a card that people have, rather than one of a data centre.

@@ -87,7 +87,8 @@ def _wheel_lines(matrix: Matrix, release: str, platform: Platform) -> list[Line]
     for rows in alike.values():
         row, name = rows[0], f"wheels {listed(row.version for row in rows)}"
         rest = set(row.targets) - {*row.official, *row.ready}
-        said = (("supported by AMD", row.official), ("release-ready", row.ready), ("only built for", rest))
+        built = "only built for" if row.has_lists else "what AMD promises is not known yet; built for"
+        said = (("supported by AMD", row.official), ("release-ready", row.ready), (built, rest))
         texts = [f"{what}: {listed(targets_first(targets))}" for what, targets in said if targets]
         notes = dict.fromkeys(f"{each.version}: {each.note}" for each in rows if each.note)
         lines += [Line(label=name, text=text, rows=tuple(rows)) for text in (*texts, *notes)]

@@ -10,7 +10,7 @@ from rocenv.explain.answer import Line
 from rocenv.explain.words import LEVELS, listed, oldest_first, range_in_words, spans
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from rocenv.data.known import Platform
     from rocenv.data.releases import RocmWheels, Support
@@ -49,17 +49,28 @@ def support_lines(matrix: Matrix, target: str) -> list[Line]:
 
 
 def wheel_lines(matrix: Matrix, target: str, platform: Platform) -> list[Line]:
-    """Say what AMD's wheels do for a target: whether AMD supports it, and whether they are release-ready."""
+    """Say what AMD's wheels do for a target: whether AMD supports it, and whether they are release-ready.
+
+    Releases for which nobody has read that are named at the end of a line.
+    """
     every = wheels_of(matrix, platform)
     rows = [row for row in every if target in row.targets]
     groups: dict[tuple[str, str], list[RocmWheels]] = {}
+    unread: dict[str, list[RocmWheels]] = {}
     for row in rows[::-1]:
-        groups.setdefault((row.channel, _promise(row, target)), []).append(row)
+        if row.has_lists:
+            groups.setdefault((row.channel, _promise(row, target)), []).append(row)
+        else:
+            unread.setdefault(row.channel, []).append(row)
     lines = []
     for (channel, promise), group in groups.items():
+        others = unread.pop(channel, [])
         known = [row.version for row in every if row.channel == channel]
-        drivers = "".join(f"; {text}" for text in _drivers(group))
-        text = f"ROCm {spans((row.version for row in group), known)} ({channel}): {promise}{drivers}"
+        more = "".join(f"; {text}" for text in (*_drivers(group), *_built(others)))
+        text = f"ROCm {spans((row.version for row in group), known)} ({channel}): {promise}{more}"
+        lines.append(Line(label="wheels", text=text, rows=(*group, *others)))
+    for channel, group in unread.items():
+        text = f"ROCm {listed(oldest_first(row.version for row in group))} ({channel}): built"
         lines.append(Line(label="wheels", text=text, rows=tuple(group)))
     if not rows and every:
         lines.append(Line(label="wheels", text=LEVELS[""], rows=tuple(every[-1:])))
@@ -73,7 +84,11 @@ def _promise(row: RocmWheels, target: str) -> str:
         return f"{text}, {'' if target in row.ready else 'not marked '}release-ready" if row.ready else text
     if target in row.ready:
         return "release-ready, not on AMD's list of supported GPUs"
-    return "built, not supported or release-ready"
+    return "not supported or release-ready"
+
+
+def _built(rows: Sequence[RocmWheels]) -> list[str]:
+    return [f"{listed(oldest_first(row.version for row in rows))}: built"] if rows else []
 
 
 def _drivers(rows: Iterable[RocmWheels]) -> list[str]:

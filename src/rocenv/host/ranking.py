@@ -48,14 +48,17 @@ _KINDS = {True: "part of the CPU", None: "not known to be a card", False: "a car
 
 
 def supported_today(matrix: Matrix) -> Mapping[str, Support]:
-    """What the newest packages, and the newest wheels of each channel, do for targets on any platform."""
+    """What the newest packages, and the newest wheels of each channel, do for targets on any platform.
+
+    Wheels count as far as it is known what AMD promises of them.
+    """
     from packaging.version import Version
 
     said: list[tuple[str, str, Support, tuple[str, ...]]] = [
         ("", row.rocm, _LEVELS[row.level], row.targets) for row in matrix.support if row.level in _LEVELS
     ]
     for row in matrix.rocm_wheels:
-        if not row.floating:
+        if row.has_lists and not row.floating:
             said += [(row.channel, row.version, 2, row.official), (row.channel, row.version, 1, row.targets)]
     versions = {version: Version(version) for _, version, _, _ in said}
     newest: dict[str, Version] = {}

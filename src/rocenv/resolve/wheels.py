@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from rocenv.resolve.combination import Case, Constraints
 
 
-SUPPORTED, READY, BUILT = range(3)  # AMD supports a target; its builders call it release-ready; neither
+# AMD supports a target; its builders call it release-ready; neither, or nobody has read it.
+SUPPORTED, READY, BUILT = range(3)
 
 
 def rows(case: Case) -> list[RocmWheels]:
@@ -55,6 +56,8 @@ def promise(row: RocmWheels, targets: Collection[str]) -> int:
 def promised(row: RocmWheels, targets: Collection[str]) -> str:
     """Say what AMD promises of targets; support and readiness are lists of their own."""
     names = ", ".join(targets)
+    if not row.has_lists:
+        return f"built for {names}; what AMD promises is not known yet"
     supported, ready = set(targets) <= set(row.official), set(targets) <= set(row.ready)
     if supported and not row.ready:
         return f"AMD supports {names}"  # no list says what is release-ready
