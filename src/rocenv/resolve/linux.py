@@ -252,7 +252,7 @@ def _notes(parts: Parts, case: Case) -> Iterator[str]:
     way, torch = parts.way, parts.torch
     yield from _target_notes(way, case.request.target)
     yield from _driver_notes(way.row, case)
-    if torch is not None and not torch.released:
+    if torch is not None and not torch.released and not torch.channel:
         yield f"torch {torch.version} is a release candidate and may not be in its index yet"
     yield from verdicts.notes(parts.facts, case)
     if way.row.note:
@@ -351,15 +351,18 @@ def _no_wheels(parts: Parts, torch: TorchSet, case: Case) -> Rejection:
     way = parts.way
     if isinstance(way.row, RocmWheels):
         return wheels.other_release(torch, way.row, way.title, case)
-    release, target = series(way.row.version), ", ".join((way.runs_as, *case.request.more_targets))
-    needed = {way.runs_as, *case.request.more_targets}
+    targets = (way.runs_as, *case.request.more_targets)
+    release, target, needed = series(way.row.version), ", ".join(targets), set(targets)
     built = [row for row in case.matrix.torch if row.rocm and not row.channel and series(row.rocm) == release]
     if any(needed <= set(row.targets) for row in built):
         return _not_this_torch(parts, torch, case)
     built.sort(key=lambda row: (newest_first(row.version), row.rocm))
     served = [row.targets for row in case.matrix.torch] + [row.targets for row in wheels.rows(case)]
-    if not any(needed <= set(targets) for targets in served):
-        text = found = f"no PyTorch release for any ROCm has kernels for {target}"
+    nowhere = [each for each in targets if not any(each in row for row in served)]
+    if nowhere:
+        text = found = f"no PyTorch release for any ROCm has kernels for {', '.join(nowhere)}"
+    elif not any(needed <= set(row) for row in served):
+        text = found = f"no one PyTorch release has kernels for all of {target}"
     elif not built:
         found = f"no PyTorch release is built for ROCm {release}"
         text = f"{found}, so none has kernels for {target}"
