@@ -100,7 +100,7 @@ class TestRows:
         linux = select(MATRIX, Filters(torch="2.9", platform="linux"))["torch"]
         assert not any(row.channel == "radeon-windows" for row in MATRIX.torch if row in linux)
         windows = select(MATRIX, Filters(torch="2.9", platform="windows"))["torch"]
-        assert {row.channel for row in MATRIX.torch if row in windows} == {"radeon-windows"}
+        assert {row.channel for row in MATRIX.torch if row in windows} == {"radeon-windows", "therock"}
 
     def test_negative_facts_are_rows(self) -> None:
         found = select(MATRIX, Filters(rocm="7.1", platform="windows"))
