@@ -153,8 +153,9 @@ def _reasons(missed: Sequence[Miss]) -> list[tuple[str, str]]:
 def _none_available(missed: Sequence[Miss]) -> RocenvError:
     hints = tuple(dict.fromkeys(hint for miss in missed for hint in miss.error.hints))
     reasons = "; ".join(f"{which}: {why}" for which, why in _reasons(missed))
-    message = f"Matching sets exist, but none could be downloaded: {reasons}"
     codes = {miss.error.code for miss in missed}
     if codes == {NotAvailable.code}:
+        message = f"Matching sets exist, but none is complete in its channel: {reasons}"
         return ResolutionImpossible(message, hints=hints)
+    message = f"Matching sets exist, but none could be downloaded: {reasons}"
     return FetchError(message, hints=hints, code=codes.pop() if len(codes) == 1 else FetchError.code)

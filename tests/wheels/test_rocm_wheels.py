@@ -238,6 +238,28 @@ def test_a_nightly_is_the_newest_that_has_torch_too(plans: World) -> None:
     assert newest.startswith("10.2.0a2026")
     assert older < newest
     assert f"torch 2.14.0+rocm{older}" in names(with_torch, "torch")
+    assert with_torch["components"][0]["why"].endswith(
+        "built for gfx1100; what AMD promises is not known yet"
+    )
+    assert not any("release candidate" in note for note in with_torch["notes"]), (
+        "its index has just listed it"
+    )
+
+
+@pytest.mark.parametrize(
+    ("rocm", "said", "hint"),
+    [
+        ("10.2", "has no build of ROCm 10.2", "rocenv explain rocm-10.2"),
+        ("10.2.0a20261001", "has no build of ROCm 10.2.0a20261001", "add `--channel therock-nightly`"),
+    ],
+)
+def test_a_release_that_its_index_does_not_have_yet(plans: World, rocm: str, said: str, hint: str) -> None:
+    done = plans.run("resolve", "--rocm", rocm, "--torch", "--target", "gfx1100", ok=False)
+    told = " ".join(done.stderr.decode().split())
+    assert done.returncode == 1
+    assert "Matching sets exist, but none is complete in its channel: " in told
+    assert f"rocm/whl-next/ {said}" in told
+    assert hint in told
 
 
 def test_a_nightly_that_lacks_a_part_is_passed_over(amd: World) -> None:
@@ -246,6 +268,8 @@ def test_a_nightly_that_lacks_a_part_is_passed_over(amd: World) -> None:
     amd.index.remove(f"rocm_sdk_libraries-{newest}-py3-none-linux_x86_64.whl")
     older = amd.json("resolve", *wish)["components"][0]["version"]
     assert older < newest
+    done = amd.run("resolve", *wish, "--rocm", newest, ok=False)
+    assert f"has no `rocm-sdk-libraries` of ROCm {newest}" in " ".join(done.stderr.decode().split())
     assert amd.json("resolve", *wish, "--rocm", older)["components"][0]["version"] == older
 
 

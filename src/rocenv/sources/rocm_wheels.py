@@ -54,7 +54,7 @@ def component(
     python = _python(candidate, request, Uv.for_context(context))
     index = _index(row, python, context)
     with _tracked(row, context):
-        release = _release(row, candidate, request, index)
+        release = _release(row, candidate, request, index, context)
         allowed = _exactly(release) if not row.flat else _any
         found = _each(_projects(row, request), lambda name: index.newest(name, allowed))
         artifacts = with_sizes(found, context.network)
@@ -81,7 +81,7 @@ def torch_component(
     python = _python(candidate, request, Uv.for_context(context))
     index = _index(rocm, python, context)
     with _tracked(rocm, context):
-        release = _release(rocm, candidate, request, index)
+        release = _release(rocm, candidate, request, index, context)
         builds, notes = _builds(row, rocm, release, request, index)
         versions = _closure(builds, row, rocm, request, python, context)
         own = {*builds, *_projects(rocm, request)}
@@ -149,18 +149,47 @@ def _layout(row: RocmWheels, request: Request, python: str) -> Layout:
     return replace(layout.below(venv.site_packages), python=venv.python, site_packages=venv.site_packages)
 
 
-def _release(row: RocmWheels, candidate: Candidate, request: Request, index: SimpleIndex) -> str:
+def _release(
+    row: RocmWheels, candidate: Candidate, request: Request, index: SimpleIndex, context: Context
+) -> str:
     """Determine the exact release: of a channel that moves on, the newest that has all parts of the set."""
     if not row.floating:
         return row.version
-    parts = [index.versions(name) for name in _projects(row, request)]
+    parts = {name: index.versions(name) for name in _projects(row, request)}
     if torch := candidate.row(TorchSet):
         builds = index.versions("torch")
-        parts.append({_rocm_of(each) for each in builds if _meets(each, torch.version, request.torch)})
-    found = {each for each in set.intersection(*parts) if _meets(each, row.version, request.rocm)}
-    if not found:
-        raise NotAvailable(f"{shown(row.index)} has no build of ROCm {row.version} with all parts of the set")
-    return max(found, key=version_of)
+        fit = {_rocm_of(each) for each in builds if _meets(each, torch.version, request.torch)}
+        parts[f"torch {torch.version}"] = fit
+    fitting = {
+        name: {each for each in versions if _meets(each, row.version, request.rocm)}
+        for name, versions in parts.items()
+    }
+    if found := set.intersection(*fitting.values()):
+        return max(found, key=version_of)
+    raise _no_build(fitting, row, request, context)
+
+
+def _no_build(
+    fitting: Mapping[str, set[str]], row: RocmWheels, request: Request, context: Context
+) -> NotAvailable:
+    """Say which part has no build of a release that is read from the index, or that no build has all."""
+    exact = [each.version for each in specifier(request.rocm, "--rocm") if "*" not in each.version]
+    nightly = next((each for each in exact if version_of(each).is_prerelease), "")
+    wanted = f"ROCm {nightly or row.version}"
+    missing = [f"`{name}`" for name, versions in fitting.items() if not versions]
+    lack = f"no {joined(missing)} of {wanted}"
+    if not missing:
+        lack = f"no build of {wanted} with all parts of the set"
+    elif len(missing) == len(fitting):
+        lack = f"no build of {wanted}"
+    elsewhere = [
+        f"add `--channel {each.channel}`: it has the nightly builds"
+        for each in context.matrix.rocm_wheels
+        if nightly and context.matrix.channels[each.channel].only_named and not request.channel
+        if (each.version, each.platform) == (row.version, row.platform)
+    ]
+    known = f"`rocenv explain rocm-{series(row.version)}` tells what is known of this release"
+    return NotAvailable(f"{shown(row.index)} has {lack}", hints=(*elsewhere, known))
 
 
 def _meets(version: str, *specs: str) -> bool:
