@@ -22,7 +22,7 @@ _NONE = "-"
 _READY = "*"
 LEGEND = (
     "O supported by AMD  D supported, its end announced  L kernels in the libraries, no promise",
-    "7.14+: AMD's wheels of which its lists were read; * release-ready for the target",
+    "7.14+: AMD's wheels whose lists of GPUs are known; * release-ready for the target",
     "P a library pack adds kernels  R AMD's runtime runs, no kernels  x said to be unsupported  - nothing",
     "RUNS AS: by HSA_OVERRIDE_GFX_VERSION on Linux, with these releases of ROCm",
 )

@@ -51,7 +51,7 @@ def support_lines(matrix: Matrix, target: str) -> list[Line]:
 def wheel_lines(matrix: Matrix, target: str, platform: Platform) -> list[Line]:
     """Say what AMD's wheels do for a target: whether AMD supports it, and whether they are release-ready.
 
-    Releases for which nobody has read that are named at the end of a line.
+    Releases for which nobody has read that come at the end of a line, as built.
     """
     every = wheels_of(matrix, platform)
     rows = [row for row in every if target in row.targets]
