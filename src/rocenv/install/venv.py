@@ -161,6 +161,8 @@ def _install(venv: Path, wheels: Mapping[str, _Offered], uv: Uv, anew: Sequence[
         uv.install(venv, pins, [each.link.parent for each in wheels.values()], anew)
     except ArchiveError as error:
         for each in wheels.values():
+            if WINDOWS and each.link != each.file:  # it may be a copy that differs
+                each.link.unlink(missing_ok=True)
             each.require_hash()
         hint = "its hash is right, so it was built like this: report this to whoever builds that wheel"
         raise ArchiveError(error.message, hints=(hint,)) from error
@@ -208,10 +210,8 @@ class _Offered(NamedTuple):
     link: Path  # the file itself, if rocenv has made it of a source archive
 
     def require_hash(self) -> None:
-        """Raise DamagedPackage unless the file is the promised one; what differs is removed."""
+        """Raise DamagedPackage unless the file is the promised one, which else is removed."""
         if self.link != self.file:
-            if not self.link.is_symlink():  # it may be a copy, which differs
-                self.link.unlink(missing_ok=True)
             require_hash(self.artifact, self.file)
 
 
