@@ -192,7 +192,7 @@ def test_a_plan_reads_the_chain_of_device_packages_from_metadata_alone(plans: Wo
 def test_the_plan_names_the_files_whose_hash_nobody_publishes(plans: World) -> None:
     told = plans.run("resolve", *CREATE).stdout.decode()
     assert "4 of 4 files" not in told, "there is nothing to say about those"
-    assert "the first download records others: amd-torch-device-gfx1151" in told
+    assert "the first download records the rest: amd-torch-device-gfx1151" in told
     assert "compilers and headers are not included; `--dev` adds them" in told
 
 

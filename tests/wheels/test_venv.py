@@ -258,7 +258,7 @@ def test_a_file_that_is_not_the_promised_wheel_is_refused(bench: Bench, used_bef
     assert not bench.files[promised.sha256].exists()
 
 
-def test_a_wheel_that_has_rotten_where_nothing_shows_it_is_removed(bench: Bench) -> None:
+def test_a_wheel_that_rotted_without_a_trace_is_removed(bench: Bench) -> None:
     wheel = build_wheel("numpy", "1.26.4")
     artifact = bench.fetch(wheel)
     bench.create("a", artifact)

@@ -87,7 +87,7 @@ def test_the_plan_lists_every_file(sd: Machine) -> None:
     for part in lock["components"]:
         assert f"{len(part['artifacts'])} packages, " in planned.out
     assert "sha256 known for" in planned.out
-    assert "the first download records others: amd-torch-device-gfx1151" in planned.out
+    assert "the first download records the rest: amd-torch-device-gfx1151" in planned.out
     alone = answer(sd.rocenv("resolve", *CREATE, "--json", ROCENV_HOME=r"C:\never used", ROCENV_OFFLINE="1"))
     assert [part["artifacts"] for part in alone["components"]] == [[], []]
     assert any("could not download the package lists" in note for note in alone["notes"])

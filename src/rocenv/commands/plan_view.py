@@ -91,9 +91,9 @@ def _part_text(part: Component) -> list[str]:
     else:
         lines += [f"    {artifact.url}" for artifact in part.artifacts]
     if unknown := [artifact.name for artifact in part.artifacts if not artifact.sha256]:
-        known = len(part.artifacts) - len(unknown)
-        text = f"sha256 known for {known} of {len(part.artifacts)} files; the first download records others: "
+        known, count = len(part.artifacts) - len(unknown), len(part.artifacts)
+        text = f"sha256 known for {known} of {count} files; the first download records the rest: "
         if not known:
-            text = "no sha256 is known; the first download records that of "
+            text = "no sha256 is known; the first download records it: "
         lines += _note(text + joined(unknown, 20), "    ")
     return lines
