@@ -181,16 +181,15 @@ def test_a_set_that_is_not_whole_in_its_channel_is_passed_over_with_a_word(plann
     assert "`hip-runtime-amd`, needed by the set itself, cannot be met" in lock.notes[0]
 
 
-def test_a_series_that_has_moved_out_of_what_was_asked_for(planner: Planner) -> None:
+def test_a_mixed_set_is_never_taken_for_one_release_of_its_series(planner: Planner) -> None:
     path = planner.mini.root / "profiles/mini.toml"
-    path.write_text(
-        path.read_text().replace(
-            'version = "5.7.1"\n', 'version = "5.7"\nfloating = true\nversion_package = "mini5-hip"\n'
-        )
-    )
-    assert planner.plan(rocm="5.7.1").components[0].version == "5.7.1"
-    with pytest.raises(ResolutionImpossible, match=r"channel mini is at 5\.7\.1 now"):
-        planner.plan(rocm="5.7.9")
+    path.write_text(path.read_text().replace('version = "5.7.1"\n', 'version = "5.7"\n'))
+    assert planner.plan(rocm="5.7").components[0].version == "5.7", "whatever version its HIP has"
+    for release in ("5.7.1", ">=5.7.1,<6"):
+        with pytest.raises(ResolutionImpossible) as caught:
+            planner.plan(rocm=release)
+        (line,) = caught.value.rejections
+        assert line.text.endswith(f"matches {release}, only 6.4.3, 5.7; channel mini mixes releases of 5.7")
 
 
 def test_where_no_channel_can_be_had_every_reason_is_told(planner: Planner) -> None:

@@ -130,8 +130,6 @@ def compiler_lock(row: Compiler, context: Context) -> Lock:
         layout=row.layout,
         compiles=row.targets,
         blas=(),
-        floating=True,
-        version_package=row.packages[0],
         apt_dir=row.apt_dir,
         status=row.status,
         source=row.source,

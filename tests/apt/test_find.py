@@ -76,15 +76,6 @@ def test_the_answer_is_kept_as_long_as_the_index_says_the_same(inside: Inside) -
     assert inside.find().artifacts[0].version == "5.7.1-2"
 
 
-def test_a_floating_set_takes_its_version_from_the_index(inside: Inside) -> None:
-    profile = inside.mini.root / "profiles/mini.toml"
-    text = profile.read_text().replace(
-        'version = "5.7.1"\n', 'version = "5.7"\nfloating = true\nversion_package = "mini5-hip"\n'
-    )
-    profile.write_text(text)
-    assert inside.find(version="5.7").version == "5.7.1"
-
-
 @pytest.mark.parametrize("fields", [{"SHA256": ""}, {"SHA256": "../../../etc/passwd"}, {"Filename": ""}])
 def test_a_package_that_nobody_vouches_for(inside: Inside, fields: dict[str, str]) -> None:
     inside.mini.repo.remove("mini5-hip")

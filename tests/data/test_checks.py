@@ -186,7 +186,6 @@ def test_a_range_that_is_none(table: str, field: str, tmp_path: Path) -> None:
     ("table", "values", "said"),
     [
         ("rocm", {"packages": []}, "`packages` is empty"),
-        ("rocm", {"floating": True}, "`version_package` is missing"),
         ("torch", {"rocm": "6.2", "cuda": "11.8"}, "exactly one of `rocm` and `cuda` must be set"),
         ("torch", {"rocm": "", "cuda": ""}, "exactly one of `rocm` and `cuda` must be set"),
         ("repo", {"keyrings": []}, "must name the keys to trust"),

@@ -124,11 +124,9 @@ rocm = build(
 )
 
 
-def _floating(row: RocmSet) -> RocmSet:
-    """A distribution's set floats: its version is a series."""
-    if row.channel == "amd":
-        return row
-    return structs.replace(row, floating=True, version=series(row.version), version_package="hip")
+def _mixed(row: RocmSet) -> RocmSet:
+    """A distribution's set mixes releases: its version is a series."""
+    return row if row.channel == "amd" else structs.replace(row, version=series(row.version))
 
 
 def _nightly(row: RocmWheels) -> RocmWheels:
@@ -392,7 +390,7 @@ _parts = build(
     Matrix,
     channel=just(tuple(map(_channel, CHANNELS))),
     target=just(tuple(map(_target, (*TARGETS, OTHER_TARGET)))),
-    rocm=rows(lambda dice: _floating(rocm(dice)), lambda row: (row.version, row.channel)),
+    rocm=rows(lambda dice: _mixed(rocm(dice)), lambda row: (row.version, row.channel)),
     torch=lambda dice: (
         *rows(linux_torch, lambda row: (row.version, row.rocm))(dice),
         *rows(cuda_torch, lambda row: row.version, 3)(dice),

@@ -122,6 +122,13 @@ def wished(spec: str, version: str, *, floating: bool = False, local: str = "") 
     return any(wanted.contains(release) for release in releases)
 
 
+def release_wished(spec: str, row: RocmSet | RocmWheels) -> bool:
+    """Whether a row is of a release that a user asked for; a mixed set must be wished for as a series."""
+    if isinstance(row, RocmWheels) or row.version.count(".") > 1:
+        return wished(spec, row.version, floating=getattr(row, "floating", False))
+    return all(wished(spec, f"{row.version}.{patch}") for patch in range(100))
+
+
 def is_build_of(version: str, series_of_row: str) -> bool:
     """Whether a version is a nightly build, or another pre-release, of a series."""
     release = ".".join(map(str, (*Version(version).release, 0)[:2]))
@@ -190,7 +197,7 @@ def linux_fits(parts: Parts, world: World) -> bool:
     request = world.request
     return (
         target_known(world)
-        and wished(request.rocm, row.version, floating=row.floating)
+        and release_wished(request.rocm, row)
         and (request.channel == row.channel or (not request.channel and not by_name_only(row, world)))
         and way_fits(parts, row, world)
         and (not isinstance(row, RocmWheels) or runs_here(row, world))

@@ -118,9 +118,8 @@ def write_archives(www: Path, matrix: Matrix) -> None:
         suite = repo.suite or row.suite
         archive = suites.setdefault((place, suite), Repo(www / place, suite=suite))
         there = {each.name for each in archive.packages}
-        version = f"{row.version}.3" if row.floating else row.version
-        for name in {*row.packages, row.version_package} - there - {""}:
-            archive.add(name, f"{version}-1", content=b"")
+        for name in set(row.packages) - there:
+            archive.add(name, f"{row.version}-1", content=b"")
     for suite in ("bookworm", "sid", "experimental"):
         archive = suites.setdefault(("debian", suite), Repo(www / "debian", suite=suite))
     for archive in suites.values():

@@ -12,7 +12,7 @@ from packaging.version import Version
 
 from rocenv.core.errors import RocenvError
 from rocenv.core.model import Request
-from rocenv.core.versions import allows, lowest, meets, newest_first, specifier, version_fits
+from rocenv.core.versions import allows, lowest, meets, meets_whole, newest_first, specifier, version_fits
 from rocenv.resolve import resolve
 from rocenv.resolve.drivers import kernel_driver
 from tests.resolve.oracle import wished
@@ -63,6 +63,14 @@ def test_a_spec(text: str, version: str, fits: bool) -> None:
 )
 def test_a_series_fits_if_a_release_of_it_could(text: str, fits: bool) -> None:
     assert meets(text, "6.4", "--rocm", floating=True) is fits
+
+
+@pytest.mark.parametrize(
+    ("text", "fits"),
+    [("6.4", True), (">=6.3", True), ("", True), ("6.4.3", False), (">=6.4.2", False), ("!=6.4.1", False)],
+)
+def test_a_mixed_set_meets_only_a_spec_that_does_not_tell_its_releases_apart(text: str, fits: bool) -> None:
+    assert meets_whole(text, "6.4", "--rocm") is fits
 
 
 @pytest.mark.parametrize("text", ["latest", "v5.7", "=5.7", ">=", "5.7 6.1", "5.7,<6", "\u0665"])

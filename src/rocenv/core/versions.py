@@ -90,6 +90,19 @@ def meets(spec: str, version: str, option: str, *, floating: bool = False, local
     return version_fits(specifier(spec or "*", option), version, floating=floating, local=local)
 
 
+@cache
+def meets_whole(spec: str, of_series: str, option: str) -> bool:
+    """Tell whether a SPEC of the command line allows every release of a series.
+
+    A set mixed from several releases meets no SPEC that tells them apart: neither `6.4.3` nor `>=6.4.2`.
+
+    Raises:
+        WrongUsage: As `specifier` does.
+    """
+    wanted = specifier(spec or "*", option)
+    return all(wanted.contains(f"{of_series}.{patch}") for patch in _telling_patches(wanted))
+
+
 def any_meets(spec: str, versions: tuple[str, ...], option: str) -> bool:
     """Tell whether one of several series has a release that a SPEC asks for."""
     return any(meets(spec, version, option, floating=True) for version in versions)
@@ -107,13 +120,17 @@ def version_fits(wanted: SpecifierSet, version: str, *, floating: bool, local: s
         return False
     if any(_is_build_of(each.version, version) for each in wanted if each.operator in ("==", "===")):
         return True
-    # A range can only begin or end at a version that it names.
+    return any(wanted.contains(f"{version}.{patch}{local}") for patch in _telling_patches(wanted))
+
+
+def _telling_patches(wanted: SpecifierSet) -> set[int]:
+    """Find the patch numbers to try: a range can only begin or end at a version that it names."""
     patches = {0, 99}
     for each in wanted:
         release = version_of(each.version.removesuffix(".*")).release
         if len(release) > 2:
             patches |= {max(0, release[2] - 1), release[2], release[2] + 1}
-    return any(wanted.contains(f"{version}.{patch}{local}") for patch in patches)
+    return patches
 
 
 def _is_build_of(version: str, series_of_row: str) -> bool:

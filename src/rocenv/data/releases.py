@@ -82,7 +82,11 @@ class Release(Known, frozen=True, kw_only=True):
 
 
 class RocmSet(Known, frozen=True, kw_only=True):
-    """One ROCm release from one channel of Linux packages: a candidate."""
+    """One ROCm release from one channel of Linux packages: a candidate.
+
+    A distribution puts parts of several point releases together, so its version is a series ("6.4"), which
+    is none of that series' releases.
+    """
 
     IDENTITY = ("version", "channel")
     VERSIONS = ("version", "glibc")
@@ -97,17 +101,15 @@ class RocmSet(Known, frozen=True, kw_only=True):
     compiles: tuple[str, ...]  # targets that its run-time compiler knows
     blas: tuple[str, ...]  # targets that its rocBLAS has kernels for
     official: tuple[str, ...] = ()  # targets that its maker supports
-    floating: bool = False  # the channel moves on: the exact version is read from its index
     glibc: str = ""  # the oldest C library it runs with, where its packages do not say it; "2.35"
-    version_package: str = ""  # the package whose version is the set's, where it floats
     apt_dir: str = ""
     suite: str = ""
     note: str = ""
 
-    def faults(self, matrix: "Matrix") -> Iterator[str]:
-        """Yield a complaint if nothing says which version a rolling set has."""
-        if self.floating and not self.version_package:
-            yield "`version_package` is missing: the version of a floating set is read from it"
+    @property
+    def is_mixed(self) -> bool:
+        """Whether it is of a series rather than one release."""
+        return self.version == series(self.version)
 
 
 class Support(Known, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec.structs import replace
 
 from rocenv.core.errors import RocenvError
-from rocenv.core.model import Machine, Request
+from rocenv.core.model import Machine, Request, series
 from rocenv.data.releases import RocmSet, RocmWheels
 from rocenv.launch.causes import fallbacks
 from rocenv.launch.programs import build_text, builds_for
@@ -94,8 +94,8 @@ def another_env(view: View) -> str:
 
 
 def _is_of(row: RocmSet, version: str) -> bool:
-    """Tell whether a release is of a row; rows of channels that move on name a series."""
-    return row.version == version or (row.floating and version.startswith(f"{row.version}."))
+    """Tell whether a row is of an env's release; an env of a mixed set may name a release of its series."""
+    return row.version == version or (row.is_mixed and series(version) == row.version)
 
 
 def _brings_blas(blas: Blas, program: Path, prefix: Prefix) -> bool:

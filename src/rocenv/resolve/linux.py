@@ -26,7 +26,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rocenv.core.versions import allows, joined, meets, newest_first, series
+from rocenv.core.versions import allows, joined, meets, meets_whole, newest_first, series
 from rocenv.data.known import STATUS_RANK
 from rocenv.data.releases import RocmSet, RocmWheels
 from rocenv.resolve import verdicts, wheels
@@ -106,15 +106,9 @@ def combinations(case: Case) -> Iterator[Combination]:
 
 
 def _ways(case: Case) -> Iterator[Way]:
-    target, channel = case.request.target, case.request.channel
+    target = case.request.target
     overrides = [row for row in case.matrix.override if row.target == target and row.runs_as != "*"]
     for row in _rows(case):
-        if (
-            isinstance(row, RocmSet)
-            and row.channel != channel
-            and case.matrix.channels[row.channel].only_named
-        ):
-            continue
         has_kernels = set(case.request.targets) <= set(row.blas)
         yield Way(row=row, runs_as=target, kind=_native(row, case) if has_kernels else "compile")
         if has_kernels and (isinstance(row, RocmWheels) or not case.request.torch):
@@ -125,6 +119,13 @@ def _ways(case: Case) -> Iterator[Way]:
             yield Way(row=row, runs_as=override.runs_as, kind=override.verdict, override=override)
 
 
+def _is_asked_for(row: RocmSet | RocmWheels, case: Case) -> bool:
+    if isinstance(row, RocmSet) and row.is_mixed:
+        return meets_whole(case.request.rocm, row.version, "--rocm")
+    floating = isinstance(row, RocmWheels) and row.floating
+    return meets(case.request.rocm, row.version, "--rocm", floating=floating)
+
+
 def _native(row: RocmSet | RocmWheels, case: Case) -> str:
     """Tell kernels that somebody ran from those of wheels that were built, and that nobody vouches for."""
     unproved = isinstance(row, RocmWheels) and wheels.promise(row, case.request.targets) == wheels.BUILT
@@ -132,14 +133,18 @@ def _native(row: RocmSet | RocmWheels, case: Case) -> str:
 
 
 def _rows(case: Case) -> list[RocmSet | RocmWheels]:
-    return [*case.matrix.rocm, *wheels.rows(case)]
+    channels, named = case.matrix.channels, case.request.channel
+    packages = [
+        row for row in case.matrix.rocm if row.channel == named or not channels[row.channel].only_named
+    ]
+    return [*packages, *wheels.rows(case)]
 
 
 def _broken(way: Way, case: Case) -> Constraints:
     request, row, override = case.request, way.row, way.override
     served = row.compiles if way.kind == "compile" else row.blas
     broken = case.unknown_target | unmet(
-        rocm=meets(request.rocm, row.version, "--rocm", floating=row.floating),
+        rocm=_is_asked_for(row, case),
         channel=request.channel in ("", row.channel),
         target=way.runs_as in served and set(request.more_targets) <= set(served),
     )
@@ -314,9 +319,11 @@ def rejection(constraint: str, parts: Parts, case: Case) -> Rejection:
 def _not_this_rocm(way: Way, case: Case) -> Rejection:
     spec, rows = case.request.rocm, _rows(case)
     text = ""
-    if not any(meets(spec, each.version, "--rocm", floating=each.floating) for each in rows):
+    if not any(_is_asked_for(each, case) for each in rows):
         versions = sorted({each.version for each in rows}, key=lambda each: (newest_first(each), each))
         text = f"rocenv knows no ROCm release that matches {spec}, only {', '.join(versions)}"
+        near = [each for each in rows if meets(spec, each.version, "--rocm", floating=True)]
+        text += "".join(f"; channel {row.channel} mixes releases of {row.version}" for row in near)
     return rejected(way.row, way.title, f"ROCm {spec}", way.row.version, text)
 
 

@@ -54,7 +54,12 @@ def resolve_command(request: Request, here: str = "linux") -> str:
 
 
 def no_set(request: Request) -> str:
-    """Say that nothing fits: `No ROCm and PyTorch combination works on gfx1033`."""
+    """Say that nothing fits: `No ROCm and PyTorch combination works on gfx1033`.
+
+    Where versions are named, others may exist that no row knows: `rocenv knows no set with ROCm 6.4.9 for …`.
+    """
+    if any(spec not in ("", "*") for spec in (request.rocm, request.zluda, request.torch)):
+        return f"rocenv knows no set with {_components(request)} for {_place(request)}"
     noun = "combination" if request.zluda or request.torch else "release"
     return f"No {_components(request)} {noun} works on {_place(request)}"
 

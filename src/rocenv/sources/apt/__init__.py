@@ -18,7 +18,6 @@ from rocenv.core.codec import from_plain, load_json, to_plain
 from rocenv.core.errors import DataError, NotAvailable
 from rocenv.core.model import Artifact, Component, Value
 from rocenv.core.progress import size_text
-from rocenv.core.versions import specifier
 from rocenv.data.releases import RocmSet
 from rocenv.net.errors import shown
 from rocenv.resolve.apps import packages_of
@@ -48,7 +47,7 @@ TREE = "rocm"  # the folder of a prefix that packages are unpacked into
 class Found(Value, frozen=True, kw_only=True):
     """A set as its repositories have it now."""
 
-    version: str
+    version: str  # of the first package that was asked for
     artifacts: tuple[Artifact, ...]
     glibc: str  # the oldest C library it runs with, "2.38"
     own_glibc: bool  # the machine's is older: the set brings its own along
@@ -69,7 +68,7 @@ def component(
 
     Raises:
         FetchError: An index does not answer, or cannot be trusted.
-        NotAvailable: The index lacks something, or now has a release that was not asked for.
+        NotAvailable: The index lacks something.
     """
     row = choice.row
     assert isinstance(row, RocmSet)
@@ -78,8 +77,6 @@ def component(
         bare = found = find(row, context)
         if app is not None:
             found = find(structs.replace(row, packages=(*row.packages, *app.names)), context)
-    if row.floating and not specifier(request.rocm or "*", "--rocm").contains(found.version):
-        raise NotAvailable(f"channel {row.channel} is at {found.version} now")
     notes = found.notes
     if app is not None:
         notes = (_added_by(app, row.channel, bare, found), *notes)
@@ -87,7 +84,6 @@ def component(
         notes += (c_library.note(found.glibc),)
     part = structs.replace(
         outline(choice, candidate, request, context),
-        version=found.version,
         artifacts=found.artifacts,
         glibc=found.glibc,
         loader=context.matrix.c_library[0].loader if found.own_glibc else "",
@@ -155,10 +151,9 @@ def _notes(indices: Sequence[Index], reason: str) -> Iterator[str]:
 def _question(row: RocmSet, matrix: Matrix, indices: Sequence[Index]) -> str:
     """Hash everything that the closure depends on."""
     said = {
-        "form": 3,
+        "form": 4,
         "lists": [[each.state.base, *(file.sha256 for file in each.state.files)] for each in indices],
         "roots": row.packages,
-        "version": [row.version, row.floating, row.version_package],
         "keep_out": matrix.keep_out_patterns,
         "c_library": [library.package for library in matrix.c_library],
         "glibc": [glibc_version(), row.glibc],
@@ -178,9 +173,7 @@ def _resolve(row: RocmSet, matrix: Matrix, indices: Sequence[Index]) -> Found:
     own = c_library.is_needed(glibc)
     if own:
         packages = closure((*roots, (Relation(library),)), lists, patterns, row.packages)
-    version = row.version
-    if row.floating:
-        version = upstream(next(each.version for each in packages if each.name == row.version_package))
+    version = upstream(next(each.version for each in packages if each.name == row.packages[0]))
     bases = {index.repo.name: index.base for index in indices}
     artifacts = tuple(_artifact(package, bases[package.repo]) for package in packages)
     return Found(version=version, artifacts=artifacts, glibc=glibc, own_glibc=own)
