@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any, Literal
 
-    from rocenv.data.known import Status
+    from rocenv.data.known import Platform, Status
 
 KNOWN: dict[str, Any] = {"source": "tests/host/conftest.py", "checked": "2026-11-20"}
 MAKER: Status = "maker"
@@ -33,8 +33,10 @@ def pci(device: str, name: str, product: str, revision: str = "") -> PciId:
     return PciId(device=device, target=name, products=products, revision=revision, status=MAKER, **KNOWN)
 
 
-def support(rocm: str, level: Literal["official", "libraries"], *targets: str) -> Support:
-    return Support(platform="linux", rocm=rocm, level=level, targets=targets, status=MAKER, **KNOWN)
+def support(
+    rocm: str, level: Literal["official", "libraries"], *targets: str, platform: Platform = "linux"
+) -> Support:
+    return Support(platform=platform, rocm=rocm, level=level, targets=targets, status=MAKER, **KNOWN)
 
 
 def wheels(version: str, official: tuple[str, ...], built: tuple[str, ...] = ()) -> RocmWheels:
@@ -78,6 +80,7 @@ MATRIX = Matrix(
         GpuName(title="780M", pattern=r"\b780M\b", target="gfx1103", status=MAKER, **KNOWN),
     ),
     support=(
+        support("6.4", "official", "gfx1030", "gfx1100", "gfx1103", platform="windows"),
         support("5.7", "official", "gfx906"),
         support("7.2", "official", "gfx908", "gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201"),
         support("7.2", "libraries", "gfx1151"),

@@ -14,7 +14,7 @@ from rocenv.core.errors import RocenvError
 from rocenv.core.variables import OVERRIDE
 from rocenv.host.gpu import Driver, Found, Gpu, is_target, printable, split_target
 from rocenv.host.linux import linux_driver, linux_gpus
-from rocenv.host.ranking import choose, override_notes, supported_today
+from rocenv.host.ranking import choose, libraries_on_windows, override_notes, supported_today
 from rocenv.system.machine import environment, examined_windows, missing_sysroot
 
 if TYPE_CHECKING:
@@ -89,7 +89,8 @@ def detect(matrix: Matrix) -> Host:
     driver = replace(driver, display=display, release=release)
     gpus = _numbered(found)
     support = supported_today(matrix)
-    selected, why = choose(gpus, found.others, support)
+    libraries = libraries_on_windows(matrix) if platform == "windows" else None
+    selected, why = choose(gpus, found.others, support, libraries)
     notes = found.notes
     if platform == "linux" and (override := variables.get(OVERRIDE)):
         notes += override_notes(override, gpus, support, matrix.override)

@@ -3,12 +3,14 @@
 The rules, the first that tells two GPUs apart decides:
 
 1. One that computes now, before one that is barred; one that is unable is never chosen.
-2. A card before a GPU of which that is not known, before an iGPU, whatever its memory: it is the faster one,
+2. On Windows, one for which HIP has libraries: nothing there makes up for missing ones, as an override
+   does on Linux.
+3. A card before a GPU of which that is not known, before an iGPU, whatever its memory: it is the faster one,
    and libraries are built for it.
-3. What today's releases support officially, before what they have libraries for, before the rest.
-4. More memory, in whole GiB, for that is what programs run out of.
-5. The newer target.
-6. The one that HIP lists first.
+4. What today's releases support officially, before what they have libraries for, before the rest.
+5. More memory, in whole GiB, for that is what programs run out of.
+6. The newer target.
+7. The one that HIP lists first.
 
 An iGPU beside another maker's card is not chosen, unless it is one that today's releases support officially
 and that has more than the units a CPU has for its desktop: such a machine computes on the other card.
@@ -22,7 +24,7 @@ from rocenv.core.variables import OVERRIDE, overridden_target
 from rocenv.host.gpu import target_age
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from rocenv.data.knowledge import Override
     from rocenv.data.rows import Matrix
@@ -38,6 +40,7 @@ _GIB = 1 << 30
 # What to say where the rank differs first in the place of the same number.
 _REASONS = (
     "{best} can be used now, {other} cannot",
+    "HIP for Windows has libraries for {best} and none for {other}",
     "{best} comes before {other}, which is {kind}",
     "today's releases do more for {best} than for {other}",
     "{best} has more memory than {other}",
@@ -71,16 +74,40 @@ def supported_today(matrix: Matrix) -> Mapping[str, Support]:
     return support
 
 
+def libraries_on_windows(matrix: Matrix) -> frozenset[str]:
+    """The targets that a HIP SDK has libraries for, or wheels that AMD supports or calls release-ready."""
+    sdks = (row for row in matrix.support if row.platform == "windows" and row.level in _LEVELS)
+    wheels = (row for row in matrix.rocm_wheels if row.platform == "windows")
+    return frozenset(target for row in sdks for target in row.targets) | frozenset(
+        target for row in wheels for target in (*row.official, *row.ready)
+    )
+
+
 def choose(
-    gpus: Sequence[Gpu], others: Sequence[str], support: Mapping[str, Support]
+    gpus: Sequence[Gpu],
+    others: Sequence[str],
+    support: Mapping[str, Support],
+    libraries: Collection[str] | None = None,
 ) -> tuple[int | None, str]:
-    """The index of the GPU to use, or None, and why; `others` are the makers of other cards."""
+    """Choose the GPU to use.
+
+    Args:
+        gpus: The GPUs, numbered.
+        others: The makers of other cards.
+        support: See `supported_today`.
+        libraries: See `libraries_on_windows`; None where missing ones are no obstacle.
+
+    Returns:
+        Its index, or None, and why: a sentence without final period.
+    """
+
+    def rank(gpu: Gpu) -> tuple[object, ...]:
+        return _rank(gpu, support, libraries)
+
     other_cards = " and ".join(others)
     if not gpus:
         return None, f"there is no AMD GPU here, only {other_cards}" if others else "there is no AMD GPU here"
-    ranked = sorted(
-        (gpu for gpu in gpus if gpu.state != "unable"), key=lambda gpu: _rank(gpu, support), reverse=True
-    )
+    ranked = sorted((gpu for gpu in gpus if gpu.state != "unable"), key=rank, reverse=True)
     if not ranked:
         return None, f"nothing computes on {called(gpus[0])}: {gpus[0].why_not}"
     best = ranked[0]
@@ -91,7 +118,7 @@ def choose(
         )
     reason = f"{called(best)} is the only one"
     if len(ranked) > 1:
-        places = zip(_rank(best, support), _rank(ranked[1], support), _REASONS, strict=True)
+        places = zip(rank(best), rank(ranked[1]), _REASONS, strict=True)
         text = next(text for mine, its, text in places if mine != its)
         kind = _KINDS[ranked[1].integrated]
         reason = text.format(best=called(best), other=called(ranked[1]), kind=kind)
@@ -109,9 +136,10 @@ def called(gpu: Gpu) -> str:
     return f"GPU {gpu.index} ({gpu.target or gpu.name or gpu.pci_id or 'target unknown'})"
 
 
-def _rank(gpu: Gpu, support: Mapping[str, Support]) -> tuple[object, ...]:
+def _rank(gpu: Gpu, support: Mapping[str, Support], libraries: Collection[str] | None) -> tuple[object, ...]:
     return (
         _STATES[gpu.state],
+        libraries is None or gpu.target in libraries,
         _CARDS[gpu.integrated],
         support.get(gpu.target, 0),
         round((gpu.memory_bytes or 0) / _GIB),
