@@ -8,7 +8,7 @@ import msgspec
 
 from rocenv.core.model import EnvChange, Layout, Program, Value
 from rocenv.core.template import places
-from rocenv.data.known import Known, literal_faults, pattern_faults, range_faults
+from rocenv.data.known import NEWS_DAYS, Known, literal_faults, pattern_faults, range_faults
 
 if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
@@ -171,6 +171,7 @@ class Launcher(Known, frozen=True, kw_only=True):
     """
 
     IDENTITY = ("key",)
+    FRESH_DAYS = NEWS_DAYS
 
     key: str  # as in `--app`
     title: str
@@ -288,6 +289,7 @@ class AppPackages(Known, frozen=True, kw_only=True):
     """The packages that channels have of an app."""
 
     IDENTITY = ("app", "channels")
+    FRESH_DAYS = NEWS_DAYS
     REFERS = (("channels", "channel"),)
     NOT_EMPTY = ("channels", "names")
 
@@ -340,6 +342,7 @@ class AppBuild(Known, frozen=True, kw_only=True):
     """Builds of an app that bring GPU libraries of their own."""
 
     IDENTITY = ("app", "name", "platform")
+    FRESH_DAYS = NEWS_DAYS
 
     app: str  # key of the launcher
     name: str  # who publishes them
@@ -371,6 +374,7 @@ class AppRelease(Known, frozen=True, kw_only=True):
     """Releases of an app that ask the same."""
 
     IDENTITY = ("app", "versions", "platform")
+    FRESH_DAYS = NEWS_DAYS
 
     app: str  # key of the launcher
     versions: str  # PEP 440

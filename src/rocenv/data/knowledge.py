@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import msgspec
 
 from rocenv.core.model import EnvChange, Value
-from rocenv.data.known import Known, Platform
+from rocenv.data.known import NEWS_DAYS, Known, Platform
 
 if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
@@ -156,6 +156,7 @@ class GoodSet(Known, frozen=True, kw_only=True):
     """A set that people who make the apps name."""
 
     IDENTITY = ("platform", "by", "rocm", "zluda", "targets")
+    FRESH_DAYS = NEWS_DAYS
     VERSIONS = ("python",)
     RANGES = ("rocm", "zluda", "torch", "driver")
 
@@ -174,6 +175,7 @@ class DriverPair(Known, frozen=True, kw_only=True):
     """Kernel drivers and ROCm releases that were tested with each other."""
 
     IDENTITY = ("drivers", "rocm")
+    FRESH_DAYS = NEWS_DAYS
     VERSIONS = ("drivers", "rocm")
 
     drivers: tuple[str, ...]  # series of the kernel driver, by the ROCm it came with: "6.1", "30.10"
@@ -195,6 +197,7 @@ class DisplayDriver(Known, frozen=True, kw_only=True):
     """A display driver for Windows that rows name."""
 
     IDENTITY = ("version",)
+    FRESH_DAYS = NEWS_DAYS
     VERSIONS = ("version", "file_version")
 
     version: str  # of the Adrenalin package, "25.4.1"
@@ -206,6 +209,7 @@ class WslNeeds(Known, frozen=True, kw_only=True):
     """What the ROCm of some releases needs to reach the GPU from WSL 2."""
 
     IDENTITY = ("rocm",)
+    FRESH_DAYS = NEWS_DAYS
     RANGES = ("rocm",)
     VERSIONS = ("driver", "driver_file")
 
@@ -223,6 +227,7 @@ class Incident(Known, frozen=True, kw_only=True):
     """A report that taught something."""
 
     IDENTITY = ("code",)
+    FRESH_DAYS = None
 
     code: str
     title: str

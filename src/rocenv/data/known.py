@@ -16,6 +16,8 @@ Status = Literal["maker", "tested", "reported", "inferred"]
 # How much a status counts for, best first.
 STATUS_RANK: dict[Status, int] = {"maker": 0, "tested": 0, "reported": 1, "inferred": 2}
 
+NEWS_DAYS = 120  # `FRESH_DAYS` of tables that every release of ROCm, PyTorch or an app can add to
+
 Platform = Literal["linux", "windows"]
 
 # Fields that hold targets, in every table: "gfx1030", "gfx90a:xnack+".
@@ -33,6 +35,8 @@ class Known(Value, frozen=True, kw_only=True):
     PATTERNS: ClassVar[tuple[str, ...]] = ()  # fields that hold a regular expression
     REFERS: ClassVar[tuple[tuple[str, str], ...]] = ()  # a field, and the table whose rows it names
     NOT_EMPTY: ClassVar[tuple[str, ...]] = ()  # fields that hold at least one entry
+    # Days after which somebody should look at the source again; None = what the row says cannot change.
+    FRESH_DAYS: ClassVar[int | None] = 365
     provided_by: ClassVar[str] = ""  # the entry of `rocenv.sources.SOURCES` that has the files of such a row
 
     status: Status

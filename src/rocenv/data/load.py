@@ -32,6 +32,7 @@ SCHEMA = 1
 HINT = "correct the row (docs/data.md describes how rows are written), or move its file away"
 MOST_BYTES = 8_000_000  # of one file; rocenv's longest has 40,000
 _DAY = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_CHECKED = re.compile(rb'\bchecked = "([0-9-]{10})"')
 _STAMP_BYTES = 32
 
 # Table name -> the type of its rows.
@@ -101,6 +102,19 @@ def load(folder: Path | None = None, own: Path | None = None) -> Matrix:
     except DataError as error:
         error.hints = error.hints or (HINT,)
         raise
+
+
+def newest_day(folder: Path | None = None) -> date | None:
+    """Find the day on which somebody last looked at a source of rocenv's own rows; None without any row.
+
+    Only the days are read, so this is quick. It raises DataError if the folder cannot be listed.
+    """
+    days: set[bytes] = set()
+    for path in data_files(folder or profiles_folder()):
+        with contextlib.suppress(OSError):
+            days.update(_CHECKED.findall(path.read_bytes()))
+    valid = [day.decode() for day in days if _is_day(day.decode())]
+    return max(map(date.fromisoformat, valid), default=None)
 
 
 def _load(folder: Path, own: Path | None) -> Matrix:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from rocenv.core.model import Layout, ShimFile, Value, series
-from rocenv.data.known import Known, Platform
+from rocenv.data.known import NEWS_DAYS, Known, Platform
 
 if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
@@ -21,6 +21,7 @@ class Repo(Known, frozen=True, kw_only=True):
     """
 
     IDENTITY = ("name",)
+    FRESH_DAYS = NEWS_DAYS
 
     name: str
     base: str
@@ -44,6 +45,7 @@ class Channel(Known, frozen=True, kw_only=True):
     """Who builds a set, and from which repositories it is put together."""
 
     IDENTITY = ("name",)
+    FRESH_DAYS = NEWS_DAYS
     REFERS = (("repos", "repo"),)
 
     name: str
@@ -72,6 +74,7 @@ class Release(Known, frozen=True, kw_only=True):
     """A ROCm release and the versions of its parts."""
 
     IDENTITY = ("version", "channel")
+    FRESH_DAYS = NEWS_DAYS
     VERSIONS = ("version",)
 
     version: str
@@ -89,6 +92,7 @@ class RocmSet(Known, frozen=True, kw_only=True):
     """
 
     IDENTITY = ("version", "channel")
+    FRESH_DAYS = NEWS_DAYS
     VERSIONS = ("version", "glibc")
     NOT_EMPTY = ("packages",)
     REFERS = (("channel", "channel"),)
@@ -121,6 +125,7 @@ class Support(Known, frozen=True, kw_only=True):
     """
 
     IDENTITY = ("platform", "rocm", "level", "source", "status")
+    FRESH_DAYS = NEWS_DAYS
     VERSIONS = ("rocm",)
 
     platform: Platform
@@ -167,6 +172,7 @@ class TorchSet(Known, frozen=True, kw_only=True):
     """One torch release built for one ROCm, or for the CUDA that ZLUDA stands in for."""
 
     IDENTITY = ("version", "rocm", "cuda", "channel")
+    FRESH_DAYS = NEWS_DAYS
     VERSIONS = ("version", "rocm", "cuda", "python", "glibc")
     RANGES = ("zluda",)
     REFERS = (("channel", "channel"),)
@@ -208,6 +214,7 @@ class RocmWheels(Known, frozen=True, kw_only=True):
     """A ROCm release as Python wheels for one platform: a candidate."""
 
     IDENTITY = ("version", "channel", "platform")
+    FRESH_DAYS = NEWS_DAYS
     VERSIONS = ("version", "python", "glibc")
     RANGES = ("driver",)
     NOT_EMPTY = ("targets", "python")
@@ -258,6 +265,7 @@ class FileHash(Known, frozen=True, kw_only=True):
     """The hash of a file for which its index publishes none."""
 
     IDENTITY = ("index", "file")
+    FRESH_DAYS = None
 
     index: str
     file: str
@@ -273,6 +281,7 @@ class HipSdk(Known, frozen=True, kw_only=True):
     """AMD's HIP SDK for Windows: a candidate."""
 
     IDENTITY = ("version",)
+    FRESH_DAYS = NEWS_DAYS
     VERSIONS = ("version",)
     provided_by = "windows"
 
@@ -317,6 +326,7 @@ class ZludaBuild(Known, frozen=True, kw_only=True):
     """One build of ZLUDA; each of its archives for Windows is a candidate."""
 
     IDENTITY = ("project", "version")
+    FRESH_DAYS = NEWS_DAYS
     VERSIONS = ("version",)
     RANGES = ("driver",)
     provided_by = "windows"
@@ -354,6 +364,7 @@ class Pack(Known, frozen=True, kw_only=True):
     """A pack of rocBLAS or hipBLASLt libraries for targets that a HIP SDK has none for."""
 
     IDENTITY = ("provider", "rocm", "asset", "targets")
+    FRESH_DAYS = NEWS_DAYS
     VERSIONS = ("rocm",)
     provided_by = "windows"
 
@@ -391,6 +402,7 @@ class Index(Known, frozen=True, kw_only=True):
     """An address that packages or wheels come from."""
 
     IDENTITY = ("name",)
+    FRESH_DAYS = NEWS_DAYS
 
     name: str
     url: str

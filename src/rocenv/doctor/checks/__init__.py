@@ -8,6 +8,7 @@ from __future__ import annotations
 from rocenv.doctor.check import Check
 from rocenv.doctor.checks import (
     caches,
+    data,
     databases,
     devices,
     kernel,
@@ -44,6 +45,7 @@ CHECKS: tuple[Check, ...] = (
     Check("apu_memory_small", memory.apu_memory_small, "linux"),
     Check("apu_carve_out_only", memory.apu_carve_out_only, "linux"),
     Check("disk_nearly_full", memory.disk_nearly_full, "any"),
+    Check("data_old", data.data_old, "any"),
     Check("iommu_between_gpus", kernel.iommu_between_gpus, "linux"),
     *windows_gpus.CHECKS,
     *windows.CHECKS,

@@ -1,0 +1,59 @@
+"""Rows whose source nobody has looked at for longer than their table allows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING
+
+from rocenv.data.load import TABLES
+
+if TYPE_CHECKING:
+    from rocenv.data.known import Known
+    from rocenv.data.rows import Matrix
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Old:
+    """One such row."""
+
+    table: str
+    row: str  # what it is about: `version=7.2.0 channel=amd`
+    checked: str
+    age_days: int
+    allowed_days: int
+    source: str
+
+
+def old_rows(matrix: Matrix, today: date) -> list[Old]:
+    """List the rows that are too old, the oldest first."""
+    found = []
+    for table, kind in TABLES.items():
+        allowed = kind.FRESH_DAYS
+        if allowed is None:
+            continue
+        for row in getattr(matrix, table):
+            age = (today - date.fromisoformat(row.checked)).days
+            if age > allowed:
+                found.append(
+                    Old(
+                        table=table,
+                        row=_about(row),
+                        checked=row.checked,
+                        age_days=age,
+                        allowed_days=allowed,
+                        source=row.source,
+                    )
+                )
+    return sorted(found, key=lambda old: (-old.age_days, old.table, old.row))
+
+
+def _about(row: Known) -> str:
+    fields = row.IDENTITY or tuple(name for name in ("about", "pattern", "text") if hasattr(row, name))
+    pairs = ((name, getattr(row, name)) for name in fields)
+    return " ".join(f"{name}={_shown(value)}" for name, value in pairs if value not in ("", ()))
+
+
+def _shown(value: object) -> str:
+    text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    return text if len(text) <= 60 else f"{text[:59]}…"
