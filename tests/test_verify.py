@@ -212,3 +212,28 @@ def test_changed_file_is_found_and_put_back(world: Mini) -> None:
     assert library.read_bytes() == content
     assert os.stat(library).st_nlink > 1, "it is the store's file again"
     assert world.run("verify", "demo", "--upto", "blas").returncode == 0
+
+
+def test_a_field_report_says_what_ran_and_nobodys_name(world: Mini) -> None:
+    world.create("sd-of-marie", "--rocm", "6.4")
+    file = world.root / "report.json"
+    refused = world.run("verify", "sd-of-marie", "--report", str(file))
+    assert (refused.returncode, refused.stdout) == (2, ""), "the machine is not this one"
+    assert "unset ROCENV_SYSROOT ROCENV_TARGET" in refused.stderr
+    del world.env["ROCENV_TARGET"], world.env["ROCENV_SYSROOT"]
+    nowhere = world.run("verify", "sd-of-marie", "--report", str(world.root / "none" / "report.json"))
+    assert (nowhere.returncode, nowhere.stdout) == (2, ""), "said before the ladder is walked"
+    done = world.run("verify", "sd-of-marie", "--report", str(file), USER="marie", HOSTNAME="maries-pc")
+    assert done.returncode == 0, done.stderr
+    assert f"wrote `{file}`" in done.stderr
+    text = file.read_text()
+    assert "marie" not in text
+    report = json.loads(text)
+    assert report["set"]["components"][0]["version"] == "6.4.3"
+    assert (report["set"]["target"], report["level"]) == ("gfx1100", "blas")
+    assert [rung["rung"] for rung in report["rungs"]] == LADDER
+    assert "STAND-IN" in text, "whoever reads it must see that this was no GPU"
+    assert all("GFLOP/s" in rate for rate in report["figures"]["blas"])
+    assert len(report["figures"]["blas"]) == 2, "float32 and float16"
+    assert report["machine"]["driver"]["kernel"] == os.uname().release
+    assert "gpus" in report["machine"]

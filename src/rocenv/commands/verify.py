@@ -127,6 +127,13 @@ def _asking(
     help="Keep the GEMM source, the code objects and the logs.",
 )
 @click.option(
+    "--report",
+    "report_file",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write this machine, the set and the results to FILE, without personal names, for an issue.",
+)
+@click.option(
     "--timeout", "timeout_s", metavar="S", type=click.IntRange(1, 86_400), help="Seconds for each rung."
 )
 @json_option
@@ -136,6 +143,7 @@ def command(
     target: str,
     app: str,
     save_artifacts: Path | None,
+    report_file: Path | None,
     timeout_s: int | None,
     as_json: bool,
 ) -> int:
@@ -147,6 +155,10 @@ def command(
 
     if target:
         require_target(target)
+    if report_file is not None:
+        from rocenv.commands.field_report import require_place
+
+        require_place(report_file)
     context = Context()
     prefix = prefix_of(context.home, name)
     verdict = verify(
@@ -163,4 +175,10 @@ def command(
     if as_json:
         print_json(verification_to_plain(verdict))
     note(verdict_text(verdict, app))
+    if report_file is not None:
+        from rocenv.commands.field_report import write_report
+        from rocenv.host import detect
+
+        write_report(report_file, prefix, verdict, detect(context.matrix))
+        note(f"wrote `{report_file}`; read it, then attach it to an issue (docs/field-tests.md)")
     return verdict.exit_code

@@ -1,0 +1,127 @@
+"""What `verify --report` writes for an issue: a machine, a set, and how far it gets; no names of people."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+from typing import TYPE_CHECKING, Any
+
+from rocenv import __version__
+from rocenv.commands.gpus import host_json
+from rocenv.core.codec import verification_to_plain
+from rocenv.core.errors import RocenvError, WrongUsage
+from rocenv.data.load import newest_day
+from rocenv.doctor.nameless import Nameless
+from rocenv.doctor.people import names_to_hide
+from rocenv.resolve.request import options
+from rocenv.system import WINDOWS
+from rocenv.system.files import write_atomic
+from rocenv.system.machine import examined_elsewhere, glibc_version, read_attribute
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from rocenv.core.model import Lock, Verification
+    from rocenv.host import Host
+    from rocenv.prefix import Prefix
+
+SCHEMA = 1
+_RATE = re.compile(r"[^,;]*GFLOP/s[^,;]*")
+_PRETTY_NAME = re.compile(r'^PRETTY_NAME="?([^"\n]*)', re.MULTILINE)
+
+
+def require_place(file: Path) -> None:
+    """Raise WrongUsage unless a report of this machine can be written to a file."""
+    if examined_elsewhere() or "ROCENV_TARGET" in os.environ:
+        raise WrongUsage(
+            "`--report` is about this machine, and ROCENV_SYSROOT or ROCENV_TARGET stands in for it",
+            hints=("unset ROCENV_SYSROOT ROCENV_TARGET",),
+        )
+    folder = file.absolute().parent
+    if file.is_dir() or not os.access(folder, os.W_OK):
+        raise WrongUsage(
+            f"cannot write `{file}`: it is a folder, or `{folder}` is none that you can write to",
+            hints=("name a file in your home: `--report ~/rocenv-report.json`",),
+        )
+
+
+def write_report(file: Path, prefix: Prefix, verification: Verification, host: Host) -> None:
+    """Write a field report as JSON.
+
+    Raises:
+        RocenvError: The file cannot be written, or the env has no record any more.
+    """
+    document = field_report(prefix, verification, host)
+    content = json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+    try:
+        write_atomic(file, content.encode())
+    except OSError as error:
+        raise RocenvError(
+            f"cannot write the report to `{file}`: {error.strerror}",
+            hints=("name a file in another folder; `verify` has kept its result in the env",),
+        ) from error
+
+
+def field_report(prefix: Prefix, verification: Verification, host: Host) -> dict[str, Any]:
+    """Return a field report: only what is listed here, and no text that names a person or a machine."""
+    lock = prefix.record().lock
+    plain = verification_to_plain(verification)
+    said = {result.rung: result.stderr_tail for result in verification.results}
+    rungs = [{**rung, "stderr": said[rung["rung"]]} for rung in plain["rungs"]]
+    newest = newest_day()
+    document = {
+        "schema": SCHEMA,
+        "rocenv": __version__,
+        "data": newest.isoformat() if newest else None,
+        "when": verification.when,
+        "machine": _machine(host),
+        "set": _set(lock),
+        "target": verification.target,
+        "level": verification.level,
+        "figures": {
+            result.rung: [found.strip() for found in _RATE.findall(result.detail)]
+            for result in verification.results
+            if _RATE.search(result.detail)
+        },
+        "rungs": rungs,
+        "advice": plain["advice"],
+    }
+    hide = Nameless(names_to_hide(os.environ)).text
+    where = str(prefix.path)
+    cleaned: dict[str, Any] = _each_text(document, lambda text: hide(text.replace(where, "ENV")))
+    return cleaned
+
+
+def _machine(host: Host) -> dict[str, Any]:
+    if WINDOWS:
+        system = f"Windows {platform.version()}"
+    else:
+        found = _PRETTY_NAME.search(read_attribute("/etc/os-release")[0])
+        system = found[1] if found else "Linux"
+    shown = host_json(host)
+    del shown["remedies"]
+    return {"system": system, "glibc": glibc_version(), "python": platform.python_version(), **shown}
+
+
+def _set(lock: Lock) -> dict[str, Any]:
+    return {
+        "request": options(lock.request, lock.platform),
+        "target": lock.target,
+        "runs_as": lock.runs_as,
+        "components": [
+            {"kind": part.kind, "name": part.name, "version": part.version, "channel": part.channel}
+            for part in lock.components
+        ],
+        "variables": sorted({change.name for change in lock.environment}),
+    }
+
+
+def _each_text(value: Any, change: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {key: _each_text(each, change) for key, each in value.items()}
+    return [_each_text(each, change) for each in value] if isinstance(value, (list, tuple)) else value
