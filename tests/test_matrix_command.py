@@ -42,7 +42,7 @@ class TestOverview:
     def test_fits_and_says_what_the_facts_say(self, home: Path) -> None:
         done = run(home, "matrix")
         lines = done.stdout.splitlines()
-        assert max(map(len, lines)) <= 100
+        assert max(map(len, lines)) <= 112
         heads = lines[1].split()
         (row,) = (line for line in lines if line.startswith("gfx1031 "))
         linux = heads[1 : heads.index("7.14+") + 1]
@@ -87,7 +87,10 @@ class TestRows:
 
     def test_spec_is_a_range_too(self, home: Path) -> None:
         found = tables(home, "--rocm", ">=6.1,<6.3")
-        assert {row["version"] for row in found["rocm"]} == {"6.1.0", "6.1.2", "6.2.0", "6.2.4"}
+        assert {row["version"] for row in found["rocm"]} == {
+            *("6.1.0", "6.1.1", "6.1.2", "6.1.3", "6.1.5"),
+            *("6.2.0", "6.2.1", "6.2.2", "6.2.3", "6.2.4"),
+        }
         assert {row["version"] for row in found["hip_sdk"]} == {"6.1.2", "6.2.4"}
 
     def test_row_that_says_the_contrary_is_left_out(self) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from rocenv.explain.answer import Explanation
 
-SCREEN_AND_A_HALF = 60
+SCREEN_AND_A_HALF = 70
 LONG_TEXT = 130  # of a cause: everything there is to say about it
 MATRIX = load()
 # Products are the targets' own pages, asked for by another name.

@@ -49,7 +49,7 @@ def test_names_and_ids_do_not_contradict_each_other(matrix: Matrix) -> None:
         ("AMD Radeon RX 6800M", "gfx1031"),
         ("AMD Radeon RX 6800S", "gfx1032"),
         ("AMD Radeon RX 6800 XT", "gfx1030"),
-        ("AMD Radeon RX 6750 GRE 10GB", ""),
+        ("AMD Radeon RX 6750 GRE 10GB", "gfx1031"),
         ("AMD Radeon RX 6750 GRE 12GB", "gfx1031"),
         ("AMD Radeon RX 7700S", "gfx1102"),
         ("AMD Radeon RX 7700 XT", "gfx1101"),

@@ -309,7 +309,7 @@ def linux_rank(parts: Parts, world: World) -> tuple[object, ...]:
         is_wheels and not world.request.torch and not world.request.dev,
         promised(row, served),
         matrix.channels[row.channel].by != "maker",
-        min(said, default=SURE[row.status]),
+        max(SURE[row.status], min(said, default=0)),
         newest(row.version),
         row.channel,
         override.value if override else "",

@@ -49,11 +49,17 @@ def impossible(request: Request, of: Matrix | None = None) -> ResolutionImpossib
 @pytest.mark.parametrize(
     ("request_", "expected"),
     [
-        (linux("5.7"), ["amd 5.7.1", "debian-trixie 5.7"]),
-        (linux("<6"), ["amd 5.7.1", "debian-trixie 5.7"]),
+        (linux("5.7"), ["amd 5.7.1", "amd 5.7.0", "debian-trixie 5.7"]),
+        (linux("<6"), ["amd 5.7.1", "amd 5.7.0", "debian-trixie 5.7"]),
         (linux("5.7", channel="debian-trixie"), ["debian-trixie 5.7"]),
-        (linux("6.4", "gfx942"), ["amd 6.4.2", "amd 6.4.1", "amd 6.4.0", "debian-forky 6.4"]),
-        (linux(">=6.1,<6.3", "gfx1030"), ["amd 6.2.4", "amd 6.2.0", "amd 6.1.2", "amd 6.1.0"]),
+        (
+            linux("6.4", "gfx942"),
+            ["amd 6.4.3", "amd 6.4.2", "amd 6.4.1", "amd 6.4.0", "amd 6.4.4", "debian-forky 6.4"],
+        ),
+        (
+            linux(">=6.1,<6.3", "gfx1030"),
+            [f"amd {each}" for each in "6.2.4 6.2.2 6.2.1 6.2.0 6.1.5 6.1.2 6.1.1 6.1.0 6.2.3 6.1.3".split()],
+        ),
     ],
     ids=lambda value: options(value) if isinstance(value, Request) else "",
 )
@@ -66,14 +72,14 @@ def test_a_set_that_its_maker_supports_for_the_target_comes_first() -> None:
         return structs.replace(row, official=("gfx1100",) if row.channel == "debian-trixie" else ())
 
     changed = replace(matrix(), rocm=tuple(map(supported, matrix().rocm)))
-    assert names(linux("5.7"), changed) == ["debian-trixie 5.7", "amd 5.7.1"]
+    assert names(linux("5.7"), changed) == ["debian-trixie 5.7", "amd 5.7.1", "amd 5.7.0"]
 
 
 def test_a_driver_that_does_not_serve_a_release_puts_it_last() -> None:
     """What was tested with the machine's kernel driver comes first, whoever made it and however new."""
     machine = Machine(driver="5.7")
     first = next(resolve(linux(target="gfx90a"), matrix(), machine))
-    assert first.rocm.version == "6.1.2"
+    assert first.rocm.version == "6.1.5"
     assert next(resolve(linux(target="gfx90a"), matrix())).rocm.version == "7.2.4"
 
 

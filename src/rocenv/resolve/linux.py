@@ -12,7 +12,8 @@ The order of preference; the first difference decides:
    libraries of packages by their names, and wheels alone have neither a search path nor these names;
 4. the maker supports the target; its builders call it release-ready; it is only in the libraries;
 5. the maker's own channel, before a distribution's;
-6. how well it is known that the release serves the target: stated by the maker or tested, reported, inferred;
+6. how well the release is known, and that it serves the target: stated by the maker or tested, reported,
+   inferred;
 7. the newest release;
 8. a released PyTorch before a release candidate, for wheels one that AMD lists, then the newest.
 
@@ -183,9 +184,10 @@ def _promise(way: Way, more: Sequence[str]) -> int:
 
 
 def _doubt(way: Way, case: Case) -> int:
-    """Rate the doubt that the release serves the target; 0 = certain."""
+    """Rate the doubt that there is such a release, and that it serves the target; 0 = certain."""
+    of_release = STATUS_RANK[way.row.status]
     if isinstance(way.row, RocmWheels):
-        return STATUS_RANK[way.row.status]
+        return of_release
     stated = [
         STATUS_RANK[row.status]
         for row in case.matrix.support
@@ -193,7 +195,7 @@ def _doubt(way: Way, case: Case) -> int:
         and row.level in SERVING
         and way.runs_as in row.targets
     ]
-    return min(stated, default=STATUS_RANK[way.row.status])
+    return max(of_release, min(stated, default=of_release))
 
 
 def _untested(case: Case) -> frozenset[str]:
