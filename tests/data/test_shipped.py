@@ -38,6 +38,12 @@ PARTS: dict[type, tuple[str, ...]] = {
 URL = re.compile(r"https?://[^\s\"',;)]+")
 
 # Whose pages rows may name: who makes a thing, or who reported it.
+_REPOSITORY = r"[A-Za-z0-9][\w-]*/[\w.-]+"
+# Each entry may end in a remark.
+SOURCE = re.compile(
+    rf"(https?://[^\s;]+|{_REPOSITORY}#\d+|{_REPOSITORY}(:[^\s;@]+)?@[\w./~-]+|rocenv:(?P<own>[\w./-]+))"
+    r"( \([^()]+\))?"
+)
 HOSTS = (
     "amd.com",
     "radeon.com",
@@ -114,6 +120,14 @@ class TestEveryRow:
                 assert any(host == each or host.endswith(f".{each}") for each in HOSTS), row
                 assert urlsplit(url).scheme == "https", row
                 assert urlsplit(url).port is None, row
+
+    def test_has_sources_that_a_reader_can_open(self) -> None:
+        """An address, an issue, a file at a tag or commit, a tag or commit, or a file of this repository."""
+        for row in every_row():
+            for entry in row.source.split("; "):
+                found = SOURCE.fullmatch(entry)
+                assert found, f"`{entry}` in {row}"
+                assert not found["own"] or (PROFILES.parent / found["own"]).is_file(), row
 
     def test_leaves_no_mark_of_how_it_was_written(self) -> None:
         """Placeholders of notes: an empty meaning, a dash for nothing, a word that points elsewhere."""
