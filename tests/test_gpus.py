@@ -51,7 +51,7 @@ def test_on_wsl_windows_names_the_gpu(root: Root) -> None:
     assert told["driver"]["display"] == "32.0.31041.1004"
     text = gpus(root).stderr
     assert "of WSL" in text
-    assert "display driver 32.0.31041.1004 of Windows" in text
+    assert "display driver 32.0.31041.1004 (26.8.1) of Windows" in text
 
 
 def test_the_document_for_scripts(root: Root) -> None:
