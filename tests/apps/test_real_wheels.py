@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rocenv.prefix import Prefix
+from rocenv.sources.apt.version import upstream
 from tests import amd_real
 from tests.amd_index import AmdIndex
 from tests.network import cannot_run
@@ -43,13 +44,15 @@ def wheels_home(
         cannot_run("patchelf is not installed")
     debian = Prefix(apps_home / "envs" / rocm72_env)
     (part,) = debian.record().lock.components
+    # The set is called by its series; wheels have an exact release.
+    version = next(upstream(each.version) for each in part.artifacts if each.name == "libamdhip64-7")
     home = tmp_path_factory.mktemp("real wheels") / "home"
     with AmdIndex() as index:
         index.write_mirrors(home)
-        index.add(amd_real.wheels(debian.path / "rocm" / "usr", part.version, TARGET))
+        index.add(amd_real.wheels(debian.path / "rocm" / "usr", version, TARGET))
         (home / "profiles").mkdir()
-        (home / "profiles" / "real.toml").write_text(amd_real.row(part.version, TARGET, part.glibc))
-        options = ["--rocm", part.version, "--channel", "therock", "--target", TARGET]
+        (home / "profiles" / "real.toml").write_text(amd_real.row(version, TARGET, part.glibc))
+        options = ["--rocm", version, "--channel", "therock", "--target", TARGET]
         done = rocenv("create", "wheels", *options, "-y", "--no-verify", env={"ROCENV_HOME": str(home)})
     assert done.returncode == 0, done.stderr
     return home
