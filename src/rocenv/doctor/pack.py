@@ -7,13 +7,13 @@ needed (`reduced`), and each text so that its owner can read it before sending i
 from __future__ import annotations
 
 import contextlib
-import json
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING, Any
 
-from rocenv.core.errors import RocenvError
+from rocenv.core.codec import parse_json
+from rocenv.core.errors import DataError, RocenvError
 from rocenv.core.progress import size_text
 from rocenv.doctor import pack_file
 from rocenv.doctor.pack_file import Noted, error_number
@@ -196,8 +196,8 @@ def _told_there(pack: Opened, checks: Sequence[Check], scene: Scene, language: L
 def _told_of_rows(texts: Mapping[str, str], language: Language) -> Iterator[str]:
     """Yield what of Windows' registry and folders is in a pack."""
     for path in _ROWS:
-        with contextlib.suppress(ValueError, RecursionError, AttributeError):
-            rows: dict[str, Any] = json.loads(texts.get(path, "{}"))
+        with contextlib.suppress(DataError, AttributeError):
+            rows: dict[str, Any] = parse_json(texts.get(path, "{}"), path)
             names = [_row_name(key, row) for key, row in rows.items() if row]
             if names:
                 file = path.rpartition("/")[2]
@@ -236,7 +236,7 @@ def _noting(check: Check, noted: list[Noted]) -> Check:
 
 def _answer(text: str) -> str | int | bool | None:
     try:
-        answer = json.loads(text)
-    except (ValueError, RecursionError):
+        answer = parse_json(text, "answer")
+    except DataError:
         return None
     return answer if isinstance(answer, (str, int)) else None

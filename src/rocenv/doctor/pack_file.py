@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import field
 
-from rocenv.core.codec import from_plain, to_plain
-from rocenv.core.errors import RocenvError
+from rocenv.core.codec import from_plain, parse_json, to_plain
+from rocenv.core.errors import DataError, RocenvError
 from rocenv.core.model import Value
 
 if TYPE_CHECKING:
@@ -159,8 +159,6 @@ def read(file: Path) -> tuple[Manifest, dict[str, str]]:
     except OSError as error:
         why = error.strerror or type(error).__name__
         raise RocenvError(f"cannot read `{file}`: {why}", hints=_HINTS, code="pack-unreadable") from error
-    except RecursionError as error:
-        raise _refused(file, "it is nested too deeply") from error
     except _DAMAGE as error:
         raise _refused(file, f"it is damaged, or no .zip at all ({type(error).__name__})") from error
 
@@ -185,7 +183,10 @@ def _manifest(pack: zipfile.ZipFile, file: Path) -> Manifest:
         raise _refused(file, "it holds too many files, or one of them twice")
     if MANIFEST not in names:
         raise _refused(file, f"`{MANIFEST}` is not in it")
-    plain: Any = json.loads(_text(pack, MANIFEST, _MOST_MEMBER, file))
+    try:
+        plain = parse_json(_text(pack, MANIFEST, _MOST_MEMBER, file), MANIFEST)
+    except DataError as error:
+        raise _refused(file, error.message) from error
     schema = plain.get("schema") if isinstance(plain, dict) else None
     if schema != SCHEMA or type(schema) is not int:
         raise _refused(file, f"its schema is {str(schema)[:20]!r}, and this rocenv reads {SCHEMA}")

@@ -8,11 +8,12 @@ A recording keeps the values that checks look at: a key may hold secrets of any 
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from typing import Any
 
+from rocenv.core.codec import parse_json
+from rocenv.core.errors import DataError
 from rocenv.system.machine import examined_elsewhere, keep_row, read_attribute
 
 _COPY = "/windows/registry.json"
@@ -41,8 +42,8 @@ def copied(path: str) -> dict[str, Any] | None:
     """The JSON object in a file of an examined machine, None where there is none."""
     text = read_attribute(path, _MOST_BYTES)[0].removeprefix("\ufeff")
     try:
-        plain = json.loads(text)
-    except (ValueError, RecursionError):
+        plain = parse_json(text, path)
+    except DataError:
         return None
     return plain if isinstance(plain, dict) else None
 

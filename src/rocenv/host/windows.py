@@ -19,6 +19,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rocenv.core.codec import parse_json
+from rocenv.core.errors import DataError
 from rocenv.host.gpu import Found, Gpu, split_target
 from rocenv.host.pci import AMD, MAKERS, Ids
 from rocenv.system.machine import program_output
@@ -123,8 +125,8 @@ def parse_hip(text: str, matrix: Matrix) -> tuple[Gpu, ...]:
 def parse_controllers(text: str) -> tuple[Controller, ...]:
     """The display adapters in JSON with the keys of `Win32_VideoController`; one needs no list."""
     try:
-        plain = json.loads(text) if text.strip() else []
-    except (ValueError, RecursionError):
+        plain = parse_json(text, "Win32_VideoController") if text.strip() else []
+    except DataError:
         return ()
     rows = [row for row in (plain if isinstance(plain, list) else [plain]) if isinstance(row, dict)]
     return tuple(_controller(row) for row in rows)

@@ -14,6 +14,7 @@ import shutil
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from rocenv.core.codec import parse_json
 from rocenv.host.gpu import Found, printable
 from rocenv.host.windows import found_on_windows, parse_controllers
 from rocenv.system.machine import list_folder, program_output, read_attribute
@@ -83,7 +84,7 @@ def _ask() -> str:
 
 def _without_places(text: str) -> str:
     """The same adapters without their places in this one machine, which follow vendor and device."""
-    plain = json.loads(text)
+    plain = parse_json(text, "powershell.exe")
     rows = [row for row in (plain if isinstance(plain, list) else [plain]) if isinstance(row, dict)]
     ids = ["\\".join(str(row.get("PNPDeviceID") or "").split("\\")[:2]) for row in rows]
     return json.dumps([{**row, "PNPDeviceID": each} for row, each in zip(rows, ids, strict=True)], indent=1)

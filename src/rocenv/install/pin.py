@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from rocenv.core.errors import FetchError, PrefixError, RocenvError
+from rocenv.core.codec import load_json
+from rocenv.core.errors import DataError, FetchError, PrefixError, RocenvError
 from rocenv.core.versions import joined
 from rocenv.install import store
 from rocenv.install.folder import folder_artifact
@@ -135,13 +136,13 @@ def read_pins(home: Home) -> dict[str, Any]:
         RocenvError: The file is damaged; to ignore a pin would defeat it.
     """
     try:
-        pins: dict[str, Any] = json.loads(home.pins.read_bytes())["pins"]
+        pins: dict[str, Any] = load_json(home.pins)["pins"]
         for url, pin in pins.items():
             if not re.fullmatch("[0-9a-f]{64}", pin["sha256"]) or int(pin["size_bytes"]) < 1:
                 raise ValueError(f"the one of `{url}` is no hash and size")
     except FileNotFoundError:
         return {}
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
+    except (DataError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise RocenvError(
             f"`{home.pins}`, the hashes of first downloads, is damaged: {error}",
             hints=("repair it, or remove the damaged entries: the next download records them again",),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rocenv.core.codec import from_plain, to_plain
+from rocenv.core.codec import from_plain, load_json, to_plain
 from rocenv.core.errors import DataError
 from rocenv.core.model import Value
 from rocenv.kernels.check import Checked, check
@@ -160,11 +160,11 @@ def _key(job: Job, compiler: str, toolchain: Toolchain) -> str:
 
 def _read(place: Path) -> Entry | None:
     try:
-        plain = json.loads((place / _NOTE).read_bytes())
+        plain = load_json(place / _NOTE)
         if not isinstance(plain, dict) or plain.pop("form", None) != _FORM:
             return None
         return from_plain(Entry, plain, str(place / _NOTE))
-    except (OSError, ValueError, RecursionError, DataError):
+    except (OSError, DataError):
         return None
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from rocenv.core.codec import from_plain, to_plain
+from rocenv.core.codec import from_plain, load_json, to_plain
 from rocenv.core.errors import DataError, RocenvError
 from rocenv.core.model import EnvChange, Value
 from rocenv.kernels.source import content_hash
@@ -130,11 +130,11 @@ def note_files(home: Home, app: str) -> tuple[Path, ...]:
 def read(path: Path, app: str) -> Placed | None:
     """Return what a note says; None where it is damaged, or not one that rocenv wrote for that app."""
     try:
-        plain = json.loads(path.read_bytes())
+        plain = load_json(path)
         if not isinstance(plain, dict) or plain.pop("form", None) != _FORM:
             return None
         placed = from_plain(Placed, plain, str(path))
-    except (OSError, ValueError, RecursionError, DataError):
+    except (OSError, DataError):
         return None
     is_text = not any("\0" in value for value in plain.values() if isinstance(value, str))
     is_whole = is_text and os.path.isabs(placed.file) and os.path.isabs(placed.source)

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rocenv.activate.loader import find_program
-from rocenv.core.errors import RocenvError
+from rocenv.core.codec import load_json
+from rocenv.core.errors import DataError, RocenvError
 from rocenv.launch.ask import ask, program_words
 from rocenv.launch.elf import is_executable
 from rocenv.launch.recognition import is_program
@@ -118,8 +119,8 @@ def _asked(start: Start, row: AppProgram, program: Path) -> AppVersion:
 
 def _kept(start: Start) -> dict[str, Any]:
     try:
-        plain = json.loads((start.prefix.path / "cache" / _FILE).read_bytes())
-    except (OSError, ValueError, RecursionError):
+        plain = load_json(start.prefix.path / "cache" / _FILE)
+    except (OSError, DataError):
         return {}
     return plain if isinstance(plain, dict) else {}
 

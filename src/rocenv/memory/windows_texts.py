@@ -6,11 +6,12 @@ Neither needs an administrator. Below `ROCENV_SYSROOT` it is `windows/dxgi.json`
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from typing import Any
 
+from rocenv.core.codec import parse_json
+from rocenv.core.errors import DataError
 from rocenv.system.machine import program_output
 from rocenv.system.process import own_child, run
 
@@ -49,8 +50,8 @@ def counters(*, with_processes: bool) -> dict[str, list[dict[str, Any]]]:
 
 def _parsed(text: str | None) -> Any:
     try:
-        return json.loads((text or "").removeprefix(_MARK) or "null")
-    except (ValueError, RecursionError):
+        return parse_json((text or "").removeprefix(_MARK) or "null", "counters")
+    except DataError:
         return None
 
 

@@ -18,7 +18,8 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rocenv.core.errors import FetchError
+from rocenv.core.codec import load_json
+from rocenv.core.errors import DataError, FetchError
 from rocenv.net import CHUNK_BYTES, TRIES, body_chunks
 from rocenv.net.errors import TransientError, mirror_hint, shown
 from rocenv.system.files import storage_errors
@@ -299,10 +300,10 @@ class PartialDownload:
             return {}
         headers = {"Range": f"bytes={self.size_bytes}-"}
         try:
-            known = json.loads(self._validator_file.read_bytes())
+            known = load_json(self._validator_file)
             if known["url"] == url and known["validator"]:
                 headers["If-Range"] = str(known["validator"])
-        except (OSError, ValueError, LookupError, TypeError):
+        except (OSError, DataError, LookupError, TypeError):
             pass  # killed before it was written; the hash decides
         return headers
 

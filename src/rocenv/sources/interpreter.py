@@ -6,14 +6,14 @@ before, one on this machine, or one that uv downloads now.
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rocenv.core.errors import RocenvError
+from rocenv.core.codec import parse_json
+from rocenv.core.errors import DataError, RocenvError
 from rocenv.core.versions import series
 from rocenv.system import WINDOWS
 from rocenv.system.process import run
@@ -91,7 +91,7 @@ def examine(path: Path) -> Interpreter:
     try:
         if not answer.ok:
             raise ValueError(answer.end)
-        plain = json.loads(answer.text)
+        plain = parse_json(answer.text, str(path))
         return Interpreter(
             path=path,
             version=plain["version"],
@@ -100,7 +100,7 @@ def examine(path: Path) -> Interpreter:
             base=Path(plain["base"]) if plain.get("base") else None,
             platform=plain.get("platform", ""),
         )
-    except (ValueError, KeyError, TypeError) as error:
+    except (DataError, ValueError, KeyError, TypeError) as error:
         raise RocenvError(
             f"the Python at `{path}` does not run: {error}", hints=_HINTS, code="python-missing"
         ) from error

@@ -1,0 +1,40 @@
+"""JSON that somebody else may have written."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rocenv.core.codec import parse_json
+from rocenv.core.errors import DataError
+
+_TEXTS = st.text() | st.text('[]{}"\\,:')
+_VALUES: Any = st.recursive(
+    st.none() | st.integers() | _TEXTS, lambda inner: st.lists(inner) | st.dictionaries(_TEXTS, inner)
+)
+
+
+@given(st.lists(_VALUES, max_size=200), st.booleans())
+def test_brackets_in_strings_nest_nothing(value: Any, is_ascii: bool) -> None:
+    text = json.dumps(["[" * 100, value, "{" * 100], ensure_ascii=is_ascii)
+    assert parse_json(text, "x") == json.loads(text)
+
+
+@pytest.mark.parametrize("around", [("[", "]"), ('{"a": ', "}"), ('["]]]]\\"]", ', "]")])
+def test_nesting_has_a_limit(around: tuple[str, str]) -> None:
+    opening, closing = around
+    assert parse_json(opening * 64 + "0" + closing * 64, "x")
+    with pytest.raises(DataError, match="`x` is not valid JSON: its values are nested too deeply"):
+        parse_json(opening * 65 + "0" + closing * 65, "x")
+
+
+@pytest.mark.parametrize(
+    "text", ["", '"' + '\\"' * 500_000, "[" * 70 + '"' + "\\" * 100_001, b"\xff\xfe[", b"\xff"]
+)
+def test_what_is_no_json(text: str | bytes) -> None:
+    with pytest.raises(DataError, match="`x` is not valid JSON"):
+        parse_json(text, "x")
