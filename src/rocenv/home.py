@@ -79,6 +79,11 @@ class Home:
         return self.path / "pins.json"
 
     @property
+    def key(self) -> Path:
+        """The key of `rocenv.system.seal` (a file)."""
+        return self.path / "key"
+
+    @property
     def own_profiles(self) -> Path:
         """The user's own rows of data: `profiles` beside `config.toml`."""
         return self.config_file.parent / "profiles"

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from rocenv.core.codec import from_plain, load_json, to_plain, verification_file, verification_from_plain
+from rocenv.core.codec import from_plain, to_plain, verification_file, verification_from_plain
 from rocenv.core.errors import DataError, PrefixError
+from rocenv.core.foreign import load_json
 from rocenv.core.lock import from_schema_1
 from rocenv.core.model import FileEntry, Record
 from rocenv.system import WINDOWS

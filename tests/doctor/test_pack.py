@@ -740,14 +740,14 @@ class TestHostile:
         for data in (b"", b"no zip", b"PK\x03\x04" + b"\0" * 100, os.urandom(5000)):
             file.write_bytes(data)
             assert "damaged, or no .zip" in refused(file)
-        assert "no plain file" in refused(tmp_path)
+        assert "not a regular file" in refused(tmp_path)
         assert "manifest.json" in refused(written(tmp_path, {"readme": "x"}))
 
     @pytest.mark.skipif(os.name == "nt", reason="no named pipes")
     def test_nothing_waits(self, tmp_path: Path) -> None:
         os.mkfifo(tmp_path / "pipe")
-        assert "no plain file" in refused(tmp_path / "pipe")
-        assert "no plain file" in refused(Path("/dev/zero"))
+        assert "not a regular file" in refused(tmp_path / "pipe")
+        assert "not a regular file" in refused(Path("/dev/zero"))
 
     @pytest.mark.parametrize("schema", [0, 2, "1", None, True, 1.0, [], {}, 10**50])
     def test_another_schema(self, tmp_path: Path, schema: object) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ from rocenv import config
 from rocenv.commands.output import columns, json_option, note, print_json
 from rocenv.context import Context
 from rocenv.core.errors import PrefixError, RocenvError
+from rocenv.core.foreign import open_regular
 from rocenv.prefix import prefix_of
 from rocenv.system.locks import locked
 from rocenv.system.quoting import shell_join
@@ -217,11 +217,8 @@ def _read(folder: str, home: Home) -> _FolderFile:
 def _content(folder: str) -> bytes:
     path = os.path.join(folder, FILE)
     try:
-        # Opening a pipe can wait for ever, and be noticed at its other end.
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            raise FileNotFoundError
-        with open(path, "rb", buffering=0, opener=_open) as stream:
-            content = stream.read(MOST_BYTES + 1) if stat.S_ISREG(os.fstat(stream.fileno()).st_mode) else b""
+        with open_regular(path) as stream:
+            content = stream.read(MOST_BYTES + 1)
     except PermissionError as error:
         raise RocenvError(
             f"cannot read `{_shown(path)}`: {error.strerror}",
@@ -237,10 +234,6 @@ def _content(folder: str) -> bytes:
     if len(content) > MOST_BYTES:
         raise _malformed(folder, f"it has more than {MOST_BYTES} bytes")
     return content
-
-
-def _open(path: str, flags: int) -> int:
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _name(folder: str, content: bytes) -> str:

@@ -10,22 +10,17 @@ import datetime
 import json
 import re
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from rocenv.core.errors import DataError
 from rocenv.core.model import RungResult, Verification
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 T = TypeVar("T")
 
 _MISSING = re.compile(r"Object missing required field `(\w+)`")
 _UNKNOWN = re.compile(r"Object contains unknown field `(.+)`", re.DOTALL)
-_DEEPEST = 64
-_BRACKET = re.compile(r'"(?:[^"\\]+|\\.)*(?:"|\\?\Z)|([\[{])|[\]}]', re.DOTALL)  # or a string, to its end
 
 
 def to_plain(value: Any) -> Any:
@@ -50,39 +45,6 @@ def from_plain(kind: type[T], plain: Any, where: str) -> T:
         return msgspec.convert(plain, kind)
     except msgspec.ValidationError as error:
         raise DataError(_message(kind, str(error), where)) from None
-
-
-def parse_json(text: str | bytes, where: str) -> Any:
-    """Parse JSON that somebody else may have written.
-
-    Raises:
-        DataError: It is not valid JSON, or nested more than 64 deep; names `where`.
-    """
-    try:
-        if isinstance(text, bytes):
-            text = text.decode(json.detect_encoding(text))
-        if text.count("[") + text.count("{") > _DEEPEST:
-            _require_shallow(text)
-        return json.loads(text)
-    except ValueError as error:
-        raise DataError(f"`{where}` is not valid JSON: {error}") from error
-
-
-def _require_shallow(text: str) -> None:
-    # Before parsing: a parser at the limit of recursion can be interrupted by the garbage collector there.
-    depth = 0
-    for found in _BRACKET.finditer(text):
-        if found[1]:
-            depth += 1
-            if depth > _DEEPEST:
-                raise ValueError("its values are nested too deeply")
-        elif found[0] in "]}":
-            depth -= 1
-
-
-def load_json(path: Path) -> Any:
-    """Parse a JSON file; raise DataError as `parse_json` does, and OSError if it cannot be read."""
-    return parse_json(path.read_bytes(), str(path))
 
 
 @cache

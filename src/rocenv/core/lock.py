@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from rocenv.core.codec import from_plain, load_json, to_plain
+from rocenv.core.codec import from_plain, to_plain
 from rocenv.core.errors import DataError
+from rocenv.core.foreign import load_json
 from rocenv.core.model import VENV, Lock, venv_layout
 
 if TYPE_CHECKING:

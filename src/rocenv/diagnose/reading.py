@@ -12,12 +12,12 @@ import gzip
 import io
 import os
 import re
-import stat
 import zlib
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Literal
 
 from rocenv.core.errors import RocenvError
+from rocenv.core.foreign import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -165,8 +165,8 @@ def _read_file_of_folder(
 ) -> Iterator[Block]:
     name = os.path.relpath(path, folder)
     try:
-        with open(path, "rb") as stream:
-            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode) or _is_binary(stream.read(_SAMPLE_BYTES)):
+        with open_regular(path) as stream:
+            if _is_binary(stream.read(_SAMPLE_BYTES)):
                 left_out(LeftOut(path=name, why="binary"))
                 return
             stream.seek(0)

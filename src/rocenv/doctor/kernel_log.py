@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from typing import TYPE_CHECKING
 
+from rocenv.core.foreign import open_regular
 from rocenv.system.machine import examined_elsewhere, machine_path, program_output, read_attribute
 
 if TYPE_CHECKING:
@@ -73,19 +73,11 @@ def _of_file() -> str:
 
 def _end_of_file() -> str | None:
     try:
-        with open(machine_path(_FILE), "rb", opener=_opened) as file:
-            state = os.fstat(file.fileno())
-            if not stat.S_ISREG(state.st_mode):
-                return None
-            file.seek(max(0, state.st_size - _MOST_BYTES))
+        with open_regular(machine_path(_FILE)) as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _MOST_BYTES))
             return file.read(_MOST_BYTES).decode("utf-8", "replace")
     except OSError:
         return None
-
-
-def _opened(path: str, flags: int) -> int:
-    """Open without waiting: a pipe of that name would never answer."""
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _untimed(line: str) -> str:

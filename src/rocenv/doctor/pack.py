@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING, Any
 
-from rocenv.core.codec import parse_json
 from rocenv.core.errors import DataError, RocenvError
+from rocenv.core.foreign import parse_json
 from rocenv.core.progress import size_text
 from rocenv.doctor import pack_file
 from rocenv.doctor.pack_file import Noted, error_number

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import re
-import stat
 import struct
 import zipfile
 import zlib
@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import field
 
-from rocenv.core.codec import from_plain, parse_json, to_plain
+from rocenv.core.codec import from_plain, to_plain
 from rocenv.core.errors import DataError, RocenvError
+from rocenv.core.foreign import open_regular, parse_json
 from rocenv.core.model import Value
 
 if TYPE_CHECKING:
@@ -150,10 +151,12 @@ def read(file: Path) -> tuple[Manifest, dict[str, str]]:
         RocenvError: There is no such file, or it is no pack; says why.
     """
     try:
-        _require_file(file)
-        with zipfile.ZipFile(file) as pack:
-            manifest = _manifest(pack, file)
-            return manifest, _texts(pack, manifest, file)
+        with open_regular(file) as stream:
+            if os.fstat(stream.fileno()).st_size > _MOST_FILE:
+                raise _refused(file, f"it is larger than {_MOST_FILE >> 20} MiB")
+            with zipfile.ZipFile(stream) as pack:
+                manifest = _manifest(pack, file)
+                return manifest, _texts(pack, manifest, file)
     except FileNotFoundError:
         raise RocenvError(f"there is no file `{file}`", hints=_HINTS, code="pack-missing") from None
     except OSError as error:
@@ -167,14 +170,6 @@ def _refused(file: Path, why: str) -> RocenvError:
     return RocenvError(
         f"`{file}` is no pack of `rocenv doctor --collect`: {why}", hints=_HINTS, code="pack-invalid"
     )
-
-
-def _require_file(file: Path) -> None:
-    found = file.stat()
-    if not stat.S_ISREG(found.st_mode):
-        raise _refused(file, "it is no plain file")
-    if found.st_size > _MOST_FILE:
-        raise _refused(file, f"it is larger than {_MOST_FILE >> 20} MiB")
 
 
 def _manifest(pack: zipfile.ZipFile, file: Path) -> Manifest:

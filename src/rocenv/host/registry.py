@@ -12,8 +12,8 @@ import re
 import sys
 from typing import Any
 
-from rocenv.core.codec import parse_json
 from rocenv.core.errors import DataError
+from rocenv.core.foreign import parse_json
 from rocenv.system.machine import examined_elsewhere, keep_row, read_attribute
 
 _COPY = "/windows/registry.json"

@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rocenv.core.codec import parse_json
 from rocenv.core.errors import DataError
+from rocenv.core.foreign import parse_json
 from rocenv.host.gpu import Found, Gpu, split_target
 from rocenv.host.pci import AMD, MAKERS, Ids
 from rocenv.system.machine import program_output

@@ -14,7 +14,7 @@ import shutil
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rocenv.core.codec import parse_json
+from rocenv.core.foreign import parse_json
 from rocenv.host.gpu import Found, printable
 from rocenv.host.windows import found_on_windows, parse_controllers
 from rocenv.system.machine import list_folder, program_output, read_attribute

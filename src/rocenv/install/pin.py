@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from rocenv.core.codec import load_json
 from rocenv.core.errors import DataError, FetchError, PrefixError, RocenvError
+from rocenv.core.foreign import load_json
 from rocenv.core.versions import joined
 from rocenv.install import store
 from rocenv.install.folder import folder_artifact

@@ -12,8 +12,9 @@ import json
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from rocenv.core.codec import from_plain, load_json, to_plain
+from rocenv.core.codec import from_plain, to_plain
 from rocenv.core.errors import ArchiveError, DataError, FetchError
+from rocenv.core.foreign import load_json
 from rocenv.core.model import FileEntry
 from rocenv.install.tree import Tree
 from rocenv.integrity import differences

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rocenv.core.codec import from_plain, load_json, to_plain
+from rocenv.core.codec import from_plain, to_plain
 from rocenv.core.errors import DataError
+from rocenv.core.foreign import load_json
 from rocenv.core.model import Value
 from rocenv.kernels.check import Checked, check
 from rocenv.kernels.compile import compile_kernel

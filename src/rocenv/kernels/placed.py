@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from rocenv.core.codec import from_plain, load_json, to_plain
+from rocenv.core.codec import from_plain, to_plain
 from rocenv.core.errors import DataError, RocenvError
+from rocenv.core.foreign import load_json
 from rocenv.core.model import EnvChange, Value
 from rocenv.kernels.source import content_hash
 from rocenv.system.files import write_atomic

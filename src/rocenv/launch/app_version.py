@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rocenv.activate.loader import find_program
-from rocenv.core.codec import load_json
 from rocenv.core.errors import DataError, RocenvError
+from rocenv.core.foreign import load_json
 from rocenv.launch.ask import ask, program_words
 from rocenv.launch.elf import is_executable
 from rocenv.launch.recognition import is_program

@@ -7,7 +7,6 @@ archive's own table, at the end of the file, says where.
 from __future__ import annotations
 
 import os
-import stat
 import struct
 import zipfile
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 
 from rocenv.core.errors import RocenvError
+from rocenv.core.foreign import open_regular
 from rocenv.memory.gguf_header import MAGIC
 
 if TYPE_CHECKING:
@@ -52,9 +52,7 @@ class Place:
 def opened(path: Path) -> Iterator[Place]:
     """Open the file of a model; raise RocenvError where there is none in it."""
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise RocenvError(f"{path} is no file", code="gguf-unreadable")
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             yield _place(file, path)
     except FileNotFoundError as error:
         raise RocenvError(

@@ -10,8 +10,8 @@ import os
 import sys
 from typing import Any
 
-from rocenv.core.codec import parse_json
 from rocenv.core.errors import DataError
+from rocenv.core.foreign import parse_json
 from rocenv.system.machine import program_output
 from rocenv.system.process import own_child, run
 

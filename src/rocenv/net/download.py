@@ -18,8 +18,8 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rocenv.core.codec import load_json
 from rocenv.core.errors import DataError, FetchError
+from rocenv.core.foreign import load_json
 from rocenv.net import CHUNK_BYTES, TRIES, body_chunks
 from rocenv.net.errors import TransientError, mirror_hint, shown
 from rocenv.system.files import storage_errors

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rocenv.core.codec import parse_json
 from rocenv.core.errors import DataError, RocenvError
+from rocenv.core.foreign import parse_json
 from rocenv.core.versions import series
 from rocenv.system import WINDOWS
 from rocenv.system.process import run

@@ -8,8 +8,8 @@ import json
 import time
 from typing import TYPE_CHECKING
 
-from rocenv.core.codec import load_json
 from rocenv.core.errors import DataError, FetchError
+from rocenv.core.foreign import load_json
 from rocenv.system.files import write_atomic
 
 if TYPE_CHECKING:

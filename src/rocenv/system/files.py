@@ -24,7 +24,7 @@ CHUNK_BYTES = 1 << 20
 _NAME_SURROGATE = 0x20000000  # of a link or a junction, not of a cloud's file. Source: ntifs.h
 _PATIENCE_S = 5.0  # a virus scanner looks at what was just written, and lets go of it soon
 _PAUSE_S = 0.05
-_ASIDE = re.compile(r"\.(.+)\.[0-9]+\.removing", re.S)
+_ASIDE = re.compile(r"\.(.+)\.[0-9a-f]+\.removing", re.S)
 # Source: learn.microsoft.com, "Naming Files, Paths, and Namespaces"
 _DEVICE = re.compile(r"(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9\u00b9\u00b2\u00b3]) *(\..*)?", re.I)
 
@@ -134,7 +134,7 @@ def require_unused(folder: Path) -> None:
     """
     if not WINDOWS:
         return
-    aside = folder.with_name(f".{folder.name}.{os.getpid()}.removing")
+    aside = beside(folder, "removing")
     move_unused(folder, aside)
     move_unused(aside, folder)
 
@@ -154,7 +154,7 @@ def break_link(path: Path) -> None:
     if not stat.S_ISREG(info.st_mode):
         return
     if info.st_nlink > 1:
-        fresh = path.with_name(f".{path.name}.{os.getpid()}.own")
+        fresh = beside(path, "own")
         shutil.copy2(path, fresh)
         try:
             if WINDOWS:
@@ -232,11 +232,19 @@ def _unlink(path: Path) -> None:
             unlink_read_only(path)
 
 
-def write_atomic(path: Path, data: bytes) -> None:
-    """Write `data` to `path` so that a reader sees the old content or all of the new, never a part."""
-    staging = path.with_name(f".{path.name}.{os.getpid()}.new")
+def beside(path: Path, purpose: str) -> Path:
+    """Name something temporary in the folder of `path`; nobody can have put anything there in advance."""
+    return path.with_name(f".{path.name}.{os.urandom(4).hex()}.{purpose}")
+
+
+def write_atomic(path: Path, data: bytes, mode: int = 0o644) -> None:
+    """Write `data` to `path` so that a reader sees the old content or all of the new, never a part.
+
+    The file has `mode`, less what the umask takes away, whatever an older file of that name had.
+    """
+    staging = beside(path, "new")
     try:
-        with staging.open("wb") as out:
+        with open(staging, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as out:
             out.write(data)
             out.flush()
             os.fsync(out.fileno())

@@ -14,7 +14,7 @@ from rocenv.core.errors import RocenvError
 from rocenv.kernels.placed import folder_of, forget
 from rocenv.kernels.placed import write as keep_note
 from rocenv.kernels.places.order import content_of, earlier, sha256_of, write_new
-from rocenv.system.files import move, write_atomic
+from rocenv.system.files import beside, move, write_atomic
 
 if TYPE_CHECKING:
     from rocenv.home import Home
@@ -77,7 +77,7 @@ def put_back(placed: Placed) -> str:
     """Put back what lay there, and return that in one sentence."""
     file = Path(placed.file)
     if placed.original_link:
-        link = file.with_name(f".{file.name}.{os.getpid()}.new")
+        link = beside(file, "new")
         link.symlink_to(placed.original_link)
         move(link, file)
         return f"put the original link `{file}` back"

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from rocenv.core.codec import from_plain, load_json, to_plain
+from rocenv.core.codec import from_plain, to_plain
 from rocenv.core.errors import DataError, NotAvailable
+from rocenv.core.foreign import load_json
 from rocenv.core.model import Artifact, Component, Value
 from rocenv.core.progress import size_text
 from rocenv.data.releases import RocmSet

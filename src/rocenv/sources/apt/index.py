@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from rocenv.core.codec import from_plain, load_json, to_plain
+from rocenv.core.codec import from_plain, to_plain
 from rocenv.core.errors import DataError, FetchError
+from rocenv.core.foreign import load_json
 from rocenv.core.model import Value
 from rocenv.core.template import fill
 from rocenv.net.errors import shown

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocenv.core.codec import parse_json
 from rocenv.core.errors import DataError
+from rocenv.core.foreign import parse_json, read_file
 
 _TEXTS = st.text() | st.text('[]{}"\\,:')
 _VALUES: Any = st.recursive(
@@ -38,3 +40,17 @@ def test_nesting_has_a_limit(around: tuple[str, str]) -> None:
 def test_what_is_no_json(text: str | bytes) -> None:
     with pytest.raises(DataError, match="`x` is not valid JSON"):
         parse_json(text, "x")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no pipes in folders")
+def test_only_regular_files_are_opened(tmp_path: Path) -> None:
+    pipe, link, file = tmp_path / "pipe", tmp_path / "link", tmp_path / "file"
+    os.mkfifo(pipe)
+    file.write_bytes(b"12345")
+    link.symlink_to(file)
+    assert read_file(link, 5) == b"12345"
+    for path in (pipe, Path("/dev/zero"), tmp_path):
+        with pytest.raises(OSError, match="not a regular file"):
+            read_file(path)
+    with pytest.raises(OSError, match="more than 4 bytes"):
+        read_file(file, 4)
