@@ -227,7 +227,7 @@ def test_a_field_report_says_what_ran_and_nobodys_name(world: Mini) -> None:
     assert done.returncode == 0, done.stderr
     assert f"wrote `{file}`" in done.stderr
     text = file.read_text()
-    assert "marie" not in text
+    assert "sd-of-marie" not in text
     report = json.loads(text)
     assert report["set"]["components"][0]["version"] == "6.4.3"
     assert (report["set"]["target"], report["level"]) == ("gfx1100", "blas")
@@ -237,3 +237,34 @@ def test_a_field_report_says_what_ran_and_nobodys_name(world: Mini) -> None:
     assert len(report["figures"]["blas"]) == 2, "float32 and float16"
     assert report["machine"]["driver"]["kernel"] == os.uname().release
     assert "gpus" in report["machine"]
+    again = world.run("verify", "sd-of-marie", "--report", str(file))
+    assert "is there already" in again.stderr
+    assert file.read_text() == text
+    long = world.run("verify", "sd-of-marie", "--report", str(world.root / ("x" * 300)))
+    assert long.returncode == 1
+    assert "cannot write the report" in long.stderr
+    assert "File name too long" in long.stderr
+
+
+def test_the_report_of_a_failure_names_nobody_either(world: Mini, tmp_path: Path) -> None:
+    """What a rung prints comes from any library that is loaded; it may name people, machines and folders."""
+    foreign = tmp_path / "Anna Schmidt" / "lib"
+    foreign.mkdir(parents=True)
+    says = 'fputs("marie on maries-pc: /srv/Customers of Anna/x.log, /usr/lib/libm.so.6\\n", stderr);'
+    constructor = f"__attribute__((constructor)) static void say(void) {{ {says} }}"
+    (tmp_path / "optional.c").write_text(
+        f"#include <stdio.h>\n{constructor}\nint optional(void) {{ return 1; }}\n"
+    )
+    compile_library(foreign / "liboptional.so", tmp_path / "optional.c")
+    world.create("sd-of-marie", "--rocm", "6.4")
+    del world.env["ROCENV_TARGET"], world.env["ROCENV_SYSROOT"]
+    file = world.root / "report.json"
+    world.env |= {"LD_LIBRARY_PATH": str(foreign), "USER": "marie", "HOSTNAME": "maries-pc"}
+    done = world.run("verify", "sd-of-marie", "--upto", "load", "--report", str(file))
+    assert done.returncode == 1
+    text = file.read_text()
+    for name in ("marie", "anna", "schmidt", "customers", str(tmp_path), str(world.root)):
+        assert name.casefold() not in text.casefold(), name
+    load = json.loads(text)["rungs"][1]
+    assert load["detail"].endswith("from outside the prefix: …/liboptional.so")
+    assert "user on host: …/x.log, /usr/lib/libm.so.6" in load["stderr"]

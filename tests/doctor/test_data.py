@@ -60,7 +60,26 @@ def test_doctor_says_when_nobody_has_looked_for_months(
     if is_old:
         assert f"{age} days old" in found[0].title
         assert str(date.today() - timedelta(days=age)) in found[0].detail
-        assert any("git" in each for each in (*found[0].todo, *found[0].commands))
+
+
+@pytest.mark.parametrize("installed", ["from a clone", "editable", "from elsewhere"])
+def test_how_to_update_follows_from_how_it_was_installed(
+    here: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, installed: str
+) -> None:
+    clone, info = tmp_path / "my clone", tmp_path / "site" / "rocenv-0.1.0.dist-info"
+    (clone / ".git").mkdir(parents=True)
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: rocenv\nVersion: 0.1.0\n")
+    if installed != "from elsewhere":
+        origin = {"url": clone.as_uri(), "dir_info": {"editable": installed == "editable"}}
+        (info / "direct_url.json").write_text(json.dumps(origin))
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    monkeypatch.setenv("ROCENV_PROFILES", str(profiles(tmp_path / "p", ("fact", 200))))
+    (found,) = look(here, [check for check in CHECKS if check.name == "data_old"], "en")
+    pull, install = f"git -C '{clone}' pull", f"{sys.executable} -m pip install '{clone}'"
+    commands = {"from a clone": (pull, install), "editable": (pull,), "from elsewhere": ()}
+    assert tuple(found.commands) == commands[installed]
+    assert any("`git pull`" in each for each in found.todo) is (installed == "from elsewhere")
 
 
 def test_the_data_of_another_machine_is_not_this_ones(scenery: Scenery, tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ class TestDoesMyCardWork:
             (
                 "gfx906",
                 "yes, AMD still supports it: ROCm 5.7 to 6.3 as packages",
-                "yes, under ZLUDA with HIP",
+                "yes, under ZLUDA with a library pack and HIP SDK 5.7.1, or HIP SDK",
             ),
             (
                 "gfx90c",

@@ -14,10 +14,10 @@ from rocenv.core.codec import verification_to_plain
 from rocenv.core.errors import RocenvError, WrongUsage
 from rocenv.data.load import newest_day
 from rocenv.doctor.nameless import Nameless
+from rocenv.doctor.pack import require_new
 from rocenv.doctor.people import names_to_hide
 from rocenv.resolve.request import options
 from rocenv.system import WINDOWS
-from rocenv.system.files import write_atomic
 from rocenv.system.machine import examined_elsewhere, glibc_version, read_attribute
 
 if TYPE_CHECKING:
@@ -29,6 +29,14 @@ if TYPE_CHECKING:
     from rocenv.prefix import Prefix
 
 SCHEMA = 1
+_HINTS = ("name a new file in your home: `--report ~/rocenv-report.json`",)
+# A path outside the system's folders; its last part is kept. Parts may contain spaces.
+_PATH = re.compile(
+    r"(?<![\w.\\/~-])(?<!https:)(?<!http:)(?!/(?:sys|proc|dev|etc|usr|lib|lib64|opt|bin|sbin)/)"
+    r"(?![A-Z]:[\\/]+(?:Windows|Program Files(?: \(x86\))?)[\\/])"
+    r"(?:[A-Z]:)?[\\/]+(?:[^\\/:;,\"'<>|\r\n`]+[\\/]+)+([^\\/\s:;,\"'<>|`]*)",
+    re.IGNORECASE,
+)
 _RATE = re.compile(r"[^,;]*GFLOP/s[^,;]*")
 _PRETTY_NAME = re.compile(r'^PRETTY_NAME="?([^"\n]*)', re.MULTILINE)
 
@@ -40,45 +48,43 @@ def require_place(file: Path) -> None:
             "`--report` is about this machine, and ROCENV_SYSROOT or ROCENV_TARGET stands in for it",
             hints=("unset ROCENV_SYSROOT ROCENV_TARGET",),
         )
+    require_new(file)
     folder = file.absolute().parent
-    if file.is_dir() or not os.access(folder, os.W_OK):
-        raise WrongUsage(
-            f"cannot write `{file}`: it is a folder, or `{folder}` is none that you can write to",
-            hints=("name a file in your home: `--report ~/rocenv-report.json`",),
-        )
+    if not os.access(folder, os.W_OK):
+        raise WrongUsage(f"cannot write `{file}`: `{folder}` does not exist or is not writable", hints=_HINTS)
 
 
 def write_report(file: Path, prefix: Prefix, verification: Verification, host: Host) -> None:
     """Write a field report as JSON.
 
     Raises:
-        RocenvError: The file cannot be written, or the env has no record any more.
+        RocenvError: The file cannot be written or exists, or the env has no record any more.
     """
     document = field_report(prefix, verification, host)
     content = json.dumps(document, indent=1, ensure_ascii=False) + "\n"
     try:
-        write_atomic(file, content.encode())
+        with file.open("xb") as out:
+            out.write(content.encode("utf-8", "backslashreplace"))
     except OSError as error:
-        raise RocenvError(
-            f"cannot write the report to `{file}`: {error.strerror}",
-            hints=("name a file in another folder; `verify` has kept its result in the env",),
-        ) from error
+        raise RocenvError(f"cannot write the report to `{file}`: {error.strerror}", hints=_HINTS) from error
 
 
 def field_report(prefix: Prefix, verification: Verification, host: Host) -> dict[str, Any]:
     """Return a field report: only what is listed here, and no text that names a person or a machine."""
     lock = prefix.record().lock
     plain = verification_to_plain(verification)
+    hide = _hiding(prefix)
     said = {result.rung: result.stderr_tail for result in verification.results}
-    rungs = [{**rung, "stderr": said[rung["rung"]]} for rung in plain["rungs"]]
+    for rung in plain["rungs"]:
+        rung |= {"detail": hide(rung["detail"]), "stderr": hide(said[rung["rung"]])}
     newest = newest_day()
-    document = {
+    return {
         "schema": SCHEMA,
         "rocenv": __version__,
         "data": newest.isoformat() if newest else None,
         "when": verification.when,
         "machine": _machine(host),
-        "set": _set(lock),
+        "set": _set(lock, hide),
         "target": verification.target,
         "level": verification.level,
         "figures": {
@@ -86,13 +92,18 @@ def field_report(prefix: Prefix, verification: Verification, host: Host) -> dict
             for result in verification.results
             if _RATE.search(result.detail)
         },
-        "rungs": rungs,
-        "advice": plain["advice"],
+        "rungs": plain["rungs"],
+        "advice": [hide(each) for each in plain["advice"]],
     }
-    hide = Nameless(names_to_hide(os.environ)).text
-    where = str(prefix.path)
-    cleaned: dict[str, Any] = _each_text(document, lambda text: hide(text.replace(where, "ENV")))
-    return cleaned
+
+
+def _hiding(prefix: Prefix) -> Callable[[str], str]:
+    """Return what takes names and foreign folders out of the texts of a program."""
+    home = prefix.path.parent.parent
+    own = {prefix.name: "ENV", str(prefix.path): "ENV", str(prefix.path.resolve()): "ENV"}
+    own |= {str(home): "HOME", str(home.resolve()): "HOME"}
+    nameless = Nameless({**own, **names_to_hide(os.environ)})
+    return lambda text: _PATH.sub(r"…/\1", nameless.text(text))
 
 
 def _machine(host: Host) -> dict[str, Any]:
@@ -106,9 +117,9 @@ def _machine(host: Host) -> dict[str, Any]:
     return {"system": system, "glibc": glibc_version(), "python": platform.python_version(), **shown}
 
 
-def _set(lock: Lock) -> dict[str, Any]:
+def _set(lock: Lock, hide: Callable[[str], str]) -> dict[str, Any]:
     return {
-        "request": options(lock.request, lock.platform),
+        "request": hide(options(lock.request, lock.platform)),
         "target": lock.target,
         "runs_as": lock.runs_as,
         "components": [
@@ -117,11 +128,3 @@ def _set(lock: Lock) -> dict[str, Any]:
         ],
         "variables": sorted({change.name for change in lock.environment}),
     }
-
-
-def _each_text(value: Any, change: Callable[[str], str]) -> Any:
-    if isinstance(value, str):
-        return change(value)
-    if isinstance(value, dict):
-        return {key: _each_text(each, change) for key, each in value.items()}
-    return [_each_text(each, change) for each in value] if isinstance(value, (list, tuple)) else value

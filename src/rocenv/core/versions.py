@@ -94,7 +94,8 @@ def meets(spec: str, version: str, option: str, *, floating: bool = False, local
 def meets_whole(spec: str, of_series: str, option: str) -> bool:
     """Tell whether a SPEC of the command line allows every release of a series.
 
-    A set mixed from several releases meets no SPEC that tells them apart: neither `6.4.3` nor `>=6.4.2`.
+    A set mixed from several releases of a series does not meet a SPEC that accepts only some of them, such as
+    `6.4.3` or `>=6.4.2`.
 
     Raises:
         WrongUsage: As `specifier` does.
@@ -124,7 +125,7 @@ def version_fits(wanted: SpecifierSet, version: str, *, floating: bool, local: s
 
 
 def _telling_patches(wanted: SpecifierSet) -> set[int]:
-    """Find the patch numbers to try: a range can only begin or end at a version that it names."""
+    """Return patch numbers that stand for all others: a range begins and ends only at versions it names."""
     patches = {0, 99}
     for each in wanted:
         release = version_of(each.version.removesuffix(".*")).release

@@ -107,7 +107,10 @@ def load(folder: Path | None = None, own: Path | None = None) -> Matrix:
 def newest_day(folder: Path | None = None) -> date | None:
     """Find the day on which somebody last looked at a source of rocenv's own rows; None without any row.
 
-    Only the days are read, so this is quick. It raises DataError if the folder cannot be listed.
+    The user's own rows, which a loaded matrix contains too, say nothing about that.
+
+    Raises:
+        DataError: The folder cannot be listed.
     """
     days: set[bytes] = set()
     for path in data_files(folder or profiles_folder()):

@@ -34,7 +34,7 @@ _DOMAINS = (
     r"|box|lan|local|localdomain|home|arpa|internal|intern|intranet|corp|private|example|test)"
 )
 _PUBLIC = (
-    r"(?:[\w-]+\.)*(?:github|githubusercontent|amd|pytorch|kernel|freedesktop|microsoft|python|huggingface)"
+    r"(?:[\w-]+\.)*(?:github|githubusercontent|amd|radeon|pytorch|kernel|freedesktop|microsoft|python|huggingface)"
     r"\.(?:com|org|co)\b"
 )
 _UNC = r"(?<![\w\\:;&.)\]])(\\{2,4}(?:\?\\{1,2}UNC\\{1,2})?)(?![?.\\])[\w.$-]+(\\{1,2})[^\\/\"'<>|;\s]+"
@@ -68,7 +68,7 @@ _GENERAL = tuple(
         # What Windows appends to the name of a device is made of the machine's own numbers.
         (r"(\b(?:PCI|USB)(?:\\+)[^\s\"\\;]+(?:\\+))[^\s\"\\<;]+", r"\g<1>0"),
         (
-            rf"(?:(?<=//)|(?<![\w@.\\/-]))(?!{_PUBLIC}|example\.org)(?:[a-z0-9][a-z0-9_-]*\.)+{_DOMAINS}(?![\w-]|\.\w)",
+            rf"(?:(?<=//)|(?<![\w@.\\/-]))(?!{_PUBLIC}|example\.org|[\w-]*_gfx[0-9a-f]+\.co\b)(?:[a-z0-9][a-z0-9_-]*\.)+{_DOMAINS}(?![\w-]|\.\w)",
             "host.example.org",
         ),
     )

@@ -7,6 +7,7 @@ needed (`reduced`), and each text so that its owner can read it before sending i
 from __future__ import annotations
 
 import contextlib
+import os
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -78,7 +79,7 @@ def collect(
     Raises:
         RocenvError: The file is there, or cannot be written, or there is no such check.
     """
-    _require_new(file)
+    require_new(file)
     noted: list[Noted] = []
     with recording(shown(matrix)) as answers:
         scene = scene_of(home, matrix, environ=environment())
@@ -90,7 +91,7 @@ def collect(
     try:
         pack_file.write(file, manifest, texts, readme)
     except FileExistsError:
-        _require_new(file)
+        require_new(file)
         raise
     except OSError as error:
         raise RocenvError(
@@ -209,8 +210,9 @@ def _row_name(key: str, row: object) -> str:
     return ": ".join(filter(None, (key.rpartition("\\")[2], ", ".join(names)))) if names else key
 
 
-def _require_new(file: Path) -> None:
-    if file.exists() or file.is_symlink():
+def require_new(file: Path) -> None:
+    """Raise RocenvError where something has the name of a file that is to be written."""
+    if os.path.lexists(file):
         raise RocenvError(
             f"`{file}` is there already",
             hints=("name a file that is not there yet, or remove this one first",),

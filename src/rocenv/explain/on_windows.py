@@ -43,10 +43,12 @@ def _under_zluda(found: Found) -> tuple[str, tuple[Known, ...]]:
         return "", ()
     with_pack = [each.rocm.version for each in found.candidates if each.part("libraries")]
     without = [each.rocm.version for each in found.candidates if not each.part("libraries")]
-    versions = either(oldest_first(without or with_pack))
-    pack = "" if without else "a library pack and "
+    text = f"HIP SDK {either(oldest_first(without))}" if without else ""
+    if not without or found.best.part("libraries"):  # what `create` takes comes first
+        packed = f"a library pack and HIP SDK {either(oldest_first(with_pack))}"
+        text = f"{packed}, or {text}" if text else packed
     rows = tuple(row for row in (found.best.row(ZludaBuild), found.best.row(Pack)) if row is not None)
-    return f"under ZLUDA with {pack}HIP SDK {versions}", rows
+    return f"under ZLUDA with {text}", rows
 
 
 def _by_wheels(target: str, found: Found) -> tuple[str, tuple[Known, ...]]:

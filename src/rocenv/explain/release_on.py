@@ -118,7 +118,7 @@ def _taken(matrix: Matrix, release: str, sets: Callable[[Matrix, str], Found], o
     if mine:
         return f"`rocenv {how}` takes it by itself for {listed(targets_first(mine))}"
     most = sorted(taken.items(), key=lambda each: (-each[1], newest_first(each[0])))[:3]
-    others = listed(f"{other} for {number} targets" for other, number in most)
+    others = listed(f"{other} for {number} target{'s' if number > 1 else ''}" for other, number in most)
     return f"`rocenv {how}` takes it only with `--rocm {release}`: by itself it takes {others}"
 
 

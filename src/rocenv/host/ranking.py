@@ -3,8 +3,8 @@
 The rules, the first that tells two GPUs apart decides:
 
 1. One that computes now, before one that is barred; one that is unable is never chosen.
-2. On Windows, one for which HIP has libraries: nothing there makes up for missing ones, as an override
-   does on Linux.
+2. On Windows, one for which AMD has libraries, or whose target is not known: no override makes up for
+   missing ones there, and a library pack helps only under ZLUDA.
 3. A card before a GPU of which that is not known, before an iGPU, whatever its memory: it is the faster one,
    and libraries are built for it.
 4. What today's releases support officially, before what they have libraries for, before the rest.
@@ -40,7 +40,7 @@ _GIB = 1 << 30
 # What to say where the rank differs first in the place of the same number.
 _REASONS = (
     "{best} can be used now, {other} cannot",
-    "HIP for Windows has libraries for {best} and none for {other}",
+    "{best} comes first: AMD has no libraries for {other} on Windows",
     "{best} comes before {other}, which is {kind}",
     "today's releases do more for {best} than for {other}",
     "{best} has more memory than {other}",
@@ -139,7 +139,7 @@ def called(gpu: Gpu) -> str:
 def _rank(gpu: Gpu, support: Mapping[str, Support], libraries: Collection[str] | None) -> tuple[object, ...]:
     return (
         _STATES[gpu.state],
-        libraries is None or gpu.target in libraries,
+        libraries is None or not gpu.target or gpu.target in libraries,
         _CARDS[gpu.integrated],
         support.get(gpu.target, 0),
         round((gpu.memory_bytes or 0) / _GIB),

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 def data_old(scene: Scene) -> Seen | None:
     """Nobody has looked at the sources of this rocenv's data for months."""
-    newest = newest_day()
-    if scene.elsewhere or newest is None:
+    newest = None if scene.elsewhere else newest_day()
+    if newest is None:
         return None
     age = (date.today() - newest).days
     if age <= scene.limit("data_days"):
