@@ -506,7 +506,10 @@ def test_values_of_a_lock_are_no_shell_code(world: Mini) -> None:
     plain["components"][0]["layout"]["programs"][0]["environment"] = {"PAINTER_HOME": evil}
     lock = world.root / "x.lock"
     lock.write_text(json.dumps(plain))
-    assert world.run("create", "evil-env", "--from", str(lock), "--no-verify").returncode == 0
+    untrusted = world.run("create", "evil-env", "--from", str(lock), "--no-verify", "-y")
+    assert (untrusted.returncode, "PAINTER_HOME" in untrusted.stderr) == (1, True)
+    trusted = world.run("create", "evil-env", "--from", str(lock), "--no-verify", "--trust-lock")
+    assert trusted.returncode == 0
     assert world.run("run", "evil-env", "--", "painter", "PAINTER_HOME").stdout == f"{evil}\n"
     assert not (world.root / "evil").exists()
 

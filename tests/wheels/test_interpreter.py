@@ -93,7 +93,7 @@ def test_a_python_of_the_store_that_uv_finds_is_passed_over(
     )
     managed = ""
 
-    def run(_: Uv, *arguments: str) -> Outcome:
+    def run(_: Uv, *arguments: str, **_more: object) -> Outcome:
         nonlocal managed
         if "install" in arguments:
             managed = str(other)

@@ -28,6 +28,7 @@ from rocenv.system.quoting import shell_join
 if TYPE_CHECKING:
     from rocenv.core.model import Lock, Record, Verification
     from rocenv.prefix import Prefix
+    from rocenv.sources.lock_review import Review
 
 
 @click.command()
@@ -40,6 +41,11 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     help="Build the set that a lock names.",
 )
+@click.option(
+    "--trust-lock",
+    is_flag=True,
+    help="Build a lock that names servers or settings that rocenv does not know.",
+)
 @click.option("--offline", is_flag=True, help="Use only what was fetched before.")
 @click.option("--no-verify", is_flag=True, help="Do not prove the env once it is made.")
 @click.option("--dry-run", is_flag=True, help="Stop after showing the plan.")
@@ -49,6 +55,7 @@ def command(
     name: str,
     request: Request,
     lock_file: Path | None,
+    trust_lock: bool,
     offline: bool,
     no_verify: bool,
     dry_run: bool,
@@ -64,8 +71,7 @@ def command(
     from rocenv.resolve.apps import lacking
     from rocenv.resolve.drivers import lacking_on_wsl
 
-    if lock_file and request != Request(platform=""):
-        raise click.UsageError("--from names the whole set; it goes with no option that asks for another one")
+    _require_compatible(request, lock_file, trust_lock=trust_lock)
     context = Context(offline=offline)
     prefix = prefix_of(context.home, name)
     if not dry_run:
@@ -75,22 +81,23 @@ def command(
             note(r"better: `setx ROCENV_HOME C:\rocenv`, and a new window")
     with storage_errors(context.home.path):
         asked = Asked(request=request, machine=Machine()) if lock_file else completed(request, context)
-        lock = _lock(asked, lock_file, context)
+        lock, found = _read(lock_file, context) if lock_file else (plan_of(asked, context), None)
     missing = (
         *lacking(lock, asked.machine, context.matrix, f"rocenv create {shell_join(name)}"),
         *lacking_on_wsl(lock, asked.machine, context.matrix),
     )
     if dry_run:
         if as_json:
-            print_json(plan_json(lock, missing))
+            print_json(plan_json(lock, missing, found))
         else:
-            click.echo(plan_text(lock, missing))
+            click.echo(plan_text(lock, missing, found))
         return 0
-    note(plan_text(lock, missing))
+    note(plan_text(lock, missing, found))
     if lock_file is not None:
         _warn_of_known(lock, context)
     require_installable(lock)
-    _confirm(yes)
+    if not _confirm_trust(name, lock_file, found, trusted=trust_lock, yes=yes):
+        _confirm(yes)
     with storage_errors(context.home.path):
         if lock.platform == "windows":
             record = build_windows(name, lock, context)
@@ -102,7 +109,7 @@ def command(
             {
                 "env": name,
                 "prefix": str(prefix.path),
-                "plan": plan_json(record.lock, missing),
+                "plan": plan_json(record.lock, missing, found),
                 "verify": verification_to_plain(verdict) if verdict else None,
             }
         )
@@ -111,22 +118,30 @@ def command(
     return 1 if verdict is not None and verdict.broken else 0
 
 
-def _lock(asked: Asked, lock_file: Path | None, context: Context) -> Lock:
+def _require_compatible(request: Request, lock_file: Path | None, *, trust_lock: bool) -> None:
+    if lock_file and request != Request(platform=""):
+        raise click.UsageError("--from names the whole set; it goes with no option that asks for another one")
+    if trust_lock and not lock_file:
+        raise click.UsageError("--trust-lock goes with --from")
+
+
+def _read(lock_file: Path, context: Context) -> tuple[Lock, Review]:
+    """Read a lock for this machine, and tell what in it is not rocenv's own."""
     from rocenv.core.lock import for_this_machine, read_lock
     from rocenv.data.environment import changes_on_wsl, machine_variables
     from rocenv.host import detect
     from rocenv.sources.apt.mirrors import relocated
+    from rocenv.sources.lock_review import review
 
-    if lock_file is None:
-        return plan_of(asked, context)
     lock = relocated(read_lock(lock_file), context)
+    found = review(lock, context)
     host = detect(context.matrix)
     is_here = host.platform == lock.platform
     changes = visible_gpus(host, lock.targets) if is_here else ()
     for row in changes_on_wsl(lock.components, context.matrix) if is_here and host.driver.wsl else ():
         note(row.note)
         changes += (row.change,)
-    return for_this_machine(lock, changes, machine_variables(context.matrix))
+    return for_this_machine(lock, changes, machine_variables(context.matrix)), found
 
 
 def _warn_of_known(lock: Lock, context: Context) -> None:
@@ -169,6 +184,29 @@ def _confirm(yes: bool) -> None:
         return
     if not click.confirm("Go on?", default=True, err=True):
         raise click.Abort
+
+
+def _confirm_trust(
+    name: str, lock_file: Path | None, found: Review | None, *, trusted: bool, yes: bool
+) -> bool:
+    """Ask whether a lock with something foreign is to be built; tell if somebody was asked and said yes.
+
+    Raises:
+        RocenvError: Nobody is there to ask, or is not to be asked: `--yes` is no word about this lock.
+    """
+    if lock_file is None or found is None or not found.is_foreign or trusted:
+        return False
+    if not yes and sys.stdin.isatty() and sys.stderr.isatty():
+        return click.confirm("Do you trust whoever made this lock?", default=False, err=True, abort=True)
+    command = f"rocenv create {shell_join(name, '--from', str(lock_file))}"
+    raise RocenvError(
+        f"the lock `{lock_file}` is not all rocenv's own: it {'; it '.join(found.lines)}",
+        hints=(
+            f"look at the whole plan: `{command} --dry-run`",
+            f"if you trust whoever made the lock: `{command} --trust-lock`",
+        ),
+        code="lock-untrusted",
+    )
 
 
 def _build(name: str, lock: Lock, asked: Asked, lock_file: Path | None, context: Context) -> Record:

@@ -12,12 +12,19 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rocenv.core.model import Component, Lock
+    from rocenv.sources.lock_review import Review
 
 _BLANK = "\0"  # in a command, where a line must not end
 
 
-def plan_json(lock: Lock, lacking: Sequence[str] = ()) -> dict[str, Any]:
-    """Return a plan as `resolve --json` prints it; `lacking` is what the user has to bring."""
+def plan_json(lock: Lock, lacking: Sequence[str] = (), found: Review | None = None) -> dict[str, Any]:
+    """Return a plan as `resolve --json` prints it.
+
+    Args:
+        lock: The plan.
+        lacking: What the user has to bring.
+        found: What in a lock of `--from` is not rocenv's own.
+    """
     from rocenv.activate.changes import apply
     from rocenv.core.codec import to_plain
 
@@ -51,21 +58,34 @@ def plan_json(lock: Lock, lacking: Sequence[str] = ()) -> dict[str, Any]:
             for part in lock.components
         ],
         "environment": apply(lock.environment, {}, lock.platform),
-        "notes": [*lacking, *lock.notes],
+        "notes": [*(found.lines if found else ()), *lacking, *lock.notes],
+        **(_review_json(found) if found else {}),
     }
 
 
-def plan_text(lock: Lock, lacking: Sequence[str] = ()) -> str:
-    """Return a plan for people to read; `lacking` is what the user has to bring."""
+def _review_json(found: Review) -> dict[str, Any]:
+    return {
+        "foreign_hosts": [{"host": host, "files": list(files)} for host, files in found.hosts.items()],
+        "foreign_variables": [
+            {"action": each.action, "name": each.name, "value": each.value} for each in found.variables
+        ],
+    }
+
+
+def plan_text(lock: Lock, lacking: Sequence[str] = (), found: Review | None = None) -> str:
+    """Return a plan for people to read; see `plan_json`."""
     runs_as = f", run as {lock.runs_as}" if lock.runs_as else ""
     of = ", ".join((lock.target, *lock.request.more_targets)) + runs_as if lock.target else "a compiler"
     lines = [f"Plan for {of} on {lock.platform}"]
-    for text in lacking:
+    for text in (*(found.lines if found else ()), *lacking):
         lines += _note(text, "  ! ")
     for part in lock.components:
         lines += _part_text(part)
     for text in lock.notes:
         lines += _note(text, "  - ")
+    if found:
+        names = dict.fromkeys(change.name for change in lock.environment)
+        lines += _note(f"changes these variables in the env: {', '.join(names) or 'none'}", "  - ")
     return sanitized("\n".join(lines))
 
 

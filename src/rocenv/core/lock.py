@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     Fault = tuple[str, str]  # what is wrong, and how: "`../x`", "leads out of the env"
 
 LOCK_SCHEMA = 2
+_MOST_BYTES = 16 << 20  # the largest sets have some 200 kB
 WRAPPERS = ("rocm-exec", "python3", "python")  # in the folder of programs of an env with its own C library
 _MAKE_ONE = ("make one: `rocenv lock NAME -o FILE`",)
 _FOLDERS = ("rocm", "zluda", VENV)  # of a prefix, that components may lie in
@@ -46,7 +47,7 @@ _LONGEST_NAME, _LONGEST_PLACE = 255, 2048
 def read_lock(path: Path) -> Lock:
     """Read and check a lock file; raise DataError if it is none, or not safe to build."""
     try:
-        plain = load_json(path)
+        plain = load_json(path, _MOST_BYTES)
     except OSError as error:
         raise DataError(f"cannot read the lock `{path}`: {error.strerror}", hints=_MAKE_ONE) from error
     schema = plain.pop("schema", None) if isinstance(plain, dict) else None
@@ -146,6 +147,7 @@ def _faults_of_artifacts(lock: Lock) -> Iterator[Fault]:
         for text in (artifact.name, artifact.version):
             if allowed.fullmatch(text) is None:
                 yield f"`{text}`", "is not the name or version of a package"
+        yield from _unprintable(artifact.url)
         yield from _faults_of_package(artifact)
 
 

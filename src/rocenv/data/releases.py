@@ -407,6 +407,7 @@ class Index(Known, frozen=True, kw_only=True):
     name: str
     url: str
     platforms: tuple[Platform, ...]
+    published_at: tuple[str, ...] = ()  # where else its files are: "https://host/path/", "*.domain/path/"
     targets: tuple[str, ...] = ()
     note: str = ""
 

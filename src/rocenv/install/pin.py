@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import os
 import re
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from rocenv.core.versions import joined
 from rocenv.install import store
 from rocenv.install.folder import folder_artifact
 from rocenv.net.errors import shown
+from rocenv.sources.encryption import require_encrypted
 from rocenv.system.files import write_atomic
 from rocenv.system.locks import locked
 
@@ -89,13 +91,8 @@ def _size(artifact: Artifact, context: Context) -> int:
 
 def _require_trusted_way(artifact: Artifact, context: Context) -> None:
     """Refuse to download a file without a known hash unencrypted: anybody on the way could change it."""
-    if url := context.network.unencrypted(artifact.url):
-        raise FetchError(
-            f"no checksum is published for {artifact.name}, so it is not downloaded from `{url}`, "
-            "which is not encrypted",
-            hints=("set a mirror that begins with https://, or none for this address",),
-            code="forbidden",
-        )
+    urls = context.network.require_candidates(artifact.url)
+    require_encrypted(urls, os.environ, f"`{artifact.name}`, of which no hash is known,")
 
 
 def record_pin(artifact: Artifact, context: Context) -> None:

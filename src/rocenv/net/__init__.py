@@ -89,10 +89,6 @@ class Network:
                     return _rebased(plain, base, prefix)
         return plain
 
-    def unencrypted(self, url: str) -> str:
-        """Name the first address for `url` on which anybody on the way could change the answer; "" = none."""
-        return next((shown(each) for each in self.require_candidates(url) if not _is_private(each)), "")
-
     def require_candidates(self, url: str) -> tuple[str, ...]:
         """List `candidates(url)`; raise FetchError if there are none."""
         found = self.candidates(url)
@@ -267,15 +263,17 @@ def _offline_by_environment() -> bool:
     return os.environ.get("ROCENV_OFFLINE", "") not in ("", "0")
 
 
-def _is_private(url: str) -> bool:
+def is_private(url: str) -> bool:
     """Whether nobody on the way can read or change what comes from an address."""
-    return url.startswith("https://") or urlsplit(url).hostname in ("127.0.0.1", "::1", "localhost")
+    with contextlib.suppress(ValueError):  # `http://[::1/`
+        return url.startswith("https://") or urlsplit(url).hostname in ("127.0.0.1", "::1", "localhost")
+    return False
 
 
 def _require_encrypted_hops(url: str, response: requests.Response) -> None:
     """Refuse a redirect from an encrypted address to one that is not."""
-    plain = [hop.url for hop in (*response.history, response) if not _is_private(hop.url)]
-    if _is_private(url) and plain:
+    plain = [hop.url for hop in (*response.history, response) if not is_private(hop.url)]
+    if is_private(url) and plain:
         raise FetchError(
             f"`{shown(url)}` redirects to `{shown(plain[0])}`, which is not encrypted", code="forbidden"
         )

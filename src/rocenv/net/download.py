@@ -204,11 +204,9 @@ class _Download:
             self.part.restart()
             headers = {}
         with self.network.open(url, headers) as response:
-            if (
-                not self.artifact.sha256
-                and url.startswith("https:")
-                and not response.url.startswith("https:")
-            ):
+            hops = [hop.url for hop in (*response.history, response)]
+            encrypted = all(hop.startswith("https:") for hop in hops)
+            if not self.artifact.sha256 and url.startswith("https:") and not encrypted:
                 raise FetchError(
                     f"`{shown(url)}` redirects to an unencrypted address, and no hash of the file is known",
                     hints=(mirror_hint(url),),

@@ -39,7 +39,10 @@ def general_indices(environ: Mapping[str, str], network: Network) -> tuple[str, 
     name, _, address = own.partition("=")
     if address and "/" not in name:  # NAME=ADDRESS
         own = address
-    return (*network.candidates(GENERAL), own or environ.get("PIP_INDEX_URL") or _index_of_pip(environ))
+    return (
+        *network.candidates(GENERAL),
+        own or environ.get("PIP_INDEX_URL") or pip_setting(environ, "index-url"),
+    )
 
 
 def from_first(urls: Iterable[str], ask: Callable[[str], T], uv: Uv) -> T:
@@ -88,7 +91,12 @@ def with_companions(
     return tuple(sorted((*kept, *found), key=lambda wheel: wheel.name))
 
 
-def _index_of_pip(environ: Mapping[str, str]) -> str:
+def pip_setting(environ: Mapping[str, str], name: str) -> str:
+    """Read a setting of pip's configuration files, as `pip install` has it; "" = it is not set.
+
+    Raises:
+        DataError: A file is invalid.
+    """
     parser = configparser.RawConfigParser()
     for file in _files_of_pip(environ):
         try:
@@ -97,7 +105,7 @@ def _index_of_pip(environ: Mapping[str, str]) -> str:
             reason = str(error).splitlines()[0]
             raise DataError(f"cannot read pip's configuration `{file}`: {reason}") from error
     for section in ("install", "global"):
-        for key in ("index-url", "index_url"):
+        for key in (name, name.replace("-", "_")):
             if value := parser.get(section, key, fallback=""):
                 return value
     return ""

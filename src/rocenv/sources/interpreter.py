@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING
 from rocenv.core.errors import DataError, RocenvError
 from rocenv.core.foreign import parse_json
 from rocenv.core.versions import series
+from rocenv.sources.encryption import require_encrypted
 from rocenv.system import WINDOWS
 from rocenv.system.process import run
 
 if TYPE_CHECKING:
     from rocenv.sources.uv import Uv
+    from rocenv.sources.uv_outcome import Outcome
 
 _START_LIMIT_S = 60.0
 _HINTS = ("choose one that is installed, e.g. `--python 3.12`",)
@@ -118,7 +120,7 @@ def _find_with_uv(spec: str, uv: Uv) -> Path:
         found = uv.run("python", "find", "--managed-python", spec)
     if found.code and uv.may_fetch_python and _is_version(spec):
         uv.report(f"No Python {spec} on this machine; downloading one")
-        fetched = uv.run("python", "install", "--no-bin", "--no-registry", spec)
+        fetched = _install(spec, uv)
         which = "--managed-python" if in_store else "--system"
         found = fetched if fetched.code else uv.run("python", "find", which, spec)
     if found.code:
@@ -127,6 +129,21 @@ def _find_with_uv(spec: str, uv: Uv) -> Path:
             reason, hints = f"the only one here is {_STORE}", (_from_python_org(spec),)
         raise RocenvError(f"no Python `{spec}`: {reason}", hints=hints, code="python-missing")
     return Path(found.stdout.strip())
+
+
+def _install(spec: str, uv: Uv) -> Outcome:
+    """Let uv download a Python. It knows the hash of each, so a mirror of them need not be encrypted.
+
+    Raises:
+        FetchError: The user has set another list of Pythons, which nothing protects.
+    """
+    mirror, listed = (
+        uv.environ.get(f"UV_PYTHON_{name}", "") for name in ("INSTALL_MIRROR", "DOWNLOADS_JSON_URL")
+    )
+    if listed.startswith("http:"):
+        require_encrypted((listed,), uv.environ, "the list of Pythons (UV_PYTHON_DOWNLOADS_JSON_URL)")
+    plain_http = any(each.startswith("http:") for each in (mirror, listed))
+    return uv.run("python", "install", "--no-bin", "--no-registry", spec, plain_http=plain_http)
 
 
 def _unsuitable(python: Interpreter) -> str:

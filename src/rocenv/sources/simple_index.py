@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +23,7 @@ from rocenv.core.errors import FetchError, NotAvailable
 from rocenv.core.model import Artifact
 from rocenv.core.versions import version_of
 from rocenv.net.errors import shown
+from rocenv.sources.encryption import require_encrypted
 from rocenv.system.files import write_atomic
 
 if TYPE_CHECKING:
@@ -167,13 +169,7 @@ class SimpleIndex:
         if self.network.is_offline and place.is_file():
             base, _, text = place.read_text(encoding="utf-8").partition("\n")
             return text, base
-        if plain := self.network.unencrypted(url):
-            raise FetchError(
-                f"nobody signs the index {shown(self.url)}, so it is not read from `{plain}`, which is not "
-                "encrypted",
-                hints=("set a mirror that begins with https://, or none for this address",),
-                code="no-mirror",
-            )
+        require_encrypted(self.network.require_candidates(url), os.environ, f"the index {shown(self.url)}")
         answer = self.network.get(url, limit_bytes=_PAGE_BYTES)
         base = shown(answer.final_url)
         if answer.url != url and self.network.original(base) == base:

@@ -16,6 +16,7 @@ from rocenv.core.errors import FetchError, PrefixError, RocenvError
 from rocenv.core.model import Artifact
 from rocenv.core.packages import wheel_file_name
 from rocenv.net.errors import shown
+from rocenv.sources.encryption import require_encrypted
 from rocenv.sources.uv_outcome import Outcome
 from rocenv.system.process import run
 
@@ -25,16 +26,17 @@ if TYPE_CHECKING:
     from rocenv.context import Context
     from rocenv.sources.interpreter import Interpreter
 
+# A proxy that does not answer: uv would follow an index from https to http.
+_NOWHERE = "http://127.0.0.1:0"
 _OUTPUT_LIMIT_BYTES = 64 << 20  # torch's lock has some 100 kB
-# These could change which packages are selected, or how an interpreter behaves.
-_DROPPED = re.compile(r"(UV_|PIP_|PYTHON|CONDA_).*|VIRTUAL_ENV|__PYVENV_LAUNCHER__")
+# These could change which packages are selected, how an interpreter behaves, or whether certificates count.
+_DROPPED = re.compile(r"(UV_|PIP_|PYTHON|CONDA_).*|VIRTUAL_ENV|__PYVENV_LAUNCHER__|GIT_SSL_NO_VERIFY")
 # These say only how to reach a server, and where interpreters come from.
 _KEPT = frozenset(
     {
         "UV_HTTP_CONNECT_TIMEOUT",
         "UV_HTTP_RETRIES",
         "UV_HTTP_TIMEOUT",
-        "UV_INSECURE_HOST",
         "UV_NATIVE_TLS",
         "UV_PYTHON_DOWNLOADS_JSON_URL",
         "UV_PYTHON_INSTALL_MIRROR",
@@ -100,7 +102,8 @@ class Uv:
         with tempfile.TemporaryDirectory(prefix="rocenv-") as folder:
             wanted = Path(folder) / "requirements.in"
             wanted.write_text("".join(f"{line}\n" for line in requirements), encoding="utf-8")
-            outcome = self.run(
+            outcome = self._ask(
+                (index_url,),
                 *("pip", "compile", str(wanted), "--format=pylock.toml", "--only-binary=:all:"),
                 *([f"--default-index={index_url}"] if index_url else []),
                 *([] if dependencies else ["--no-deps"]),
@@ -138,7 +141,8 @@ class Uv:
             wanted, left_out = Path(folder) / "requirements.in", Path(folder) / "excluded.txt"
             wanted.write_text("".join(f"{line}\n" for line in requirements), encoding="utf-8")
             left_out.write_text("".join(f"{name}\n" for name in excluded), encoding="utf-8")
-            outcome = self.run(
+            outcome = self._ask(
+                (index_url, page),
                 *("pip", "compile", str(wanted), "--no-header", "--no-annotate", "--only-binary=:all:"),
                 *([f"--default-index={index_url}"] if index_url else []),
                 *([f"--find-links={page}"] if page else []),
@@ -150,6 +154,20 @@ class Uv:
         lines = (line.partition(";")[0].strip() for line in outcome.stdout.splitlines())
         pins = (line.partition("==") for line in lines if "==" in line)
         return {name.partition("[")[0]: version for name, _, version in pins}
+
+    def _ask(self, addresses: Sequence[str], *arguments: str) -> Outcome:
+        """Run uv on an index at these addresses.
+
+        Raises:
+            FetchError: What comes from there, or from where it leads, is not protected.
+        """
+        if not self.offline:
+            require_encrypted(addresses, self.environ, "the index")
+        plain_http = any(address.startswith("http:") for address in addresses)
+        outcome = self.run(*arguments, plain_http=plain_http)
+        place = next(filter(None, reversed(addresses)), "")
+        outcome.require_protected(place, self.environ, plain_http=plain_http)
+        return outcome
 
     def make_venv(self, venv: Path, python: Interpreter) -> None:
         """Create an empty venv in a folder that does not exist yet; raise PrefixError if that fails."""
@@ -188,14 +206,23 @@ class Uv:
             )
         outcome.require_installed()
 
-    def run(self, *arguments: str, offline: bool = False) -> Outcome:
-        """Run uv to its end. A non-zero exit code is for the caller to judge."""
+    def run(self, *arguments: str, offline: bool = False, plain_http: bool = False) -> Outcome:
+        """Run uv to its end. A non-zero exit code is for the caller to judge.
+
+        Args:
+            arguments: What follows uv's own options.
+            offline: Open no connection.
+            plain_http: Open connections without encryption too.
+        """
         argv = [_binary(), "--no-config", "--no-progress", "--color=never", f"--cache-dir={self.cache}"]
         if offline or self.offline:
             argv.append("--offline")
         argv += arguments
         done = run(
-            argv, environ=self._environ(), limit_bytes=_OUTPUT_LIMIT_BYTES, on_line=self._report_download
+            argv,
+            environ=self._environ(plain_http=plain_http),
+            limit_bytes=_OUTPUT_LIMIT_BYTES,
+            on_line=self._report_download,
         )
         if done.code is None:
             raise _unusable(f"uv did not run: {done.problem}")
@@ -205,7 +232,7 @@ class Uv:
         if line.startswith("Downloading "):
             self.report(line.strip())
 
-    def _environ(self) -> dict[str, str]:
+    def _environ(self, *, plain_http: bool) -> dict[str, str]:
         environ = {
             name: value
             for name, value in self.environ.items()
@@ -215,7 +242,16 @@ class Uv:
         environ["UV_NO_WRAP"] = "1"  # `Outcome` reads lines
         if bundle := environ.get("REQUESTS_CA_BUNDLE"):
             environ.setdefault("SSL_CERT_FILE", bundle)  # what rocenv's own connections trust
-        return environ
+        return environ if plain_http else _without_plain_http(environ)
+
+
+def _without_plain_http(environ: Mapping[str, str]) -> dict[str, str]:
+    """Change an environment so that uv cannot follow a link or a redirect to an unencrypted address."""
+    kept = {name: value for name, value in environ.items() if name.upper() != "HTTP_PROXY"}
+    if not {"HTTPS_PROXY", "ALL_PROXY"} & {name.upper() for name, value in kept.items() if value}:
+        # Without a proxy for https, exceptions could only be about http.
+        kept = {name: value for name, value in kept.items() if name.upper() != "NO_PROXY"}
+    return kept | {"http_proxy": _NOWHERE}
 
 
 def ranking(python: Interpreter) -> Callable[[str], int | None]:

@@ -13,7 +13,7 @@ from rocenv.net.errors import shown
 from rocenv.system import WINDOWS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from rocenv.core.errors import RocenvError
 
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 _UNREACHABLE = re.compile(
     "dns error|failed to lookup address|tcp connect error|operation timed out|Connection refused"
 )
+
+
+# An address that uv could not read: "... for url (http://host/x)", "Failed to fetch: `http://host/x`"
+_PLAIN_HTTP = re.compile(r"(?:url \(|Failed to (?:fetch|download): `?)(http://[^)`\s]+)")
 
 
 def index_name(index_url: str) -> str:
@@ -75,6 +79,27 @@ class Outcome:
             )
         code = "unreachable" if _UNREACHABLE.search(self.stderr) else None
         return FetchError(f"cannot resolve `{wanted}` from {name}: {self.reason}", code=code)
+
+    def require_protected(self, index_url: str, environ: Mapping[str, str], *, plain_http: bool) -> None:
+        """Raise FetchError if a certificate is not trusted, or what uv was not to read is unencrypted."""
+        name = index_name(index_url)
+        if self.code and "invalid peer certificate" in self.stderr:
+            unused = [each for each in ("UV_INSECURE_HOST", "PIP_TRUSTED_HOST") if environ.get(each)]
+            raise FetchError(
+                f"the certificate of {name} is not trusted: {self.reason}",
+                hints=(
+                    "behind a proxy that inspects TLS, set REQUESTS_CA_BUNDLE to its certificate",
+                    *(f"{each} does not count here: rocenv checks every certificate" for each in unused),
+                ),
+                code="certificate",
+            )
+        leads_to = _PLAIN_HTTP.search(self.stderr) if self.code and not plain_http else None
+        if leads_to:
+            raise FetchError(
+                f"{name} leads to `{shown(leads_to[1])}`, which is not encrypted, so it was not read",
+                hints=("use an index or a mirror that has its files at addresses with https://",),
+                code="unencrypted",
+            )
 
     def require_installed(self) -> None:
         """Raise the error that explains a failed installation."""

@@ -1,0 +1,282 @@
+"""Compare a lock from anywhere with the data: which hosts, variables and commands in it are not rocenv's own.
+
+The hashes of a lock make sure that everybody gets the same files, not that the files are good: whoever wrote
+the lock chose them. What rocenv itself puts into a lock is all in the data, so the rest is for the user to
+judge, and some variables no lock may change.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from rocenv.core.errors import DataError
+from rocenv.core.model import EnvChange
+from rocenv.core.variables import OVERRIDE, VISIBLE, overridden_target
+from rocenv.core.versions import joined
+from rocenv.data.environment import machine_variables
+from rocenv.sources.apt.mirrors import addresses, is_symbolic
+from rocenv.sources.general_index import general_indices
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from rocenv.context import Context
+    from rocenv.core.model import Lock, Program
+    from rocenv.data.rows import Matrix
+
+    # `https://host` or `*.domain`, and `/path/`
+    Place = tuple[str, str]
+
+# They decide which programs and libraries run, or what a shell or Python runs first.
+_NEVER = re.compile(r"(LD|DYLD|BASH|GIT)_\w+|PATH|PYTHON\w*|PROMPT\w*|ENV|IFS|PS[0-4]|PATHEXT|COMSPEC")
+_HOST = re.compile(r"([a-z0-9.-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
+_SEPARATORS = {"linux": ":", "windows": ";"}
+_DEFAULT_PORTS = {"http": ":80", "https": ":443"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Review:
+    """What of a lock does not come from the data.
+
+    Attributes:
+        hosts: Host that no row and no setting of this machine names -> the files that come from there.
+        variables: Changes to variables that the data lists, to values that it does not give them.
+        commands: What else runs in another way than the data says, as sentences.
+    """
+
+    hosts: Mapping[str, tuple[str, ...]]
+    variables: tuple[EnvChange, ...] = ()
+    commands: tuple[str, ...] = ()
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether there is anything for the user to judge."""
+        return bool(self.hosts or self.variables or self.commands)
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """All of it for people, one line each."""
+        hosts = (
+            f"downloads {joined(files, 3)} from `{host}`, which rocenv does not know"
+            for host, files in self.hosts.items()
+        )
+        return (*hosts, *map(_change_text, self.variables), *self.commands)
+
+
+def review(lock: Lock, context: Context) -> Review:
+    """Compare a lock with the data and with this machine's own mirrors and package index.
+
+    Raises:
+        DataError: The lock changes a variable that no lock may change.
+    """
+    places = [*known_places(context.matrix), *_places_of_machine(context)]
+    return compared(lock, context.matrix, places)
+
+
+def compared(lock: Lock, matrix: Matrix, places: Sequence[Place]) -> Review:
+    """Compare a lock with the data; `places` are where files may come from. See `review` for errors."""
+    hosts: dict[str, list[str]] = {}
+    for part in lock.components:
+        for artifact in part.artifacts:
+            if host := _foreign_host(artifact.url, places):
+                hosts.setdefault(host, []).append(artifact.name)
+    return Review(
+        hosts={host: tuple(dict.fromkeys(files)) for host, files in sorted(hosts.items())},
+        variables=tuple(_foreign_changes(lock, matrix)),
+        commands=tuple(_foreign_commands(lock, matrix)),
+    )
+
+
+# ---------------------------------------------------------------- where files come from
+
+
+def known_places(matrix: Matrix) -> Iterator[Place]:
+    """Yield the places that the data names: repositories, indices, releases, installers."""
+    for repo in matrix.repo:
+        yield from _place(repo.base.partition("{")[0])
+    # The pages of an index link to files beside its folder.
+    for index in (*(row.index for row in matrix.torch), *(row.index for row in matrix.rocm_wheels)):
+        for origin, path in _place(index):
+            yield origin, "/".join(path.split("/")[:2]).rstrip("/") + "/"
+    urls = [row.url for row in matrix.zluda]
+    urls += [row.url for row in matrix.pack]
+    urls += [row.url for row in matrix.hip_sdk]
+    for url in (url for row in matrix.index for url in (row.url, *row.published_at)):
+        if url.startswith("*."):
+            domain, _, path = url.partition("/")
+            yield domain, f"/{path}"
+        else:
+            urls.append(url)
+    for url in urls:
+        head = url.partition("{")[0]
+        yield from _place(head[: head.rfind("/") + 1])
+
+
+def _places_of_machine(context: Context) -> Iterator[Place]:
+    """Yield the places that this machine's own settings name."""
+    network = context.network
+    for _, bases in network.mirrors:
+        for base in bases:
+            yield from _place(base)
+    for repo in filter(is_symbolic, context.matrix.repo):
+        for base in addresses(repo, network):
+            yield from _place(base)
+    with contextlib.suppress(DataError):  # whoever needs the index is told
+        for index in general_indices(os.environ, network):
+            # Its files are in another folder of the server, which only its pages name.
+            yield from ((origin, "/") for origin, _ in _place(index))
+
+
+def _place(url: str) -> Iterator[Place]:
+    """Yield the place below which an address is; nothing where it names no server."""
+    origin, path = _split(url)
+    if origin:
+        yield origin, path.rstrip("/") + "/"
+
+
+def _split(url: str) -> Place:
+    """Split an address into its server and its path; "" for a server that is not spelled plainly.
+
+    Two readers of an odd address may see two servers in it, so that only a plain one is compared.
+    """
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # `http://[::1/`
+        return "", ""
+    host = parts.netloc.rpartition("@")[2].lower()
+    if parts.scheme not in _DEFAULT_PORTS or not _HOST.fullmatch(host) or re.search(r"[\\\s]", url):
+        return "", ""
+    return f"{parts.scheme}://{host.removesuffix(_DEFAULT_PORTS[parts.scheme])}", parts.path
+
+
+def _foreign_host(url: str, places: Sequence[Place]) -> str:
+    """Name the server of an address that is below no known place; "" where it is below one."""
+    if not url.lower().startswith(("http:", "https:")):
+        return ""  # `debian:`: found by way of the user's mirrors, or not at all
+    origin, path = _split(url)
+    if origin and "@" not in urlsplit(url).netloc and _is_plain(path):
+        for known, folder in places:
+            if _is_at(origin, known) and path.startswith(folder):
+                return ""
+    return origin or repr(url)
+
+
+def _is_at(origin: str, known: str) -> bool:
+    if known.startswith("*."):  # packages, whose hash the lock has: with or without encryption
+        return re.fullmatch(rf"https?://([a-z0-9-]+\.)+{re.escape(known[2:])}", origin) is not None
+    return origin == known
+
+
+def _is_plain(path: str) -> bool:
+    """Whether no reader of a path can see another folder in it."""
+    hidden = re.search("%2f|%5c|%25", path, re.IGNORECASE)
+    return not hidden and not {".", ".."} & set(unquote(path).split("/"))
+
+
+# ---------------------------------------------------------------- variables
+
+
+def _foreign_changes(lock: Lock, matrix: Matrix) -> Iterator[EnvChange]:
+    """Yield changes that the data does not make; raise DataError for a variable that no lock may change."""
+    listed = {_same(name, lock.platform) for name in _listed(matrix)}
+    given = {(name, value) for program in _programs(matrix) for name, value in program.environment.items()}
+    names = {name for name, _ in given}
+    own = machine_variables(matrix)
+    for change in lock.environment:
+        if change.name in own and change.action == "set":
+            continue  # replaced by what this machine needs
+        if not _is_given(change, lock.platform, matrix):
+            _require_listed(change.name, lock.platform, listed)
+            yield change
+    for program in (each for part in lock.components if part.layout for each in part.layout.programs):
+        for name, value in program.environment.items():
+            is_own_file = any(_is_below(value, place, lock.platform) for place in ("{tree}", "{bin}"))
+            if (name, value) not in given and not (name in names and is_own_file):
+                _require_listed(name, lock.platform, listed | names)
+                yield EnvChange(action="set", name=name, value=value)
+
+
+def _require_listed(name: str, platform: str, listed: set[str]) -> None:
+    same = _same(name, platform)
+    decides = _NEVER.fullmatch(same.upper())
+    if same in listed and not decides:
+        return
+    why = "which decides what programs run" if decides else "which rocenv does not know"
+    raise DataError(
+        f"the lock changes the variable `{name}`, {why}; no lock may do that",
+        hints=("ask whoever made the lock for one that `rocenv lock` wrote",),
+        code="lock-refused",
+    )
+
+
+def _is_given(change: EnvChange, platform: str, matrix: Matrix) -> bool:
+    """Whether the data makes such a change: the same value, or another folder of the env in its place."""
+    if change.name == OVERRIDE:
+        return change.action == "set" and bool(overridden_target(change.value))
+    for row in matrix.environment:
+        pattern = re.escape(row.change.name).replace(re.escape("{series}"), "[0-9]+")
+        if row.platform != platform or row.change.action != change.action:
+            continue
+        if re.fullmatch(pattern, change.name) is None:
+            continue
+        if row.change.value == change.value:
+            return True
+        if row.change.value.startswith("{") and _is_below(change.value, "{prefix}", platform):
+            return True
+    return False
+
+
+def _is_below(value: str, place: str, platform: str) -> bool:
+    """Whether a value is one path, of a place or below it."""
+    path = value.replace("\\", "/") if platform == "windows" else value
+    below = path.startswith(f"{place}/") or path == place
+    return below and ".." not in path.split("/") and _SEPARATORS[platform] not in path
+
+
+def _listed(matrix: Matrix) -> Iterator[str]:
+    """Yield the names of variables that the data knows."""
+    yield from (OVERRIDE, VISIBLE)
+    yield from (row.change.name for row in matrix.environment)
+    yield from (row.name for row in matrix.watched)
+    yield from (name for row in matrix.knob for name in row.variables)
+    for row in matrix.variable:  # `ROCM_HOME / HIP_HOME`
+        yield from re.findall(r"(?<![\w/])[A-Z]\w+", row.name)
+
+
+def _same(name: str, platform: str) -> str:
+    return name.upper() if platform == "windows" else name
+
+
+def _change_text(change: EnvChange) -> str:
+    if change.action == "unset":
+        return f"removes the variable `{change.name}`, which rocenv would not do"
+    verb = "puts `{1}` in front of `{0}`" if change.action == "prepend" else "sets `{0}={1}`"
+    return f"{verb.format(change.name, change.value)}, which is not what rocenv would set"
+
+
+# ---------------------------------------------------------------- commands
+
+
+def _foreign_commands(lock: Lock, matrix: Matrix) -> Iterator[str]:
+    """Yield what is started with other arguments, or is switched in torch, than the data says."""
+    arguments = {program.arguments for program in _programs(matrix)}
+    switches = {(row.name, row.how, row.value) for row in matrix.torch_switch}
+    for part in lock.components:
+        for program in part.layout.programs if part.layout else ():
+            if program.arguments and program.arguments not in arguments:
+                words = " ".join(program.arguments)
+                yield f"starts `{program.path}` with `{words}`, which rocenv would not do"
+        for switch in part.shims.switches if part.shims else ():
+            if (switch.name, switch.how, switch.value) not in switches:
+                yield f"changes `torch.{switch.name}`, which rocenv would not do"
+
+
+def _programs(matrix: Matrix) -> Iterable[Program]:
+    for rows in (matrix.rocm, matrix.rocm_wheels, matrix.compiler):
+        yield from (program for row in rows for program in row.layout.programs)
+    yield from (program for row in matrix.app_packages for program in row.programs)
