@@ -171,6 +171,13 @@ install_tools() {
     pip_install "$1" --editable . --group test
 }
 
+# Install the fuzzer into the venv $1, unless it is there. It has no package for every Python, and rocenv does not need it.
+no_atheris='atheris cannot be installed here, so the readers of foreign bytes are not fuzzed'
+install_atheris() {
+    if "$1/bin/python" -c 'import atheris' 2>/dev/null; then return; fi
+    "$1/bin/python" -m pip install -qq --no-input --disable-pip-version-check --only-binary :all: --group fuzz >&2
+}
+
 # Run pip in the venv $1, unless it did the same for the same pyproject.toml before.
 pip_install() {
     local venv=$1 done_before

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import socket
+import struct
 import threading
 import time
 from dataclasses import dataclass, field
@@ -31,8 +33,10 @@ class Fault:
     headers: Mapping[str, str] = field(default_factory=dict)  # added, e.g. Retry-After or Location
     body: bytes | None = None  # serve this instead, with 200
     cut_after: int | None = None  # close the connection after so many bytes of the body
+    reset_after: int | None = None  # the same, but with a reset, as a failing router does
     stall_after: int | None = None  # send nothing any more after so many bytes, but keep the connection
-    bytes_per_s: int = 0
+    bytes_per_s: float = 0
+    block_bytes: int = BLOCK_BYTES  # how much is sent at once
     ignores_range: bool = False
     shifts_range: int = 0  # answer 206 with a range that begins so many bytes later
     content_length: int | None = None  # claim this length
@@ -60,6 +64,7 @@ class Loopback:
         validators: Send ETag and Last-Modified.
         tls: Speak HTTPS with this context.
         ranges: Send parts of a file; else always the whole.
+        most_bytes: The longest part that is sent for a range.
         missing: The status for what is not there.
     """
 
@@ -71,12 +76,14 @@ class Loopback:
         validators: bool = True,
         tls: ssl.SSLContext | None = None,
         ranges: bool = True,
+        most_bytes: int = 1 << 40,
         missing: int = 404,
     ) -> None:
         self.files = dict(files or {})
         self.folder = folder
         self.validators = validators
         self.ranges = ranges
+        self.most_bytes = most_bytes
         self.missing = missing
         self.requests: list[Request] = []
         self._sent: dict[str, int] = {}
@@ -205,6 +212,7 @@ class _Handler(BaseHTTPRequestHandler):
             return 0, len(content), 200
         first, end = _range(asked, len(content))
         first += fault.shifts_range
+        end = min(end, first + self.loopback.most_bytes)
         return (first, end, 206) if first < end else (0, 0, 416)
 
     def _serve(self, path: str, content: bytes, part: slice, status: int, fault: Fault) -> None:
@@ -231,16 +239,20 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command == "HEAD":
             return
-        limits = (len(body), fault.cut_after, fault.stall_after)
+        limits = (len(body), fault.cut_after, fault.reset_after, fault.stall_after)
         end = min(limit for limit in limits if limit is not None)
-        for begin in range(0, end, BLOCK_BYTES):
-            block = body[begin : min(begin + BLOCK_BYTES, end)]
+        for begin in range(0, end, fault.block_bytes):
+            block = body[begin : min(begin + fault.block_bytes, end)]
             self.wfile.write(block)
             self.loopback._count(path, len(block))
             if fault.bytes_per_s and self.loopback._closing.wait(len(block) / fault.bytes_per_s):
                 break
         if fault.stall_after is not None:
             self.loopback._closing.wait()
+        if fault.reset_after is not None:
+            time.sleep(0.05)  # what was not sent yet would be lost
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.connection.close()
         if end < len(body):
             self.close_connection = True
 

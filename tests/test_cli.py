@@ -386,7 +386,9 @@ class TestCreate:
         assert library.read_text() == ("of 5.7.1-9" if change == "gone" else "of 5.7.1-1")
 
     def test_a_mirror_that_goes_on_contradicting_itself_is_an_error(self, mini: Mini) -> None:
-        mini.server.always(pool_path(mini, "mini5-blas"), Fault(body=b"other bytes"))
+        right = mini.server.content(pool_path(mini, "mini5-blas"))
+        assert right
+        mini.server.always(pool_path(mini, "mini5-blas"), Fault(body=right[::-1]))
         done = mini.run("create", "demo", "--rocm", "5.7")
         assert done.returncode == 1
         assert "sha256" in done.stderr

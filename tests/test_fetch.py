@@ -16,12 +16,16 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rocenv.core.errors import FetchError, PrefixError
 from rocenv.core.model import Artifact
 from rocenv.core.progress import Progress
-from rocenv.net import CHUNK_BYTES, TRIES, Network
+from rocenv.net import TRIES, Network
+from rocenv.net.body import CHUNK_BYTES
 from rocenv.net.download import fetch_all
+from rocenv.net.errors import TransientError
 from tests.loopback import HTML, Fault, Loopback, wait_until
 
 if TYPE_CHECKING:
@@ -136,12 +140,63 @@ def test_broken_connections_resume_where_they_broke(server: Loopback, cache: Pat
     assert server.sent_bytes("/demo.deb") == len(DATA)
 
 
+@pytest.mark.parametrize(
+    ("fault", "most"),
+    [
+        (Fault(cut_after=CHUNK_BYTES), 6),
+        (Fault(cut_after=100_000), 14),
+        (Fault(reset_after=400_000), 20),
+        (Fault(cut_after=10_000), 134),
+    ],
+)
 def test_more_breaks_than_tries_are_survived_while_each_brings_something(
-    server: Loopback, cache: Path
+    server: Loopback, cache: Path, fault: Fault, most: int
 ) -> None:
-    server.always("/demo.deb", Fault(cut_after=CHUNK_BYTES))
+    server.always("/demo.deb", fault)
     fetch(artifact(f"{server.url}/demo.deb"), cache)
-    assert len(server.requests) > TRIES
+    assert len(server.requests) <= most
+    assert server.sent_bytes("/demo.deb") <= 2 * len(DATA)  # what a reset threw away comes again
+
+
+def test_what_arrived_before_a_reset_is_kept(server: Loopback, cache: Path) -> None:
+    server.fail("/demo.deb", Fault(reset_after=100_000))
+    fetch(artifact(f"{server.url}/demo.deb"), cache)
+    assert [request.first_byte for request in server.requests] == [0, 100_000]
+
+
+def test_thousands_of_short_connections_do_not_add_up_to_hours_of_pauses() -> None:
+    network = Network()
+    broke = TransientError("x", code="x")
+    pauses = [network.pause_before(2, broke, advanced=True) for _ in range(10_000)]
+    assert sum(pauses) < 300
+    asked = TransientError("x", code="x", retry_after_s=7)
+    assert network.pause_before(2, asked, advanced=True) == 7
+
+
+@given(parts=st.lists(st.integers(1, 5000), max_size=30))
+def test_any_breaks_that_each_bring_something_are_survived(parts: list[int]) -> None:
+    position, left = 0, [*parts, 0]
+
+    def attempt() -> None:
+        nonlocal position
+        if left[0] == 0:
+            return
+        position += left.pop(0)
+        raise TransientError("broke", code="unreachable")
+
+    Network().persist(attempt, lambda: position, wait=lambda _: None)
+    assert position == sum(parts)
+
+
+def test_a_trickle_ends_but_keeps_what_came(server: Loopback, cache: Path) -> None:
+    server.always("/demo.deb", Fault(bytes_per_s=20, block_bytes=1))
+    wanted = artifact(f"{server.url}/demo.deb")
+    begin = time.monotonic()
+    error = failure(wanted, cache, Network(pause_s=0.001, slow_after_s=0.3))
+    assert time.monotonic() - begin < 5
+    assert "`127.0.0.1` is too slow" in error.message
+    assert len(server.requests) == TRIES
+    assert (cache / f"{wanted.sha256}.part").stat().st_size >= TRIES
 
 
 def test_a_connection_that_brings_nothing_ends_after_the_last_try(server: Loopback, cache: Path) -> None:
@@ -259,15 +314,52 @@ def test_wrong_bytes_are_reported_and_discarded(server: Loopback, cache: Path) -
     assert len(server.requests) == 1
 
 
-@pytest.mark.parametrize(
-    ("body", "expected"), [(DATA[:-1], f"got {len(DATA) - 1} bytes"), (DATA * 3, "got more than")]
-)
-def test_wrong_size_is_reported(server: Loopback, cache: Path, body: bytes, expected: str) -> None:
-    server.files["/demo.deb"] = body
+def test_too_many_bytes_are_reported(server: Loopback, cache: Path) -> None:
+    server.files["/demo.deb"] = DATA * 3
     error = failure(artifact(f"{server.url}/demo.deb"), cache)
     assert error.code == "hash-mismatch"
-    assert expected in error.message
+    assert "got more than" in error.message
     assert len(server.requests) == 1
+
+
+def test_a_file_that_is_shorter_than_promised_is_truncated(server: Loopback, cache: Path) -> None:
+    wanted = artifact(f"{server.url}/demo.deb")
+    server.files["/demo.deb"] = DATA[:-1]
+    error = failure(wanted, cache)
+    assert error.code == "truncated"
+    assert f"is truncated: it ends after {len(DATA) - 1} of {len(DATA)} bytes" in error.message
+    assert "sha256" not in error.message
+    assert len(server.requests) == 1
+    server.files["/demo.deb"] = DATA
+    fetch(wanted, cache)
+
+
+@pytest.mark.parametrize("left", [0, 1000])
+def test_a_body_that_is_shorter_than_its_stated_length_is_truncated(
+    server: Loopback, cache: Path, left: int
+) -> None:
+    wanted = artifact(f"{server.url}/demo.deb")
+    cache.mkdir(parents=True)
+    (cache / f"{wanted.sha256}.part").write_bytes(DATA[:left])
+    server.files["/demo.deb"] = DATA[:500_000]
+    server.always("/demo.deb", Fault(content_length=len(DATA)))
+    error = failure(wanted, cache)
+    assert "truncated" in error.message
+    assert "sha256" not in error.message
+
+
+def test_an_end_without_a_stated_length_is_truncated_in_the_end(server: Loopback, cache: Path) -> None:
+    server.always("/demo.deb", Fault(cut_after=100_000, states_length=False, ignores_range=True))
+    error = failure(artifact(f"{server.url}/demo.deb"), cache)
+    assert error.code == "truncated"
+    assert f"it ends after 100000 of {len(DATA)} bytes" in error.message
+
+
+def test_a_server_may_send_a_smaller_part_than_asked_for(cache: Path) -> None:
+    with Loopback({"/demo.deb": DATA}, most_bytes=300_000) as server:
+        server.fail("/demo.deb", Fault(cut_after=100_000))
+        fetch(artifact(f"{server.url}/demo.deb"), cache)
+        assert [request.first_byte for request in server.requests] == [0, *range(100_000, len(DATA), 300_000)]
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import contextlib
+import itertools
+import re
 import socket
 import ssl
 import subprocess
+import threading
 import time
 from email.utils import formatdate
 from typing import TYPE_CHECKING
@@ -13,7 +17,7 @@ from hypothesis import strategies as st
 
 from rocenv import __version__
 from rocenv.core.errors import FetchError
-from rocenv.net import TRIES, Network
+from rocenv.net import TRIES, Network, pace
 from rocenv.net.errors import TransientError, shown
 from tests.loopback import Fault, Loopback
 
@@ -186,6 +190,119 @@ def test_transient_failures_are_retried(server: Loopback, network: Network, faul
     assert len(server.seen("/index")) == TRIES
 
 
+@pytest.mark.parametrize("fault", [Fault(cut_after=1000), Fault(reset_after=1000)])
+def test_each_connection_that_brings_something_counts(
+    server: Loopback, network: Network, fault: Fault
+) -> None:
+    server.always("/index", fault)
+    assert body_of(network, f"{server.url}/index") == BODY
+    assert [request.first_byte for request in server.requests] == list(range(0, len(BODY), 1000))
+
+
+def test_only_what_the_server_vouches_for_is_continued(server: Loopback, network: Network) -> None:
+    server.fail("/index", Fault(cut_after=1000))
+    weak = {"ETag": 'W/"1"'}
+    with Loopback({"/index": BODY}, validators=False) as other:
+        for headers in ({}, weak):
+            other.fail("/index", Fault(cut_after=1000, headers=headers))
+            assert body_of(network, f"{other.url}/index") == BODY
+        assert all(request.first_byte == 0 for request in other.requests)
+    new = bytes(len(BODY))
+    fresh = Network(pause_s=0.5)
+    server.fail("/index", Fault(status=503))
+    thread = threading.Timer(0.2, lambda: server.files.update({"/index": new}))
+    thread.start()
+    assert body_of(fresh, f"{server.url}/index") == new
+    thread.join()
+
+
+def test_another_part_than_asked_for_is_not_appended(server: Loopback, network: Network) -> None:
+    server.fail("/index", Fault(cut_after=1000), Fault(shifts_range=500))
+    assert body_of(network, f"{server.url}/index") == BODY
+    assert [request.status for request in server.requests] == [200, 206, 200]
+
+
+def test_a_truncated_body_is_called_so(server: Loopback, network: Network) -> None:
+    server.always("/index", Fault(content_length=len(BODY) + 5))
+    with pytest.raises(FetchError, match=rf"truncated \({len(BODY)} of {len(BODY) + 5} bytes arrived\)"):
+        network.get(f"{server.url}/index")
+
+
+# ---------------------------------------------------------------- the minimum speed
+
+
+def test_a_trickle_ends_with_the_name_of_the_server(server: Loopback) -> None:
+    server.always("/index", Fault(bytes_per_s=20, block_bytes=1))
+    network = Network(pause_s=0.001, slow_after_s=0.3)
+    begin = time.monotonic()
+    with pytest.raises(FetchError) as caught:
+        network.get(f"{server.url}/index")
+    assert time.monotonic() - begin < 5
+    assert re.search(r"`127\.0\.0\.1` is too slow: it sends [\d.e+]+ bytes per second", caught.value.message)
+    assert caught.value.code == "unreachable"
+    assert len(server.requests) == TRIES
+    assert any("rocenv config set mirrors." in hint for hint in caught.value.hints)
+
+
+def test_headers_that_trickle_end_as_well() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=trickle_headers, args=(listener,), daemon=True).start()
+        network = Network(pause_s=0.001, slow_after_s=0.2, read_timeout_s=2)
+        begin = time.monotonic()
+        with pytest.raises(FetchError, match=r"`127\.0\.0\.1` is too slow"):
+            network.get(f"http://127.0.0.1:{listener.getsockname()[1]}/index")
+        assert time.monotonic() - begin < 5
+
+
+def trickle_headers(listener: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while True:
+            connection, _ = listener.accept()
+            threading.Thread(target=send_slowly, args=(connection,), daemon=True).start()
+
+
+def send_slowly(connection: socket.socket) -> None:
+    with connection, contextlib.suppress(OSError):
+        connection.recv(65536)
+        for byte in b"HTTP/1.1 200 OK\r\nX: " + bytes(1000):
+            connection.send(bytes([byte]))
+            time.sleep(0.05)
+
+
+def test_slow_but_honest_is_fast_enough(server: Loopback) -> None:
+    server.always("/index", Fault(bytes_per_s=5 * 1024, block_bytes=512))
+    network = Network(slow_after_s=0.3)
+    assert body_of(network, f"{server.url}/index") == BODY
+    assert len(server.requests) == 1
+
+
+def test_a_slow_mirror_is_passed_over(server: Loopback) -> None:
+    with Loopback({"/index": BODY}) as mirror:
+        mirror.always("/index", Fault(bytes_per_s=20, block_bytes=1))
+        mirrors = ((f"{server.url}/", (f"{mirror.url}/",)),)
+        response = Network(mirrors=mirrors, pause_s=0.001, slow_after_s=0.1).get(f"{server.url}/index")
+    assert response.url == f"{server.url}/index"
+    assert "is too slow" in response.passed_over[0]
+
+
+def test_little_per_connection_counts_only_at_the_minimum_speed(server: Loopback) -> None:
+    server.always("/index", Fault(stall_after=10))
+    network = Network(pause_s=0.001, read_timeout_s=0.1, slow_after_s=0.3)
+    with pytest.raises(FetchError):
+        network.get(f"{server.url}/index")
+    assert len(server.requests) <= TRIES + 3
+
+
+def test_neither_the_clock_of_the_day_nor_sleep_makes_a_server_slow(
+    server: Loopback, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.always("/index", Fault(bytes_per_s=40_000, block_bytes=1000))
+    day, asleep = itertools.count(time.time(), 86_400), itertools.count(0, 3600)
+    monkeypatch.setattr(time, "time", lambda: next(day))
+    monkeypatch.setattr(pace, "monotonic", lambda: next(asleep))
+    assert body_of(Network(slow_after_s=0.05), f"{server.url}/index") == BODY
+
+
 def test_lasting_failures_end_after_the_last_try(server: Loopback, network: Network) -> None:
     server.always("/index", Fault(status=503))
     with pytest.raises(FetchError) as caught:
@@ -268,7 +385,7 @@ def test_unknown_name(network: Network, monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_silent_server(server: Loopback) -> None:
     server.always("/index", Fault(stall_after=10))
-    network = Network(pause_s=0.001, read_timeout_s=0.1)
+    network = Network(pause_s=0.001, read_timeout_s=0.1, slow_after_s=0.1)
     with pytest.raises(FetchError, match=r"has sent nothing for 0\.1 s"):
         network.get(f"{server.url}/index")
 

@@ -159,9 +159,15 @@ def test_a_list_that_is_not_the_promised_one(world: World, fault: Fault) -> None
 def test_a_list_that_is_cut_short(world: World) -> None:
     content = world.repo.read("main/binary-amd64/Packages.xz")
     world.server.always(world.list_path(), Fault(body=content[: len(content) // 2]))
-    world.refused("hash-mismatch")
-    world.server.always(world.list_path(), Fault(cut_after=20))
+    error = world.refused("hash-mismatch")
+    assert f"truncated or another file, with {len(content) // 2} of {len(content)} bytes" in error.message
+    world.server.always(world.list_path(), Fault(cut_after=0))
     world.refused("unreachable")
+
+
+def test_a_list_whose_connection_breaks_again_and_again(world: World) -> None:
+    world.server.always(world.list_path(), Fault(cut_after=20))
+    world.refresh()
 
 
 @pytest.mark.parametrize("body", [HTML, b"", b"Suite: mini\n"])
@@ -195,6 +201,9 @@ def test_an_index_without_the_list_that_is_needed(world: World) -> None:
     [
         ({"Valid-Until": "tomorrow"}, "tomorrow"),
         ({"SHA256": "\n 00 many main/binary-amd64/Packages.xz"}, "Packages"),
+        ({"SHA256": f"\n {'0' * 64} {'9' * 5000} main/binary-amd64/Packages.xz"}, "Packages"),
+        ({"SHA256": "\n ../../../etc/passwd 5 main/binary-amd64/Packages.xz"}, "Packages"),
+        ({"SHA256": f"\n {'0' * 300} 5 main/binary-amd64/Packages.xz"}, "Packages"),
     ],
 )
 def test_a_signed_index_that_makes_no_sense(world: World, fields: dict[str, str], said: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import struct
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -169,6 +170,16 @@ class TestFiles:
         path.write_bytes(path.read_bytes()[:cut])
         found = needs_of(str(path))
         assert found is None or not found.needed
+
+    def test_a_section_that_names_no_strings(self, tmp_path: Path) -> None:
+        path = library(tmp_path / "libx.so", library(tmp_path / "liby.so"))
+        data = bytearray(path.read_bytes())
+        (table,) = struct.unpack_from("<Q", data, 0x28)
+        for section in range(table, len(data) - 63, 64):
+            if struct.unpack_from("<I", data, section + 4) == (6,):  # the dynamic one
+                struct.pack_into("<I", data, section + 40, 0)
+        path.write_bytes(data)
+        assert needs_of(str(path)) is None
 
     def test_every_damaged_byte_of_the_head(self, tmp_path: Path) -> None:
         path = library(tmp_path / "libx.so", library(tmp_path / "liby.so"))

@@ -88,7 +88,8 @@ def _explained(error: FetchError, lock: Lock, context: Context) -> FetchError:
         for artifact in part.artifacts:
             if artifact.name not in error.message:
                 continue
-            if error.code == "hash-mismatch" and (why := why_pinned(artifact, context.home)):
+            changed = error.code in ("hash-mismatch", "truncated")
+            if changed and (why := why_pinned(artifact, context.home)):
                 return FetchError(error.message, hints=(why, *error.hints), code=error.code)
             if re.search(r"\b404\b", error.message):
                 others = f"; known of the same release: {_known(part, context.matrix)}"

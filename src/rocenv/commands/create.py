@@ -215,7 +215,7 @@ def _build(name: str, lock: Lock, asked: Asked, lock_file: Path | None, context:
     try:
         return build(name, lock, context)
     except FetchError as error:
-        if error.code not in ("gone", "hash-mismatch"):
+        if error.code not in ("gone", "hash-mismatch", "truncated"):
             raise
         if lock_file is not None:
             raise _left_the_mirror(name, lock, error, context) from error

@@ -63,6 +63,7 @@ def needs_of(path: str) -> Needs | None:
         ConstructError,
         ValueError,
         LookupError,
+        AssertionError,
         AttributeError,
         TypeError,
         OverflowError,

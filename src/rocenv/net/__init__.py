@@ -1,8 +1,10 @@
 """The only module that opens connections: mirrors, proxies, retries and clear errors.
 
 An address is tried under the mirrors that are set for it, longest prefix first, and then as it stands. A
-failure that may pass (a broken connection, 429, 5xx) is retried after a growing pause; a final answer (403,
-404, a certificate) is not. Offline, no connection is opened. Callers check hashes and signatures themselves.
+failure that may pass (a broken connection, 429, 5xx) is retried after a growing pause, and as often as it
+takes while each try brings new bytes; a final answer (403, 404, a certificate) is not. A server that sends
+too slowly counts as one that does not answer. Offline, no connection is opened. Callers check hashes and
+signatures themselves.
 """
 
 from __future__ import annotations
@@ -12,12 +14,13 @@ import os
 import random
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 from rocenv import __version__
 from rocenv.core.errors import FetchError
+from rocenv.net.body import Body, body_chunks
 from rocenv.net.errors import TransientError, all_failed, connection_error, shown, status_error
 
 if TYPE_CHECKING:
@@ -30,10 +33,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 TRIES = 4
-CHUNK_BYTES = 256 * 1024
 CONNECT_TIMEOUT_S = 10.0
 LONGEST_PAUSE_S = 30.0  # a server may ask for hours
 SMALL_BYTES = 128 * 1024 * 1024  # a distribution's whole package index has 60 MB
+_TIMES_SHORTER = 25  # the pause after a try that brought something: 1 GB in parts of 100 KB has 10,000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +63,8 @@ class Network:
     proxy: str = ""  # for http:// if the environment names none
     pause_s: float = 0.5  # before the second try; doubled from then on
     read_timeout_s: float = 30.0
+    least_bytes_per_s: float = 1024  # of one connection, averaged over slow_after_s
+    slow_after_s: float = 30.0
     _local: threading.local = field(default_factory=threading.local, init=False, repr=False, compare=False)
 
     @property
@@ -107,29 +112,32 @@ class Network:
         Raises:
             FetchError: No address served it. The code is `offline`, `gone` (404 everywhere), `too-large` ...
         """
-        headers = {"If-None-Match": etag} if etag else {}
-
-        def read(candidate: str) -> Response:
-            with self.open(candidate, headers) as answer:
-                body = bytearray()
-                for chunk in body_chunks(answer):
-                    body += chunk
-                    if len(body) > limit_bytes:
-                        raise FetchError(
-                            f"`{shown(candidate)}` is larger than the {limit_bytes} bytes allowed for it",
-                            code="too-large",
-                        )
-                return Response(
-                    url=candidate,
-                    body=bytes(body),
-                    final_url=answer.url,
-                    etag=answer.headers.get("ETag", ""),
-                    unchanged=answer.status_code == 304,
-                    passed_over=tuple(failure.message for failure in failures),
-                )
-
         failures: list[FetchError] = []
-        return self.try_each(url, lambda candidate: self._persist(candidate, read), failures.append)
+
+        def read_all(candidate: str) -> Response:
+            body = Body(limit_bytes)
+            answer = self.persist(
+                lambda: self._read(candidate, body, etag),
+                lambda: len(body.content),
+                restart=body.start_over,
+            )
+            return replace(answer, passed_over=tuple(failure.message for failure in failures))
+
+        return self.try_each(url, read_all, failures.append)
+
+    def _read(self, url: str, body: Body, etag: str) -> Response:
+        headers = body.resume_headers() or ({"If-None-Match": etag} if etag else {})
+        with self.open(url, headers) as answer:
+            body.begin(url, answer)
+            for chunk in body_chunks(answer):
+                body.add(url, chunk)
+            return Response(
+                url=url,
+                body=bytes(body.content),
+                final_url=answer.url,
+                etag=answer.headers.get("ETag", ""),
+                unchanged=answer.status_code == 304,
+            )
 
     def size_of(self, url: str) -> int:
         """Ask how many bytes a file has, without reading it.
@@ -145,7 +153,7 @@ class Network:
                 raise FetchError(f"`{shown(candidate)}` does not state its size")
             return int(stated)
 
-        return self.try_each(url, lambda candidate: self._persist(candidate, stated_size))
+        return self.try_each(url, lambda candidate: self.persist(lambda: stated_size(candidate)))
 
     def try_each(
         self,
@@ -183,7 +191,8 @@ class Network:
     ) -> Iterator[requests.Response]:
         """Send one request to one address and yield the open response (status 200, 206 or 304).
 
-        Inside the block too, network failures become FetchErrors. Read the body with `body_chunks`.
+        Inside the block too, network failures become FetchErrors. Read the body with
+        `body.body_chunks`.
 
         Raises:
             TransientError: The failure may pass.
@@ -192,6 +201,8 @@ class Network:
         self._require_online(url)
         import requests
         import urllib3
+
+        from rocenv.net.pace import TooSlow
 
         asked = dict(headers or {})
         timeout = (CONNECT_TIMEOUT_S, self.read_timeout_s)
@@ -203,22 +214,60 @@ class Network:
                 if response.status_code not in ((200, 304) if "If-None-Match" in asked else (200, 206)):
                     raise status_error(url, response)
                 yield response
-        except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
+        except (requests.RequestException, urllib3.exceptions.HTTPError, TooSlow) as error:
             raise connection_error(url, error, *timeout) from error
 
-    def pause_before(self, attempt: int, error: TransientError) -> float:
-        """How many seconds to wait before try number `attempt` (2 is the first repeat)."""
+    def pause_before(self, attempt: int, error: TransientError, *, advanced: bool = False) -> float:
+        """How many seconds to wait before try number `attempt` (2 is the first repeat).
+
+        It does not grow after a try that `advanced`, since there may be thousands of them.
+        """
         # Spread, so that parallel downloads do not come back in step.
         own: float = self.pause_s * 2 ** (attempt - 2) * random.uniform(0.75, 1.25)
+        if advanced:
+            own /= _TIMES_SHORTER
         return min(max(own, error.retry_after_s), LONGEST_PAUSE_S)
 
-    def _persist(self, url: str, attempt: Callable[[str], T]) -> T:
-        for number in range(2, TRIES + 1):
+    def persist(
+        self,
+        attempt: Callable[[], T],
+        position: Callable[[], int] = lambda: 0,
+        *,
+        restart: Callable[[], object] = lambda: None,
+        wait: Callable[[float], object] = time.sleep,
+    ) -> T:
+        """Repeat what raises TransientError, up to TRIES times in a row that bring nothing new.
+
+        Args:
+            attempt: Is called again after a pause.
+            position: How many bytes there are so far. Bytes that arrive too slowly do not count.
+            restart: Called when a server refuses to continue, to discard what is there.
+            wait: Called with the seconds of each pause.
+
+        Raises:
+            TransientError: That of the last try, or of the break after which a server refused to continue.
+        """
+        tries, furthest = 0, position()
+        failure: TransientError | None = None
+        since, before = time.monotonic(), furthest
+        while True:
             try:
-                return attempt(url)
+                return attempt()
             except TransientError as error:
-                time.sleep(self.pause_before(number, error))
-        return attempt(url)
+                elapsed, reached = time.monotonic() - since, position()
+                is_slow = elapsed >= self.slow_after_s and reached - before < elapsed * self.least_bytes_per_s
+                if elapsed >= self.slow_after_s and not is_slow:
+                    since, before = time.monotonic(), reached
+                advanced = reached > furthest and not is_slow
+                furthest = max(furthest, reached)
+                tries = 1 if advanced else tries + 1
+                if error.code != "range-refused" or failure is None:  # that only follows from a break
+                    failure = error
+                if tries == TRIES:
+                    raise failure from None
+                if error.code == "range-refused":
+                    restart()
+                wait(self.pause_before(tries + 1, error, advanced=advanced))
 
     def _require_online(self, url: str) -> None:
         if self.is_offline:
@@ -235,10 +284,15 @@ class Network:
         if session is None:
             import requests
 
+            from rocenv.net.pace import PacedAdapter
+
             session = requests.Session()
             session.headers["User-Agent"] = f"rocenv/{__version__}"
             # Ranges and hashes are about the file as it is stored.
             session.headers["Accept-Encoding"] = "identity"
+            adapter = PacedAdapter(self.least_bytes_per_s, self.slow_after_s, self.read_timeout_s)
+            session.mount("http://", adapter)
+            session.mount("https://", adapter)
             self._local.session = session
         return session
 
@@ -251,12 +305,6 @@ class Network:
         if "http" in named or "all" in named or should_bypass_proxies(url, no_proxy=None):
             return {}
         return {"http": self.proxy}
-
-
-def body_chunks(response: requests.Response) -> Iterator[bytes]:
-    """Yield the bytes of a body as the server stores them, never decoded: a `.gz` stays one."""
-    response.raw.enforce_content_length = True  # urllib3 1.26 takes a broken connection for the end
-    yield from response.raw.stream(CHUNK_BYTES, decode_content=False)
 
 
 def _offline_by_environment() -> bool:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from rocenv.core.errors import DataError, FetchError
 from rocenv.core.foreign import load_json
-from rocenv.net import CHUNK_BYTES, TRIES, body_chunks
+from rocenv.net.body import CHUNK_BYTES, body_chunks, require_range
 from rocenv.net.errors import TransientError, mirror_hint, shown
 from rocenv.system.files import storage_errors
 from rocenv.system.locks import locked
@@ -48,7 +48,8 @@ def fetch_all(
 
     Raises:
         FetchError: At once if one artifact fails, naming it and every address that was tried. The code is
-            `gone` if all of them answer 404, `hash-mismatch` if one served other bytes, `offline` ...
+            `gone` if all of them answer 404, `hash-mismatch` if one served other bytes, `truncated` if one
+            served too few, `offline` ...
         PrefixError: The folder cannot be written or the disk is full.
     """
     with storage_errors(folder):
@@ -183,22 +184,22 @@ class _Download:
 
     def _receive_all(self, url: str) -> None:
         """Receive until the end, over as many connections as it takes while each brings something new."""
-        attempt, furthest = 1, self.part.size_bytes
-        while self.part.size_bytes != self.artifact.size_bytes:
-            try:
-                return self._receive(url)
-            except TransientError as error:
-                if error.code == "range-refused":
-                    self.part.restart()
-                attempt = 2 if self.part.size_bytes >= furthest + CHUNK_BYTES else attempt + 1
-                furthest = max(furthest, self.part.size_bytes)
-                if attempt > TRIES:
-                    raise
-                if self.stop.wait(self.network.pause_before(attempt, error)):
-                    raise _Stopped from error
+        if self.part.size_bytes != self.artifact.size_bytes:
+            self.network.persist(
+                lambda: self._receive(url),
+                lambda: self.part.size_bytes,
+                restart=self.part.restart,
+                wait=self._wait,
+            )
+
+    def _wait(self, seconds: float) -> None:
+        if self.stop.wait(seconds):
+            raise _Stopped
 
     def _receive(self, url: str) -> None:
         """Receive over one connection; on return the server has sent everything, or too much."""
+        if self.part.size_bytes == self.artifact.size_bytes:
+            return  # the connection broke after the last byte
         headers = self.part.resume_headers(url)
         if not self.artifact.sha256 and "If-Range" not in headers:
             self.part.restart()
@@ -213,7 +214,8 @@ class _Download:
                     code="forbidden",
                 )
             if response.status_code == 206:
-                self.part.resumed = True  # the hash will tell if these are other bytes than requested
+                require_range(url, response, self.part.size_bytes)
+                self.part.resumed = True
             else:
                 self.part.begin(url, response.headers)
             for chunk in body_chunks(response):
@@ -222,11 +224,16 @@ class _Download:
                 self.part.write(chunk)
                 if self.part.size_bytes > self.artifact.size_bytes:
                     return
-            # Without a stated length a broken connection looks like the end.
+            # Without a stated length a broken connection looks like the end, and a server may send a
+            # smaller part than asked for.
             stated = "Content-Length" in response.headers or "Transfer-Encoding" in response.headers
             is_short = self.part.size_bytes < self.artifact.size_bytes
-            if is_short and not stated and not self.part.is_web_page:
-                raise TransientError(f"`{shown(url)}` ended early", code="unreachable")
+            if is_short and (response.status_code == 206 or not stated) and not self.part.is_web_page:
+                raise TransientError(self._truncated(url), code="truncated", hints=(mirror_hint(url),))
+
+    def _truncated(self, url: str) -> str:
+        got, whole = self.part.size_bytes, self.artifact.size_bytes
+        return f"`{shown(url)}` is truncated: it ends after {got} of {whole} bytes"
 
     def _mismatch(self, url: str) -> FetchError:
         artifact, part = self.artifact, self.part
@@ -234,6 +241,8 @@ class _Download:
             what = "the server sent a web page instead of the package (a login page or a mirror's error page)"
         else:
             what = f"this is not the expected `{artifact.name} {artifact.version}`"
+        if part.size_bytes < artifact.size_bytes and not part.is_web_page:
+            return FetchError(self._truncated(url), hints=(mirror_hint(url),), code="truncated")
         if part.size_bytes > artifact.size_bytes:
             got = f"more than {artifact.size_bytes} bytes"
         else:

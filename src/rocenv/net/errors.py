@@ -38,8 +38,7 @@ def all_failed(name: str, failures: Sequence[FetchError]) -> FetchError:
         return failures[0]
     codes = [failure.code for failure in failures]
     code = next((code for code in codes if code != "gone"), "gone")
-    if "hash-mismatch" in codes:
-        code = "hash-mismatch"
+    code = next((worse for worse in ("hash-mismatch", "truncated") if worse in codes), code)
     hints = tuple(dict.fromkeys(hint for failure in failures for hint in failure.hints))
     reasons = "; ".join(failure.message for failure in failures)
     return FetchError(f"cannot fetch `{name}`: {reasons}", hints=hints, code=code)
@@ -96,6 +95,9 @@ def connection_error(
     import ssl
 
     from requests import exceptions
+    from urllib3.exceptions import IncompleteRead
+
+    from rocenv.net.pace import TooSlow
 
     causes = tuple(_causes(error))
     host = _split(url).hostname or shown(url)
@@ -124,6 +126,12 @@ def connection_error(
         if any(isinstance(cause, kind) for cause in causes):
             reason = text
             break
+    for cause in causes:
+        if isinstance(cause, TooSlow):
+            reason = f"`{host}` is too slow: it sends {cause.bytes_per_s:.3g} bytes per second"
+        elif isinstance(cause, IncompleteRead):
+            whole = cause.partial + cause.expected
+            reason = f"{reason}: the answer is truncated ({cause.partial} of {whole} bytes arrived)"
     return TransientError(f"{reason} while fetching `{shown(url)}`", hints=hints, code="unreachable")
 
 

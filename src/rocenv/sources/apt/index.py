@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from rocenv.home import Home
     from rocenv.net import Network, Response
     from rocenv.sources.apt.mirrors import Settings
+# A line of what `InRelease` lists; the hash becomes the name of a file.
+_LISTED = re.compile(r"[0-9a-fA-F]{64}\s+[0-9]{1,18}\s+\S+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,7 +259,7 @@ def _listed(place: Place, fields: dict[str, str], name: str) -> ListFile:
     offered: dict[str, ListFile] = {}
     for line in fields.get("sha256", "").splitlines():
         parts = line.split()
-        if len(parts) == 3 and parts[1].isdecimal() and parts[2].startswith(name):
+        if _LISTED.fullmatch(line.strip()) and parts[2].startswith(name):
             offered[parts[2]] = ListFile(path=parts[2], sha256=parts[0].lower(), size_bytes=int(parts[1]))
     for suffix in UNPACKERS:
         if name + suffix in offered:
@@ -273,9 +276,12 @@ def _fetch_list(
     answer = _get_list(join(base, f"dists/{place.suite}/{listed.path}"), listed, network, by_hash=by_hash)
     actual = hashlib.sha256(answer.body).hexdigest()
     if actual != listed.sha256:
+        size = len(answer.body)
+        why = f"its sha256 is {actual}, not {listed.sha256}"
+        if size < listed.size_bytes:
+            why = f"it is truncated or another file, with {size} of {listed.size_bytes} bytes"
         raise FetchError(
-            f"`{shown(answer.url)}` is not what {place.title} says: its sha256 is {actual}, "
-            f"not {listed.sha256}",
+            f"`{shown(answer.url)}` is not what {place.title} says: {why}",
             hints=("the mirror may be in the middle of an update: try again in some minutes",),
             code="hash-mismatch",
         )

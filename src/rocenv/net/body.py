@@ -1,0 +1,71 @@
+"""Bodies of answers: read as they arrive, and continued after a break."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rocenv.core.errors import FetchError
+from rocenv.net.errors import TransientError, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import requests
+
+CHUNK_BYTES = 256 * 1024
+
+
+def body_chunks(response: requests.Response) -> Iterator[bytes]:
+    """Yield the bytes of a body as the server stores them, never decoded: a `.gz` stays one.
+
+    They are yielded as they arrive, so none of them is lost when the connection breaks.
+    """
+    while chunk := response.raw.read1(CHUNK_BYTES, decode_content=False):
+        yield chunk
+
+
+def require_range(url: str, response: requests.Response, first_byte: int) -> None:
+    """Raise TransientError where a server sends another part of a file than the one from `first_byte`."""
+    stated = response.headers.get("Content-Range", "")
+    if not stated.lower().startswith(f"bytes {first_byte}-"):
+        raise TransientError(f"`{shown(url)}` sends another part than asked for", code="range-refused")
+
+
+class Body:
+    """The body of a small file on its way; its rest is asked for where the server vouches for it."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.content = bytearray()
+        self._limit_bytes = limit_bytes
+        self._etag = ""
+        self._resumes = True
+
+    def resume_headers(self) -> dict[str, str]:
+        """Ask for the rest, if a part is there that can be continued."""
+        if not (self.content and self._etag and self._resumes):
+            return {}
+        return {"Range": f"bytes={len(self.content)}-", "If-Range": self._etag}
+
+    def begin(self, url: str, response: requests.Response) -> None:
+        """Continue with the answer, or start over if it begins at the first byte."""
+        if response.status_code == 206:
+            require_range(url, response, len(self.content))
+        else:
+            self.content.clear()
+        # A date does not tell two files of the same second apart, and nobody may check the hash.
+        etag = response.headers.get("ETag", "")
+        self._etag = "" if etag.startswith("W/") else etag
+
+    def add(self, url: str, chunk: bytes) -> None:
+        """Append a chunk; raise FetchError if the file is larger than it may be."""
+        self.content += chunk
+        if len(self.content) > self._limit_bytes:
+            raise FetchError(
+                f"`{shown(url)}` is larger than the {self._limit_bytes} bytes allowed for it",
+                code="too-large",
+            )
+
+    def start_over(self) -> None:
+        """Discard what is there, and ask for whole files from now on."""
+        self.content.clear()
+        self._resumes = False

@@ -1,0 +1,143 @@
+"""Run the targets with atheris, several at a time; `scripts/fuzz` is this with all that it needs."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import time
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+FOUND = Path(__file__).parents[2] / "build" / "fuzz"
+INSTRUMENTED = ["rocenv", "py7zr", "elftools"]  # not pefile, which would get ten times slower
+SECONDS = 60
+MOST_SECONDS = 10  # for one input
+LAST_LINES = 40
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a target."""
+
+    name: str
+    ok: bool
+    took_s: float
+    output: str
+
+
+def fuzz(name: str, limit: list[str]) -> None:
+    """Give a target the seeds and what libFuzzer makes of them, in this process, and end it."""
+    import atheris
+
+    from tests.fuzz.reading import read
+
+    folder = FOUND / name
+    # A reader that would call a program refuses instead, so that fuzzing starts none.
+    os.environ["PATH"] = str(folder)
+    options = [
+        *(str(folder / "corpus"), *limit, f"-artifact_prefix={folder}/"),
+        *(f"-timeout={MOST_SECONDS}", "-rss_limit_mb=2048", "-max_len=16384"),
+    ]
+
+    def one_input(data: bytes) -> None:
+        read(name, data)
+
+    atheris.Setup([sys.argv[0], *options], one_input)
+    atheris.Fuzz()
+
+
+def begin(name: str, limit: list[str], *, anew: bool) -> int:
+    """Start a process that fuzzes a target."""
+    from tests.fuzz.targets import TARGETS
+
+    folder = FOUND / name
+    if anew:
+        shutil.rmtree(folder, ignore_errors=True)
+    (folder / "corpus").mkdir(parents=True, exist_ok=True)
+    for number, seed in enumerate(TARGETS[name].seeds()):
+        (folder / "corpus" / f"seed-{number}").write_bytes(seed)
+    sys.stdout.flush()
+    child = os.fork()  # so that what is instrumented is imported once
+    if child:
+        return child
+    try:
+        output = os.open(folder / "output.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        fuzz(name, limit)
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+    finally:
+        os._exit(1)
+
+
+def outcomes(names: list[str], limit_of: Callable[[str], list[str]], *, anew: bool) -> Iterator[Outcome]:
+    """Fuzz some targets, as many at a time as there are cores."""
+    waiting = list(names)
+    running: dict[int, tuple[str, float]] = {}
+    while waiting or running:
+        while waiting and len(running) < (os.cpu_count() or 1):
+            name = waiting.pop(0)
+            running[begin(name, limit_of(name), anew=anew)] = (name, time.monotonic())
+        child, status = os.wait()
+        name, since = running.pop(child)
+        output = (FOUND / name / "output.log").read_text(encoding="utf-8", errors="replace")
+        yield Outcome(name, status == 0, time.monotonic() - since, output)
+
+
+def main() -> int:
+    """Run the targets that are named, or all; exit with 1 if one of them found something."""
+    parser = argparse.ArgumentParser(
+        prog="scripts/fuzz", description="Feed broken input to all that reads foreign bytes."
+    )
+    parser.add_argument("target", nargs="*", help="default: all of them")
+    parser.add_argument("--seconds", type=int, default=SECONDS, help="for each target (default: %(default)s)")
+    parser.add_argument("--short", action="store_true", help="some hundred inputs each, the same every time")
+    parser.add_argument(
+        "--input", type=Path, help="give the targets only this file, as an earlier run found it"
+    )
+    options = parser.parse_args()
+    if options.input:
+        from tests.fuzz.reading import read
+
+        for name in options.target:
+            print(f"{name}: {read(name, options.input.read_bytes()) or 'accepted'}")
+        return 0
+
+    import atheris
+
+    os.environ["RUST_BACKTRACE"] = "0"  # it costs a hundred times what the reader does
+    with atheris.instrument_imports(include=INSTRUMENTED):
+        import py7zr  # noqa: F401 -- readers import these three only when they need them
+
+        from tests.fuzz.targets import TARGETS
+
+    if unknown := set(options.target) - set(TARGETS):
+        parser.error(f"no such target: {', '.join(sorted(unknown))}; there are {', '.join(TARGETS)}")
+    names = options.target or list(TARGETS)
+
+    def limit_of(name: str) -> list[str]:
+        if options.short:
+            return [f"-runs={TARGETS[name].short_runs}", "-seed=1"]
+        return [f"-max_total_time={options.seconds}"]
+
+    failed = 0
+    for outcome in outcomes(names, limit_of, anew=options.short):
+        failed += not outcome.ok
+        print(f"{'ok' if outcome.ok else 'FOUND':8}{outcome.name:14}{outcome.took_s:6.1f} s", flush=True)
+        if not outcome.ok:
+            print(*outcome.output.splitlines()[-LAST_LINES:], sep="\n")
+            print(f"again: scripts/fuzz {outcome.name} --input FILE  (FILE is named above)", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
