@@ -403,6 +403,17 @@ def test_real_files_are_within_the_limits() -> None:
 # ---------------------------------------------------------------- where gpgv comes from
 
 
+# A `gpgv` to which every signature is good, also those over what it was not asked about.
+FORGER = """#!/bin/sh
+PATH=/usr/bin:/bin
+touch asked
+while [ $# -gt 1 ]; do [ "$1" = --output ] && out=$2; shift; done
+[ -n "$out" ] && sed '/^-----BEGIN PGP SIGNATURE/,$d; /^-----/d; /^Hash/d; /^$/d' "$1" > "$out"
+echo "[GNUPG:] GOODSIG 1 x"
+echo "[GNUPG:] VALIDSIG A 2026-11-20 1795177117 0 4 0 1 10 01 A"
+"""
+
+
 @pytest.mark.parametrize("path", ["", ".", ":{system}", ".:{system}", "{folder}:{system}", "bin:{system}"])
 def test_a_gpgv_of_somebody_else_is_never_asked(
     path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -411,19 +422,15 @@ def test_a_gpgv_of_somebody_else_is_never_asked(
     for folder in (tmp_path, tmp_path / "bin"):
         folder.mkdir(exist_ok=True)
         fake = folder / "gpgv"
-        fake.write_text(
-            "#!/bin/sh\ntouch asked\n"
-            'while [ $# -gt 1 ]; do [ "$1" = --output ] && out=$2; shift; done\n'
-            'echo "Suite: evil" > "$out"\necho "[GNUPG:] GOODSIG 1 x"\n'
-            'echo "[GNUPG:] VALIDSIG A 2026-11-20 1795177117 0 4 0 1 10 01 A"\n'
-        )
+        fake.write_text(FORGER)
         fake.chmod(0o755)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", path.format(system=os.environ["PATH"], folder=tmp_path))
-    refused(SHA1_KEY_SIGNED.replace(b"jammy", b"noble"), SHA1_KEY, fingerprints=(SHA1_FINGERPRINT,))
+    forged = SHA1_KEY_SIGNED.replace(b"jammy", b"evil")
+    refused(forged, SHA1_KEY, fingerprints=(SHA1_FINGERPRINT,))
     assert not (tmp_path / "asked").exists()
     monkeypatch.setattr(programs, "SYSTEM_FOLDERS", (str(tmp_path),))
-    assert "evil" in checked(SHA1_KEY_SIGNED, SHA1_KEY, fingerprints=(SHA1_FINGERPRINT,)), "it could have"
+    assert "evil" in checked(forged, SHA1_KEY, fingerprints=(SHA1_FINGERPRINT,)), "it would have believed"
 
 
 # ---------------------------------------------------------------- keyrings

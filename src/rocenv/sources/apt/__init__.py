@@ -145,6 +145,8 @@ def _notes(indices: Sequence[Index], reason: str) -> Iterator[str]:
         if index.state.has_expired:
             day = day_of(index.state.valid_until_s)
             yield f"the index of {index.repo.name} expired on {day}; rocenv uses it because {reason}"
+        if index.state.older:
+            yield index.state.older
     for index in indices:
         for why in index.state.passed_over:
             yield f"{why}; the index of {index.repo.name} is from {shown(index.state.base)} instead"
