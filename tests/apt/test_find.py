@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import os
 import re
 import shutil
 from dataclasses import replace
@@ -11,15 +11,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rocenv.core.errors import FetchError, NotAvailable
+from rocenv.home import Home
 from rocenv.net import Network
 from rocenv.sources.apt.mirrors import Settings
 from rocenv.system.machine import glibc_version
-from tests.aptrepo import Key, archive_key, http_date
+from tests.apt.test_signature import FORGER, SHA1_FINGERPRINT, SHA1_KEY
+from tests.aptrepo import Key, Repo, archive_key, http_date
 from tests.loopback import HTML, Fault, Loopback
 from tests.mini import FUTURE_GLIBC
 from tests.network import cannot_run
+from tests.stores import change_sealed
 
 if TYPE_CHECKING:
+    import subprocess
     from pathlib import Path
 
     from tests.apt.conftest import Amd, Inside
@@ -66,14 +70,26 @@ def test_the_very_same_c_library_is_new_enough(inside: Inside) -> None:
 def test_the_answer_is_kept_as_long_as_the_index_says_the_same(inside: Inside) -> None:
     first = inside.find()
     (answer,) = (inside.home.indices / "closures").iterdir()
-    answer.write_bytes(answer.read_bytes().replace(b"5.7.1-1", b"5.7.1-9"))
-    assert inside.find().artifacts[1].version == "5.7.1-9", "it was not worked out again"
+    change_sealed(answer, inside.home, version="5.7.9")
+    assert inside.find().version == "5.7.9", "it was not worked out again"
     answer.write_bytes(b"{")
     assert inside.find() == first
     inside.mini.repo.remove("mini5-blas")
     inside.mini.repo.add("mini5-blas", "5.7.1-2")
     inside.mini.repo.publish()
     assert inside.find().artifacts[0].version == "5.7.1-2"
+
+
+def test_an_answer_that_somebody_else_has_put_there_is_worked_out_again(inside: Inside) -> None:
+    """It names packages of theirs; its name is the right one, since that follows from public files alone."""
+    first = inside.find()
+    (answer,) = (inside.home.indices / "closures").iterdir()
+    whole = answer.read_bytes()
+    forged = whole.replace(first.artifacts[0].sha256.encode(), b"6" * 64)
+    for content in (forged, forged.partition(b"\n")[2]):
+        answer.write_bytes(content)
+        assert inside.find() == first
+        assert answer.read_bytes() == whole
 
 
 @pytest.mark.parametrize("fields", [{"SHA256": ""}, {"SHA256": "../../../etc/passwd"}, {"Filename": ""}])
@@ -274,7 +290,7 @@ def test_a_package_that_has_left_the_pool(inside: Inside) -> None:
     done = mini.run("create", "second", "--rocm", "5.7", "--no-verify")
     assert done.returncode == 0, "the kept index still names the package that the cache has"
     for path in (mini.home / "cache/indices").glob("*/state.json"):
-        path.write_text(json.dumps(json.loads(path.read_text()) | {"checked_s": 1}))
+        change_sealed(path, Home(mini.home), checked_s=1)
     done = mini.run("create", "third", "--rocm", "5.7", "--no-verify")
     assert done.returncode == 1
     assert "mini5-blas 5.7.1-2" in done.stderr
@@ -308,3 +324,75 @@ def test_indices_and_packages_come_through_apts_proxy(inside: Inside) -> None:
     packages = [seen for seen in mini.server.requests if seen.path.endswith(".deb")]
     assert len(packages) == 2
     assert all(seen.proxied for seen in packages)
+
+
+def printed(done: subprocess.CompletedProcess[str]) -> str:
+    """Return what a command says, without the breaks of lines."""
+    return " ".join((done.stdout + done.stderr).split())
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"Suite": "stable", "Codename": "trixie"}, "is the index of `stable` or `trixie`, not of `mini`"),
+        ({"Date": http_date(7200)}, "is dated in the future"),
+        ({"Date": ""}, "which is no date"),
+    ],
+)
+def test_a_signed_index_that_is_not_the_one_asked_for(
+    inside: Inside, fields: dict[str, str], said: str
+) -> None:
+    mini = inside.mini
+    mini.repo.publish(fields=fields)
+    assert said in printed(mini.run("resolve", "--rocm", "5.7"))
+    done = mini.run("create", "demo", "--rocm", "5.7", "--no-verify")
+    assert done.returncode == 1
+    assert said in printed(done)
+    assert "Traceback" not in done.stderr
+    assert not mini.prefix("demo").exists()
+
+
+def test_an_old_signed_index_from_another_mirror(inside: Inside, tmp_path: Path) -> None:
+    """What a lagging mirror does, and whoever wants an old hole back."""
+    mini = inside.mini
+    (old,) = (each for each in mini.repo.packages if each.name == "mini5-blas")
+    with Loopback(folder=tmp_path / "old") as mirror:
+        shutil.copytree(mini.root / "www", tmp_path / "old")
+        mini.repo.remove("mini5-blas")
+        mini.repo.add("mini5-blas", "5.7.1-2")
+        mini.repo.publish()
+        assert mini.run("resolve", "--rocm", "5.7").returncode == 0
+        lagging = Repo(tmp_path / "old/debian", packages=[*mini.repo.packages[:-1], old])
+        lagging.publish(fields={"Date": http_date(-86400)})
+        assert mini.run("config", "set", "mirrors.debian:", f"{mirror.url}/debian").returncode == 0
+        done = mini.run("resolve", "--rocm", "5.7")
+        assert done.returncode == 0, done.stderr
+        assert f"`{mirror.url}/debian/` offers the index of `mini` in `debian:` of " in printed(done)
+        assert "rocenv keeps using the newer one" in printed(done)
+        for path in (mini.home / "cache/indices").glob("mini-*/*"):
+            if len(path.name) == 64:
+                path.unlink()
+        done = mini.run("create", "demo", "--rocm", "5.7", "--no-verify")
+        assert done.returncode == 1
+        assert "older than the one of" in printed(done)
+        assert "make rocenv forget the newer: `rocenv cache clear indices`" in printed(done)
+        assert not mini.prefix("demo").exists()
+        assert mini.run("cache", "clear", "indices").returncode == 0
+        mini.create("demo")
+
+
+@pytest.mark.parametrize("path", ["", ":{}", ".:{}"])
+def test_a_program_in_the_current_folder_makes_no_forged_index_valid(amd: Amd, path: str) -> None:
+    """A clone of somebody's project brings a `gpgv` along, and PATH has an empty entry."""
+    mini = amd.inside.mini
+    profile = mini.root / "profiles/amd.toml"
+    profile.write_text(profile.read_text().replace(amd.repo.key.fingerprint, SHA1_FINGERPRINT))
+    amd.serve_key(SHA1_KEY)
+    for name in ("gpgv", "apt-config"):
+        (mini.root / name).write_text(FORGER)
+        (mini.root / name).chmod(0o755)
+    path = path.format(os.environ["PATH"])
+    done = mini.run("create", "demo", "--rocm", "5.7.1", "--channel", "amd", "--no-verify", PATH=path)
+    assert done.returncode == 1
+    assert "the signature of the index of `jammy`" in printed(done)
+    assert not (mini.root / "asked").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import lzma
 import time
 from dataclasses import replace
@@ -11,10 +12,11 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec import structs
 
+from rocenv.core.codec import to_plain
 from rocenv.core.errors import FetchError
 from rocenv.net import Network
 from rocenv.sources.apt.control import Lists
-from rocenv.sources.apt.index import Place, State, refresh
+from rocenv.sources.apt.index import ListFile, Place, State, refresh
 from rocenv.sources.apt.mirrors import Settings
 from tests.aptrepo import Key, Repo, archive_key, http_date
 from tests.loopback import HTML, Fault, Loopback
@@ -34,6 +36,7 @@ class World:
         self.server = server
         self.repo = Repo(folder / "www/debian")
         self.folder = folder / "kept"
+        self.key = folder / "key"
         self.settings = Settings()
         self.network = Network(pause_s=0.01)
         self.place = Place(
@@ -48,7 +51,9 @@ class World:
         self.repo.publish()
 
     def refresh(self, max_age_s: float = 0) -> State:
-        return refresh(self.place, self.folder, self.network, self.settings, max_age_s=max_age_s)
+        return refresh(
+            self.place, self.folder, self.network, self.settings, max_age_s=max_age_s, key_file=self.key
+        )
 
     def names(self, state: State) -> list[str]:
         """Return the versions of `a` that an index has."""
@@ -268,6 +273,181 @@ def test_a_mirror_that_is_held_back_cannot_say_for_ever_that_nothing_changed(
     assert world.server.seen(IN_RELEASE)[-1].status == 304
 
 
+# ---------------------------------------------------------------- whose index it is, and of when
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"Suite": "stable", "Codename": "mini"},
+        {"Suite": "mini", "Codename": "rc-buggy"},
+        {"Suite": "mini", "Codename": ""},
+        {"Suite": "", "Codename": "mini"},
+    ],
+)
+def test_an_index_names_its_suite_by_either_name(world: World, fields: dict[str, str]) -> None:
+    """Debian's trixie is `stable` too; AMD's suites have one name for both."""
+    world.repo.publish(fields=fields)
+    assert world.names(world.refresh()) == ["1"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"Suite": "stable", "Codename": "trixie"}, "`stable` or `trixie`"),
+        ({"Suite": "mini-security", "Codename": "mini-security"}, "`mini-security`"),
+        ({"Suite": "mini-updates", "Codename": "MINI"}, "`MINI`"),
+        ({"Suite": "", "Codename": ""}, "a suite without a name"),
+    ],
+)
+def test_the_index_of_another_suite(world: World, fields: dict[str, str], said: str) -> None:
+    """The same key signs them all."""
+    world.refresh()
+    world.repo.publish(fields=fields)
+    error = world.refused("index-suite")
+    assert said in error.message and "not of `mini`" in error.message
+    assert IN_RELEASE in error.message
+    assert any("rocenv config set mirrors." in hint for hint in error.hints)
+    assert world.names(world.refresh(max_age_s=60)) == ["1"], "what was kept is still there"
+
+
+def test_a_suite_below_another_may_have_its_name(tmp_path: Path, world: World) -> None:
+    """As Debian's `buster/updates` did."""
+    world.place = replace(world.place, suite="mini/updates")
+    repo = Repo(tmp_path / "www/debian", suite="mini/updates")
+    repo.add("a", "3")
+    repo.publish(fields={"Suite": "oldstable", "Codename": "mini"})
+    assert world.names(world.refresh()) == ["3"]
+    world.place = replace(world.place, suite="updates/mini")
+    Repo(tmp_path / "www/debian", suite="updates/mini").publish(fields={"Suite": "mini", "Codename": "mini"})
+    world.refused("index-suite")
+
+
+def test_an_index_of_the_future(world: World) -> None:
+    world.repo.publish(fields={"Date": http_date(3600)})
+    error = world.refused("index-future")
+    assert "dated in the future" in error.message
+    assert error.hints[0] == "check this machine's clock: `date`"
+    assert {path.name for path in world.folder.iterdir()} == set(), "it does not count as the newest"
+    world.repo.publish(fields={"Date": http_date(600)})
+    assert world.names(world.refresh()) == ["1"], "clocks are never quite the same"
+
+
+def test_an_index_of_the_future_where_apt_is_set_not_to_mind(world: World) -> None:
+    world.repo.publish(fields={"Date": http_date(3600)})
+    world.place = replace(world.place, undated=("http://other.example.org/debian/",))
+    world.refused("index-future")
+    settings, world.settings = world.settings, Settings(check_date=False, check_valid_until=False)
+    assert world.names(world.refresh()) == ["1"]
+    world.settings = settings
+    world.place = replace(world.place, undated=(f"{world.server.url}/debian/",))
+    assert world.names(world.refresh()) == ["1"]
+
+
+@pytest.mark.parametrize(
+    "date", ["", "today", "Mon, 99 Foo 2026 00:00:00 UTC", "Sat, 01 Jan 10000 00:00:00 UTC"]
+)
+def test_an_index_without_a_date(world: World, date: str) -> None:
+    world.repo.publish(fields={"Date": date})
+    assert "Date" in world.refused("index-damaged").message
+
+
+def published(world: World, version: str, seconds: float, **fields: str) -> None:
+    """Offer one version of `a` in an index of a certain time."""
+    world.repo.remove("a")
+    world.repo.add("a", version)
+    world.repo.publish(fields={"Date": http_date(seconds), **fields})
+
+
+def test_instead_of_an_older_index_the_newer_one_is_used(world: World) -> None:
+    published(world, "2", -3600)
+    newer = world.refresh()
+    published(world, "1", -86400)
+    for _ in range(2):
+        state = world.refresh()
+        assert world.names(state) == ["2"]
+        assert state.date_s == newer.date_s
+        assert "older than the one of" in state.older
+    assert "older than the one of" in world.refresh(max_age_s=60).older, "and while it is fresh too"
+    published(world, "3", -60)
+    state = world.refresh()
+    assert (world.names(state), state.older) == (["3"], "")
+
+
+def test_an_index_of_the_same_time_is_no_older_one(world: World) -> None:
+    date = http_date(-60)
+    world.repo.publish(fields={"Date": date})
+    world.refresh()
+    world.repo.add("a", "2")
+    world.repo.publish(fields={"Date": date})
+    assert world.names(world.refresh()) == ["1", "2"]
+
+
+def test_an_older_index_that_has_expired_is_no_obstacle_either(world: World) -> None:
+    published(world, "2", -60)
+    world.refresh()
+    published(world, "1", -86400, **{"Valid-Until": http_date(-3600)})
+    assert world.names(world.refresh()) == ["2"]
+
+
+def test_a_newer_index_that_has_expired_is_not_used_for_ever(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    published(world, "2", -60, **{"Valid-Until": http_date(600)})
+    world.refresh()
+    published(world, "1", -86400)
+    later = time.time() + 1200
+    monkeypatch.setattr(time, "time", lambda: later)
+    world.refused("index-expired")
+
+
+def test_an_older_index_without_the_newer_one(world: World) -> None:
+    published(world, "2", -3600)
+    (newest,) = world.refresh().files
+    (world.folder / newest.sha256).unlink()
+    published(world, "1", -86400)
+    error = world.refused("index-older")
+    assert "older than the one of" in error.message
+    assert any("`rocenv cache clear indices`" in hint for hint in error.hints)
+    world.refused("index-older")
+    published(world, "3", -60)
+    assert world.names(world.refresh()) == ["3"]
+
+
+def test_another_mirror_does_not_make_an_older_index_acceptable(world: World) -> None:
+    published(world, "2", -3600)
+    world.place = replace(world.place, mirrors=("http://one.example.org/debian/dists/",))
+    world.refresh()
+    world.place = replace(world.place, mirrors=("http://two.example.org/debian/dists/",))
+    published(world, "1", -86400)
+    state = world.refresh(max_age_s=3600)
+    assert world.names(state) == ["2"]
+    assert state.mirrors == world.place.mirrors, "packages come from the mirror that is set now"
+
+
+def test_an_old_index_is_all_there_is_of_an_old_release(world: World) -> None:
+    """AMD has never signed ROCm 5.7 again."""
+    published(world, "1", -900 * 86400.0)
+    assert world.names(world.refresh()) == ["1"]
+
+
+def test_an_old_index_of_a_rolling_suite(world: World) -> None:
+    world.place = replace(world.place, max_age_s=14 * 86400.0)
+    published(world, "1", -13 * 86400.0)
+    assert world.names(world.refresh()) == ["1"]
+    world.place = replace(world.place, max_age_s=12 * 86400.0)
+    published(world, "1", -12.5 * 86400, **{"Valid-Until": http_date(3600)})
+    world.refused("index-expired")
+    world.settings = Settings(check_valid_until=False)
+    assert world.refresh().has_expired
+
+
+def test_a_file_that_is_too_large_for_an_index_is_not_read_to_its_end(world: World) -> None:
+    world.server.always(IN_RELEASE, Fault(body=world.repo.read("InRelease") + b"x" * (2 << 20)))
+    error = world.refused("too-large")
+    assert IN_RELEASE in error.message
+
+
 # ---------------------------------------------------------------- without the network, and after damage
 
 
@@ -306,6 +486,21 @@ def test_a_damaged_state_is_no_state(world: World, state: bytes) -> None:
     world.refresh()
     (world.folder / "state.json").write_bytes(state)
     assert world.names(world.refresh(max_age_s=60)) == ["1"]
+
+
+def test_a_state_that_somebody_else_has_put_there_is_no_state(world: World) -> None:
+    """It names a list that nobody signed, which is there under its own hash."""
+    signed = world.refresh()
+    forged = b"Package: a\nVersion: 666\nFilename: a.deb\nSHA256: " + b"6" * 64 + b"\n"
+    sha256 = hashlib.sha256(forged).hexdigest()
+    (world.folder / sha256).write_bytes(forged)
+    file = ListFile(path="main/binary-amd64/Packages", sha256=sha256, size_bytes=len(forged))
+    plain = json.dumps(to_plain(structs.replace(signed, files=(file,)))).encode()
+    state = world.folder / "state.json"
+    seal = state.read_bytes().partition(b"\n")[0]
+    for content in (plain, seal + b"\n" + plain):
+        state.write_bytes(content)
+        assert world.names(world.refresh(max_age_s=60)) == ["1"]
 
 
 def test_a_list_that_another_process_has_just_replaced(world: World) -> None:

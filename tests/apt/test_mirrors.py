@@ -38,6 +38,7 @@ def entry(uri: str = MIRROR, suite: str = "trixie", **fields: object) -> Entry:
         (f"deb [ arch=amd64,i386 signed-by=/k.gpg ] {MIRROR} trixie main", [entry(signed_by=("/k.gpg",))]),
         (f"deb [signed-by=/a.gpg,/b.gpg] {MIRROR} trixie main", [entry(signed_by=("/a.gpg", "/b.gpg"))]),
         (f"deb [check-valid-until=no] {MIRROR} trixie main", [entry(is_dateless=True)]),
+        (f"deb [check-date=no] {MIRROR} trixie main", [entry(is_dateless=True, is_undated=True)]),
         (f"deb [check-valid-until=yes trusted=yes] {MIRROR} trixie main", [entry()]),
         (f"deb [arch=arm64] {MIRROR} trixie main", []),
         (
@@ -162,7 +163,7 @@ def test_mirrors_of_a_distribution(machine: Path) -> None:
         ("", Settings()),
         ('Acquire::Check-Valid-Until "false";', Settings(check_valid_until=False)),
         ('Acquire { Check-Valid-Until "0"; };', Settings(check_valid_until=False)),
-        ('Acquire::Check-Date "no";', Settings(check_valid_until=False)),
+        ('Acquire::Check-Date "no";', Settings(check_valid_until=False, check_date=False)),
         ('Acquire::Check-Valid-Until "true";', Settings()),
         (
             'Acquire::http::Proxy "http://p.example.org:3142";',

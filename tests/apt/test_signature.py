@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import base64
+import os
 import re
 import shutil
+import subprocess
+import sys
+import time
+import zlib
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
@@ -13,11 +18,15 @@ import pytest
 
 from rocenv.core.errors import FetchError
 from rocenv.sources.apt.signature import fingerprints_in, verified_text
-from tests.aptrepo import Key, archive_key
+from rocenv.system import process, programs
+from tests.apt import dated
+from tests.aptrepo import Key, archive_key, http_date
 from tests.network import cannot_run
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tests.apt.dated import Signer
 
 TEXT = "Suite: trixie\nSHA256:\n abc 1 main/binary-amd64/Packages\n- dashed\n"
 REMEDY = "install the keyring"
@@ -256,9 +265,172 @@ def test_a_pinned_key_that_has_expired() -> None:
 
 
 def test_without_gpgv_the_remedy_is_gpgv(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(programs, "SYSTEM_FOLDERS", (str(tmp_path),))
     error = refused(SHA1_KEY_SIGNED, SHA1_KEY, fingerprints=(SHA1_FINGERPRINT,))
     assert "install `gpgv`" in error.hints[0]
+
+
+def test_gpgv_is_asked_only_about_keys_that_vouch_by_sha1(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What Sequoia can judge, it has judged: a pinned key is no reason to ask somebody else."""
+    monkeypatch.setattr(process, "run", lambda *_, **__: pytest.fail("gpgv was asked"))
+    key = archive_key()
+    changed = key.clear_sign(TEXT).replace(b"trixie", b"forky!")
+    refused(changed, key.keyring, fingerprints=(key.fingerprint,))
+    refused(SHA1_KEY_SIGNED, key.keyring, SHA1_KEY, fingerprints=(key.fingerprint,))
+    with pytest.raises(pytest.fail.Exception):
+        checked(SHA1_KEY_SIGNED, key.keyring, SHA1_KEY, fingerprints=(key.fingerprint, SHA1_FINGERPRINT))
+
+
+# ---------------------------------------------------------------- dates
+
+SIGNERS = pytest.mark.parametrize(
+    ("signer", "short"),
+    [(dated.SOUND, dated.SOUND_SHORT), (dated.SHA1, dated.SHA1_SHORT)],
+    ids=["sequoia", "gpgv"],
+)
+
+
+@SIGNERS
+def test_a_signature_from_the_future(signer: Signer, short: Signer) -> None:
+    pin = (signer.fingerprint,)
+    assert checked(signer.signed["2024-01-01"], signer.key, fingerprints=pin).startswith("Suite: jammy")
+    refused(signer.signed["2090-01-01"], signer.key, fingerprints=pin)
+
+
+@SIGNERS
+def test_a_key_that_had_expired_when_it_signed(signer: Signer, short: Signer) -> None:
+    """One that has expired since was good then: AMD signs none of its old releases again."""
+    pin = (short.fingerprint,)
+    assert checked(short.signed["2024-01-01"], short.key, fingerprints=pin).startswith("Suite: jammy")
+    refused(short.signed["2024-04-01"], short.key, fingerprints=pin)
+
+
+def test_where_this_machines_clock_is_behind_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    signed = archive_key().clear_sign(f"{TEXT}Date: {http_date(0)}\n").replace(b"abc", b"abd")
+    assert not any("clock" in hint for hint in refused(signed, archive_key().keyring).hints)
+    then = time.time() - 7 * 3600  # Windows keeps the hardware's clock in local time
+    monkeypatch.setattr(time, "time", lambda: then)
+    assert refused(signed, archive_key().keyring).hints[0] == "check this machine's clock: `date`"
+
+
+# ---------------------------------------------------------------- what would cost much to look at
+
+EMPTY = base64.encodebytes(b"\xc2\x00" * 190_000)  # as many signatures
+BOMB = zlib.compress(b"\xcb\xff\x0b\xeb\xc2\x06b\x00" + bytes(200_000_004), 9)[2:-4]
+
+
+def _armoured(kind: bytes, content: bytes) -> bytes:
+    return b"-----BEGIN PGP %b-----\n\n%b-----END PGP %b-----\n" % (kind, content, kind)
+
+
+def _hostile(name: str) -> bytes:
+    signed = archive_key().clear_sign(TEXT)
+    head, _, rest = signed.partition(b"-----BEGIN PGP SIGNATURE-----")
+    return {
+        "many signatures": head + _armoured(b"SIGNATURE", EMPTY),
+        "compressed": _armoured(
+            b"MESSAGE", base64.encodebytes(b"\xc8\xff" + (len(BOMB) + 1).to_bytes(4, "big") + b"\x01" + BOMB)
+        ),
+        "not armoured": b"\xc8\xff" + (len(BOMB) + 1).to_bytes(4, "big") + b"\x01" + BOMB,
+        "long text": archive_key().clear_sign(TEXT + "a\n" * 600_000),
+        "many headers": signed.replace(b"Hash: ", b"Hash: SHA512\n" * 30_000 + b"Hash: ", 1).replace(
+            b"abc", b"abd"
+        ),
+        "many messages": signed * 1000,
+        "many borders": b"-----\n" * 150_000,
+        "a second signature": head
+        + _armoured(b"SIGNATURE", EMPTY[:10_000])
+        + b"-----BEGIN PGP SIGNATURE-----"
+        + rest,
+    }[name]
+
+
+_CHILD = """
+import sys
+from rocenv.core.errors import FetchError
+from rocenv.sources.apt.signature import verified_text
+def peak():
+    text = open("/proc/self/status").read()
+    return int(text.partition("VmHWM:")[2].split()[0]) * 1024
+good, key, signed = (open(name, "rb").read() for name in sys.argv[1:])
+def ask(content):
+    try:
+        verified_text(content, [key], (), what="it", remedy="")
+    except FetchError as error:
+        return error.code
+ask(good)
+ask(good.replace(b"trixie", b"forky!"))  # the backtrace of any failure takes 50 MB, once
+before = peak()
+print(ask(signed), peak() - before)
+"""
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="peak memory is read there")
+@pytest.mark.parametrize(
+    "name",
+    [
+        "many signatures",
+        "compressed",
+        "not armoured",
+        "long text",
+        "many headers",
+        "many messages",
+        "many borders",
+        "a second signature",
+    ],
+)
+def test_a_small_file_takes_little_memory_before_it_is_trusted(name: str, tmp_path: Path) -> None:
+    good, key, signed = (tmp_path / each for each in ("good", "key", "signed"))
+    good.write_bytes(archive_key().clear_sign(TEXT))
+    key.write_bytes(archive_key().keyring)
+    signed.write_bytes(_hostile(name))
+    argv = [sys.executable, "-c", _CHILD, str(good), str(key), str(signed)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60)
+    code, grown = done.stdout.split()
+    assert code == "signature"
+    assert int(grown) < 24 << 20
+
+
+def test_real_files_are_within_the_limits() -> None:
+    """Ubuntu's have 300 kB, Debian's three signatures; a newer kind of signature has 5 kB."""
+    text = TEXT + "".join(
+        f" {number:064x} 12345 main/binary-amd64/Packages{number}\n" for number in range(6000)
+    )
+    assert len(text) > 500_000
+    assert "trixie" in checked(archive_key().clear_sign(text), archive_key().keyring)
+
+
+# ---------------------------------------------------------------- where gpgv comes from
+
+
+# A `gpgv` to which every signature is good, also those over what it was not asked about.
+FORGER = """#!/bin/sh
+PATH=/usr/bin:/bin
+touch asked
+while [ $# -gt 1 ]; do [ "$1" = --output ] && out=$2; shift; done
+[ -n "$out" ] && sed '/^-----BEGIN PGP SIGNATURE/,$d; /^-----/d; /^Hash/d; /^$/d' "$1" > "$out"
+echo "[GNUPG:] GOODSIG 1 x"
+echo "[GNUPG:] VALIDSIG A 2026-11-20 1795177117 0 4 0 1 10 01 A"
+"""
+
+
+@pytest.mark.parametrize("path", ["", ".", ":{system}", ".:{system}", "{folder}:{system}", "bin:{system}"])
+def test_a_gpgv_of_somebody_else_is_never_asked(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With `.` in PATH, one in the folder of a project that somebody cloned made a forged index valid."""
+    for folder in (tmp_path, tmp_path / "bin"):
+        folder.mkdir(exist_ok=True)
+        fake = folder / "gpgv"
+        fake.write_text(FORGER)
+        fake.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", path.format(system=os.environ["PATH"], folder=tmp_path))
+    forged = SHA1_KEY_SIGNED.replace(b"jammy", b"evil")
+    refused(forged, SHA1_KEY, fingerprints=(SHA1_FINGERPRINT,))
+    assert not (tmp_path / "asked").exists()
+    monkeypatch.setattr(programs, "SYSTEM_FOLDERS", (str(tmp_path),))
+    assert "evil" in checked(forged, SHA1_KEY, fingerprints=(SHA1_FINGERPRINT,)), "it would have believed"
 
 
 # ---------------------------------------------------------------- keyrings

@@ -41,7 +41,6 @@ def _program() -> str:
     for path in (started, f"{started}.exe") if WINDOWS else (started,):
         if os.path.basename(path).lower() == name and os.path.isfile(path) and os.access(path, os.X_OK):
             return os.path.abspath(path)
-    import shutil
+    from rocenv.system.programs import program_on_path
 
-    found = shutil.which(name)
-    return os.path.abspath(found) if found else "rocenv"
+    return program_on_path(name) or "rocenv"

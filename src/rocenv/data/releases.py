@@ -30,6 +30,7 @@ class Repo(Known, frozen=True, kw_only=True):
     keyrings: tuple[str, ...] = ()  # paths on the machine; those that are there count
     key_url: str = ""  # where the key is fetched where there is no keyring; needs fingerprints
     fingerprints: tuple[str, ...] = ()  # of the only keys to trust, in capitals; () = all of the keyrings
+    max_age_days: int = 0  # of the index of a rolling suite; 0 = an old index may be the newest there is
     suites_known: tuple[str, ...] = ()  # releases, or names for one, by which a mirror is recognised
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:

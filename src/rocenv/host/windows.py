@@ -24,6 +24,7 @@ from rocenv.core.foreign import parse_json
 from rocenv.host.gpu import Found, Gpu, split_target
 from rocenv.host.pci import AMD, MAKERS, Ids
 from rocenv.system.machine import program_output
+from rocenv.system.programs import program_on_path
 
 if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
@@ -266,8 +267,8 @@ def controllers_text() -> str:
 
 def _hip_info() -> str | None:
     sdk = os.environ.get("HIP_PATH")
-    own = shutil.which("hipInfo.exe", path=os.path.join(sdk, "bin")) if sdk else None
-    return own or shutil.which("hipInfo.exe")
+    own = shutil.which(os.path.join(sdk, "bin", "hipInfo.exe")) if sdk else None
+    return own or program_on_path("hipInfo.exe")
 
 
 def _output_of(argv: list[str]) -> str:

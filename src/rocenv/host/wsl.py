@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ from rocenv.core.foreign import parse_json
 from rocenv.host.gpu import Found, printable
 from rocenv.host.windows import found_on_windows, parse_controllers
 from rocenv.system.machine import list_folder, program_output, read_attribute
+from rocenv.system.programs import program_on_path
 
 if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
@@ -63,7 +63,7 @@ def _ask() -> str:
     """The display adapters as JSON; where Windows does not tell them, the reason as a clause."""
     if interop_is_off():
         return "interop is off: the kernel starts no programs of Windows"
-    found = shutil.which("powershell.exe") or (_USUAL if os.access(_USUAL, os.X_OK) else "")
+    found = program_on_path("powershell.exe") or (_USUAL if os.access(_USUAL, os.X_OK) else "")
     if not found:
         return f"`powershell.exe` is neither on PATH nor at `{_USUAL}`"
     from rocenv.core.progress import Progress

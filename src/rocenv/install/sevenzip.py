@@ -7,7 +7,6 @@ import errno
 import io
 import os
 import re
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from rocenv.install.tree import require_plausible, shown, windows_path
 from rocenv.system import WINDOWS, process
 from rocenv.system.exit_codes import describe_exit
 from rocenv.system.files import file_chunks, remove_tree
+from rocenv.system.programs import program_on_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -248,14 +248,14 @@ def _unpack_by_program(
 
 def _programs() -> list[str]:
     """List this machine's programs that know every method of 7z, the best first."""
-    found = [shutil.which(name) for name in ("7z", "7zz", "7za")]
+    found = [program_on_path(name) for name in ("7z", "7zz", "7za")]
     if WINDOWS:
         # By full path: a tar on PATH may be GNU's, which knows no 7z. Windows has libarchive's since 2018.
         for variable, rest in (("ProgramFiles", r"7-Zip\7z.exe"), ("SystemRoot", r"System32\tar.exe")):
             place = Path(os.environ.get(variable, "C:\\"), rest)
             found.append(str(place) if place.exists() else None)
     else:
-        found.append(shutil.which("bsdtar"))
+        found.append(program_on_path("bsdtar"))
     return [program for program in found if program]
 
 

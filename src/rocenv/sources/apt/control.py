@@ -12,6 +12,7 @@ import lzma
 import re
 import zlib
 from dataclasses import dataclass
+from datetime import timezone
 from typing import TYPE_CHECKING
 
 from rocenv.core.errors import FetchError
@@ -74,6 +75,17 @@ def parse_fields(stanza: str) -> dict[str, str]:
             name = name.lower()
             fields[name] = value.strip()
     return fields
+
+
+def seconds_of(date: str) -> float:
+    """Parse a date of a release file into seconds since 1970; raise ValueError if it is none."""
+    from email.utils import parsedate_to_datetime  # late: most commands read no index anew
+
+    try:
+        parsed = parsedate_to_datetime(date.strip())
+        return (parsed if parsed.tzinfo else parsed.replace(tzinfo=timezone.utc)).timestamp()
+    except (TypeError, OverflowError) as error:
+        raise ValueError(f"`{date}` is no date") from error
 
 
 def parse_package(stanza: str, repo: str) -> Package:

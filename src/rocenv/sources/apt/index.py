@@ -6,6 +6,7 @@ names the hash of each package. Nothing is believed before the link above it hel
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import re
@@ -17,11 +18,11 @@ from msgspec import structs
 
 from rocenv.core.codec import from_plain, to_plain
 from rocenv.core.errors import DataError, FetchError
-from rocenv.core.foreign import load_json
+from rocenv.core.foreign import parse_json, read_file
 from rocenv.core.model import Value
 from rocenv.core.template import fill
 from rocenv.net.errors import shown
-from rocenv.sources.apt.control import UNPACKERS, parse_fields
+from rocenv.sources.apt.control import UNPACKERS, parse_fields, seconds_of
 from rocenv.sources.apt.mirrors import (
     ARCHITECTURE,
     HOST,
@@ -32,8 +33,15 @@ from rocenv.sources.apt.mirrors import (
     own_release,
     with_mirrors,
 )
-from rocenv.sources.apt.signature import fingerprints_in, verified_text
+from rocenv.sources.apt.signature import (
+    CLOCK_SKEW_S,
+    KEY_BYTES,
+    RELEASE_BYTES,
+    fingerprints_in,
+    verified_text,
+)
 from rocenv.system.files import write_atomic
+from rocenv.system.seal import read_sealed, write_sealed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,8 +50,10 @@ if TYPE_CHECKING:
     from rocenv.home import Home
     from rocenv.net import Network, Response
     from rocenv.sources.apt.mirrors import Settings
+
 # A line of what `InRelease` lists; the hash becomes the name of a file.
 _LISTED = re.compile(r"[0-9a-fA-F]{64}\s+[0-9]{1,18}\s+\S+")
+_DAY_S = 86400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +66,10 @@ class Place:
     keyrings: tuple[bytes, ...]
     fingerprints: tuple[str, ...]
     remedy: str  # for a missing key
+    mirrors: tuple[str, ...] = ()  # where it may be had now, as real addresses
     dateless: tuple[str, ...] = ()  # bases that the machine's apt may use though their index has run out
+    undated: tuple[str, ...] = ()  # bases that it may use though their index is dated in the future
+    max_age_s: float = 0  # an index older than that has run out, whatever it says; 0 = none has
 
     @property
     def title(self) -> str:
@@ -81,6 +94,10 @@ class State(Value, frozen=True, kw_only=True):
     files: tuple[ListFile, ...]
     valid_until_s: float = 0  # seconds since 1970; 0 = it never expires
     passed_over: tuple[str, ...] = ()  # why addresses tried before `base` did not serve
+    date_s: float = 0  # when it was made, seconds since 1970: the newest that was ever accepted here
+    mirrors: tuple[str, ...] = ()  # of the place when the mirror was last asked
+    by_hash: bool = False  # whether the mirror has each list under its hash too
+    older: str = ""  # what the mirror offered instead when it was last asked, as a clause
 
     @property
     def has_expired(self) -> bool:
@@ -124,8 +141,8 @@ def open_index(
             hints=(f"name one: `rocenv config set mirrors.{base} https://HOST/PATH`",),
             code="no-mirror",
         )
-    # With the mirrors in it, so that a change of mirrors takes effect at once.
-    identity = hashlib.sha256(f"{bases} {suite} {repo.fingerprints}".encode()).hexdigest()[:12]
+    # Without the mirrors, so that a change of mirrors does not make an older index acceptable.
+    identity = hashlib.sha256(f"{base} {suite} {repo.fingerprints}".encode()).hexdigest()[:12]
     folder = home.indices / f"{repo.name}-{identity}"
     place = Place(
         base=base,
@@ -136,18 +153,21 @@ def open_index(
         remedy=f"install the keyring: {' or '.join(repo.keyrings)}"
         if repo.keyrings
         else f"fetch the key again: `rocenv cache clear indices`; it comes from {repo.key_url}",
+        mirrors=tuple(map(shown, bases)),
         dateless=tuple(f"{entry.uri}/" for entry in mirrors if entry.is_dateless),
+        undated=tuple(f"{entry.uri}/" for entry in mirrors if entry.is_undated),
+        max_age_s=repo.max_age_days * _DAY_S,
     )
-    state = refresh(place, folder, network, settings, max_age_s=max_age_s)
+    state = refresh(place, folder, network, settings, max_age_s=max_age_s, key_file=home.key)
     return Index(repo=repo, folder=folder, base=state.base if is_symbolic(repo) else base, state=state)
 
 
 def _fetched_key(repo: Repo, folder: Path, network: Network) -> bytes:
     """Download the key of a repository; only one with a pinned fingerprint is ever kept."""
     kept = folder / "key"
-    if kept.exists():
-        return kept.read_bytes()
-    answer = network.get(repo.key_url, limit_bytes=1 << 20)
+    with contextlib.suppress(OSError):
+        return read_file(kept, KEY_BYTES)
+    answer = network.get(repo.key_url, limit_bytes=KEY_BYTES)
     if not fingerprints_in(answer.body) & frozenset(repo.fingerprints):
         raise FetchError(
             f"`{shown(answer.url)}` is not the key of `{repo.name}`, {' or '.join(repo.fingerprints)}",
@@ -159,31 +179,38 @@ def _fetched_key(repo: Repo, folder: Path, network: Network) -> bytes:
     return answer.body
 
 
-def refresh(place: Place, folder: Path, network: Network, settings: Settings, *, max_age_s: float) -> State:
+def refresh(
+    place: Place, folder: Path, network: Network, settings: Settings, *, max_age_s: float, key_file: Path
+) -> State:
     """Ensure that an index is at most `max_age_s` old, asking the mirror if need be.
 
-    Offline, what is kept is taken however old it is. `folder` holds checked files, and is the place's own for
-    each set of mirrors.
+    Offline, what is kept is taken however old it is. It is also taken where a mirror offers something older.
+    `folder` holds checked files, and is the place's own. What was checked is sealed with `key_file`.
 
     Raises:
-        FetchError: It cannot be fetched, its signature is invalid, or it has expired.
+        FetchError: It cannot be fetched, its signature is invalid, it is another suite's, it has expired, or
+            is older than one that was accepted before and is not kept any more.
     """
     folder.mkdir(parents=True, exist_ok=True)
     state_file = folder / "state.json"
-    kept = _kept_state(state_file, folder)
-    if kept is not None and (network.is_offline or _is_fresh(kept, max_age_s)):
+    last = _last_state(state_file, key_file)
+    kept = last if last and all((folder / file.sha256).exists() for file in last.files) else None
+    if kept is not None and (network.is_offline or _is_fresh(place, kept, max_age_s)):
         return kept
     address = join(place.base, f"dists/{place.suite}/InRelease")
     # Mirrors copied from each other have the same ETags: of several, it would be unknown which one answered.
-    is_only_one = len(network.candidates(address)) == 1
-    answer = network.get(address, etag=kept.etag if kept and is_only_one else "")
+    is_known = kept is not None and kept.mirrors == place.mirrors and len(network.candidates(address)) == 1
+    answer = network.get(address, etag=kept.etag if kept and is_known else "", limit_bytes=RELEASE_BYTES)
     if kept and answer.unchanged:
         # A mirror that is held back answers so for ever.
-        _require_valid(place, kept, settings)
-        state = structs.replace(kept, checked_s=time.time())
+        state = structs.replace(kept, checked_s=time.time(), older="")
     else:
-        state = _new_state(place, folder, network, settings, answer)
-    write_atomic(state_file, json.dumps(to_plain(state)).encode())
+        state = _believed(place, answer)
+        if last is not None and state.date_s < last.date_s:
+            state = _instead_of(place, state, last, kept)
+    _require_valid(place, state, settings)
+    _fetch_lists(place, folder, network, state)
+    write_sealed(state_file, json.dumps(to_plain(state)).encode(), key_file)
     wanted = {file.sha256 for file in state.files}
     for path in folder.iterdir():
         if len(path.name) == 64 and path.name not in wanted:
@@ -191,67 +218,120 @@ def refresh(place: Place, folder: Path, network: Network, settings: Settings, *,
     return state
 
 
-def _kept_state(path: Path, folder: Path) -> State | None:
+def _last_state(path: Path, key_file: Path) -> State | None:
     try:
-        state = from_plain(State, load_json(path), str(path))
+        return from_plain(State, parse_json(read_sealed(path, key_file), str(path)), str(path))
     except (OSError, DataError):
         return None
-    return state if all((folder / file.sha256).exists() for file in state.files) else None
 
 
-def _is_fresh(kept: State, max_age_s: float) -> bool:
-    return not kept.has_expired and 0 <= time.time() - kept.checked_s < max_age_s
+def _is_fresh(place: Place, kept: State, max_age_s: float) -> bool:
+    # A change of mirrors takes effect at once.
+    is_asked = kept.mirrors == place.mirrors
+    return is_asked and not kept.has_expired and 0 <= time.time() - kept.checked_s < max_age_s
 
 
-def _new_state(place: Place, folder: Path, network: Network, settings: Settings, answer: Response) -> State:
+def _believed(place: Place, answer: Response) -> State:
+    """Check who signed an `InRelease`, and what it is the index of."""
     text = verified_text(
         answer.body, place.keyrings, place.fingerprints, what=place.title, remedy=place.remedy
     )
     fields = parse_fields(text)
+    _require_suite(place, fields, answer)
     wanted = [f"{component}/binary-{ARCHITECTURE}/Packages" for component in place.components]
-    state = State(
+    date_s = _seconds_in(place, fields, "Date")
+    limits = [_seconds_in(place, fields, "Valid-Until") if "valid-until" in fields else 0]
+    limits.append(date_s + place.max_age_s if place.max_age_s else 0)
+    return State(
         base=answer.url.removesuffix(f"dists/{place.suite}/InRelease"),
         etag=answer.etag,
         checked_s=time.time(),
         files=tuple(_listed(place, fields, name) for name in wanted),
-        valid_until_s=_valid_until_s(place, fields),
+        valid_until_s=min(filter(None, limits), default=0),
         passed_over=answer.passed_over,
+        date_s=date_s,
+        mirrors=place.mirrors,
+        by_hash=fields.get("acquire-by-hash", "").lower() == "yes",
     )
-    _require_valid(place, state, settings)
-    by_hash = fields.get("acquire-by-hash", "").lower() == "yes"
-    for file in state.files:
-        _fetch_list(place, state.base, file, folder, network, by_hash=by_hash)
-    return state
 
 
-def _valid_until_s(place: Place, fields: dict[str, str]) -> float:
-    from email.utils import parsedate_to_datetime  # late: most commands read no index anew
+def _require_suite(place: Place, fields: dict[str, str], answer: Response) -> None:
+    """Raise FetchError unless an index says that it is the one that was asked for."""
+    names = [fields[name] for name in ("suite", "codename") if fields.get(name)]
+    stated = " or ".join(f"`{name}`" for name in names) or "a suite without a name"
+    # `buster/updates` calls itself `buster`, as apt allows too.
+    if not {place.suite, place.suite.partition("/")[0]} & set(names):
+        raise FetchError(
+            f"`{shown(answer.url)}` is the index of {stated}, not of `{place.suite}`: the mirror is set up "
+            "wrongly, or somebody serves other files",
+            hints=(_other_mirror(place),),
+            code="index-suite",
+        )
 
-    until = fields.get("valid-until", "")
+
+def _seconds_in(place: Place, fields: dict[str, str], name: str) -> float:
+    value = fields.get(name.lower(), "")
     try:
-        return parsedate_to_datetime(until).timestamp() if until else 0
+        return seconds_of(value)
     except ValueError as error:
-        raise FetchError(f"{place.title} is valid until `{until}`, no date", code="index-damaged") from error
+        raise FetchError(
+            f"{place.title} has `{value}` as its {name}, which is no date", code="index-damaged"
+        ) from error
+
+
+def _instead_of(place: Place, older: State, last: State, kept: State | None) -> State:
+    """Take what is kept instead of an older index; raise FetchError if nothing is kept."""
+    offered, accepted = (day_of(state.date_s, exact=True) for state in (older, last))
+    text = (
+        f"`{shown(older.base)}` offers {place.title} of {offered}, older than the one of {accepted} that "
+        "rocenv accepted before"
+    )
+    if kept is None:
+        raise FetchError(
+            f"{text}: the mirror lags behind, or somebody serves old files",
+            hints=(
+                f"try again later, or {_other_mirror(place)}",
+                "if the older one is right, make rocenv forget the newer: `rocenv cache clear indices`",
+            ),
+            code="index-older",
+        )
+    base = kept.base if kept.mirrors == place.mirrors else older.base
+    return structs.replace(
+        kept,
+        base=base,
+        checked_s=older.checked_s,
+        passed_over=(),
+        mirrors=place.mirrors,
+        older=f"{text}; rocenv keeps using the newer one",
+    )
 
 
 def _require_valid(place: Place, state: State, settings: Settings) -> None:
-    """Raise FetchError where apt would refuse the index because it has expired."""
-    if not state.has_expired or not settings.check_valid_until or state.base in place.dateless:
-        return
-    raise FetchError(
-        f"{place.title} from `{shown(state.base)}` expired on {day_of(state.valid_until_s)}: the mirror is "
-        "no longer updated, or somebody serves old files",
-        hints=(
-            "check this machine's clock: `date`",
-            f"or use another mirror: `rocenv config set mirrors.{place.base} https://HOST/PATH/`",
-        ),
-        code="index-expired",
-    )
+    """Raise FetchError where apt would refuse the index because of its dates."""
+    clock = "check this machine's clock: `date`"
+    if state.date_s > time.time() + CLOCK_SKEW_S and settings.check_date and state.base not in place.undated:
+        raise FetchError(
+            f"{place.title} from `{shown(state.base)}` is dated in the future, "
+            f"{day_of(state.date_s, exact=True)}",
+            hints=(clock, f"or {_other_mirror(place)}"),
+            code="index-future",
+        )
+    if state.has_expired and settings.check_valid_until and state.base not in place.dateless:
+        raise FetchError(
+            f"{place.title} from `{shown(state.base)}` expired on {day_of(state.valid_until_s)}: "
+            "the mirror is no longer updated, or somebody serves old files",
+            hints=(clock, f"or {_other_mirror(place)}"),
+            code="index-expired",
+        )
 
 
-def day_of(seconds: float) -> str:
-    """Format the day of a time, in UTC."""
-    return time.strftime("%Y-%m-%d", time.gmtime(seconds))
+def _other_mirror(place: Place) -> str:
+    return f"use another mirror: `rocenv config set mirrors.{place.base} https://HOST/PATH/`"
+
+
+def day_of(seconds: float, *, exact: bool = False) -> str:
+    """Format the day of a time, in UTC; with the second if `exact`."""
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC" if exact else "%Y-%m-%d", time.gmtime(seconds))
 
 
 def _listed(place: Place, fields: dict[str, str], name: str) -> ListFile:
@@ -267,25 +347,25 @@ def _listed(place: Place, fields: dict[str, str], name: str) -> ListFile:
     raise FetchError(f"{place.title} lists no `{name}`", code="index-damaged")
 
 
-def _fetch_list(
-    place: Place, base: str, listed: ListFile, folder: Path, network: Network, *, by_hash: bool
-) -> None:
-    kept = folder / listed.sha256
-    if kept.exists():
-        return
-    answer = _get_list(join(base, f"dists/{place.suite}/{listed.path}"), listed, network, by_hash=by_hash)
-    actual = hashlib.sha256(answer.body).hexdigest()
-    if actual != listed.sha256:
-        size = len(answer.body)
-        why = f"its sha256 is {actual}, not {listed.sha256}"
-        if size < listed.size_bytes:
-            why = f"it is truncated or another file, with {size} of {listed.size_bytes} bytes"
-        raise FetchError(
-            f"`{shown(answer.url)}` is not what {place.title} says: {why}",
-            hints=("the mirror may be in the middle of an update: try again in some minutes",),
-            code="hash-mismatch",
-        )
-    write_atomic(kept, answer.body)
+def _fetch_lists(place: Place, folder: Path, network: Network, state: State) -> None:
+    for listed in state.files:
+        kept = folder / listed.sha256
+        if kept.exists():
+            continue
+        url = join(state.base, f"dists/{place.suite}/{listed.path}")
+        answer = _get_list(url, listed, network, by_hash=state.by_hash)
+        actual = hashlib.sha256(answer.body).hexdigest()
+        if actual != listed.sha256:
+            size = len(answer.body)
+            why = f"its sha256 is {actual}, not {listed.sha256}"
+            if size < listed.size_bytes:
+                why = f"it is truncated or another file, with {size} of {listed.size_bytes} bytes"
+            raise FetchError(
+                f"`{shown(answer.url)}` is not what {place.title} says: {why}",
+                hints=("the mirror may be in the middle of an update: try again in some minutes",),
+                code="hash-mismatch",
+            )
+        write_atomic(kept, answer.body)
 
 
 def _get_list(url: str, listed: ListFile, network: Network, *, by_hash: bool) -> Response:

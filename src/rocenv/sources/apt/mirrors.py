@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import tempfile
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -21,6 +20,7 @@ from rocenv.sources.apt.control import parse_fields
 from rocenv.sources.apt.signature import fingerprints_in
 from rocenv.system import process
 from rocenv.system.machine import list_folder, machine_path, read_text, sysroot
+from rocenv.system.programs import system_program
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,6 +49,7 @@ class Entry:
     components: tuple[str, ...]
     signed_by: tuple[str, ...] = ()  # paths of keyrings, fingerprints, or a key; () = apt's own keyrings
     is_dateless: bool = False  # its index is used though it has run out
+    is_undated: bool = False  # its index is used though its date lies in the future; implies the former
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +57,7 @@ class Settings:
     """The machine's apt settings for checking and reaching mirrors."""
 
     check_valid_until: bool = True
+    check_date: bool = True
     http_proxy: str = ""
 
 
@@ -202,7 +204,7 @@ def _one_line_entries(text: str) -> list[Entry]:
                     suite=match["suite"],
                     components=tuple(match["components"].split()),
                     signed_by=tuple(filter(None, options.get("signed-by", "").split(","))),
-                    is_dateless=options.get("check-valid-until", "").lower() in _NO,
+                    **_unchecked(options),
                 )
             )
     return found
@@ -223,12 +225,17 @@ def _deb822_entries(text: str) -> list[Entry]:
                 suite=suite,
                 components=tuple(fields.get("components", "").split()),
                 signed_by=_signed_by(fields.get("signed-by", "")),
-                is_dateless=fields.get("check-valid-until", "").lower() in _NO,
+                **_unchecked(fields),
             )
             for uri in fields.get("uris", "").split()
             for suite in fields.get("suites", "").split()
         ]
     return found
+
+
+def _unchecked(options: dict[str, str]) -> dict[str, bool]:
+    until, date = (options.get(name, "").lower() in _NO for name in ("check-valid-until", "check-date"))
+    return {"is_dateless": until or date, "is_undated": date}
 
 
 def _is_for_us(architectures: list[str]) -> bool:
@@ -248,16 +255,20 @@ def _signed_by(value: str) -> tuple[str, ...]:
 def apt_settings() -> Settings:
     """Ask apt for its settings; where there is no apt, its defaults."""
     values = dict(re.findall(r'^(\S+) "([^"]*)";$', _apt_dump(), re.MULTILINE))
-    checked = [values.get(f"Acquire::{name}", "true").lower() for name in ("Check-Valid-Until", "Check-Date")]
+    until, date = (
+        values.get(f"Acquire::{name}", "true").lower() not in _NO
+        for name in ("Check-Valid-Until", "Check-Date")
+    )
     proxy = values.get("Acquire::http::Proxy", "")
     return Settings(
-        check_valid_until=not any(value in _NO for value in checked),
+        check_valid_until=until and date,
+        check_date=date,
         http_proxy="" if proxy == "DIRECT" else proxy,
     )
 
 
 def _apt_dump() -> str:
-    program = shutil.which("apt-config")
+    program = system_program("apt-config")
     if program is None:
         return ""
     with tempfile.NamedTemporaryFile("w", suffix=".conf") as first_read:

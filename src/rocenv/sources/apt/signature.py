@@ -1,7 +1,8 @@
 """Whether a repository's `InRelease` was signed by whom it must be: an error where that cannot be shown.
 
 Sequoia decides. It refuses a key that vouches for itself by SHA-1, as AMD's does. Where such a key is pinned
-by its fingerprint, no vouching is needed, and `gpgv` decides if it is installed.
+by its fingerprint, no vouching is needed, and `gpgv` decides if it is installed; it is asked about such keys
+only. Neither accepts a signature from the future, or of a key that had expired when it signed.
 
 Source: https://github.com/ROCm/legacy-rocm-build/issues/5619
 """
@@ -9,18 +10,33 @@ Source: https://github.com/ROCm/legacy-rocm-build/issues/5619
 from __future__ import annotations
 
 import re
-import shutil
 import tempfile
+import time
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rocenv.core.errors import FetchError
+from rocenv.sources.apt.control import seconds_of
 from rocenv.system import process
+from rocenv.system.programs import system_program
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+# Of files that nothing vouches for yet: a verifier takes a thousand times the memory of a hostile signature.
+RELEASE_BYTES = 1 << 20  # Debian's have 0.2 MB, Ubuntu's 0.3 MB
+KEY_BYTES = 1 << 16  # Debian's whole keyring has 56 kB, AMD's key 3 kB
+_SIGNATURE_BYTES = 1 << 14  # Debian's two have 2 kB
+# A line of the text itself that begins with a dash is escaped. Source: RFC 9580 7.1
+_BORDER = re.compile(rb"^-----.*$", re.MULTILINE)
+_BORDERS = [
+    b"-----%s-----" % each
+    for each in (b"BEGIN PGP SIGNED MESSAGE", b"BEGIN PGP SIGNATURE", b"END PGP SIGNATURE")
+]
+
+CLOCK_SKEW_S = 30 * 60  # how far clocks may be apart; Sequoia's own tolerance
 _SOUND_HASHES = {b"8", b"9", b"10"}  # SHA-256, SHA-384, SHA-512. Source: RFC 4880 9.4
 
 
@@ -43,6 +59,10 @@ def verified_text(
     """
     import pysequoia
 
+    again = "a mirror or proxy may have changed the file; try again, or another mirror"
+    message = _message_in(signed)
+    if message is None:
+        raise _refused(f"{what} is not signed in the way of an `InRelease` file", again, remedy)
     certificates = []
     for keyring in keyrings:
         try:
@@ -53,14 +73,17 @@ def verified_text(
     if not trusted:
         raise _refused(f"no key to check the signature of {what} with", remedy)
     try:
-        result = pysequoia.verify(bytes=signed, store=lambda _ids: trusted)
+        result = pysequoia.verify(bytes=message, store=lambda _ids: trusted)
     except Exception as error:  # for damage and bad signatures alike
-        text = _text_by_gpgv(signed, trusted) if fingerprints else None
+        unjudged = [cert for cert in trusted if fingerprints and _vouches_by_sha1(cert)]
+        text = _text_by_gpgv(message, unjudged) if unjudged else None
         if text is not None:
             return text
-        hints = ["a mirror or proxy may have changed the file; try again, or another mirror", remedy]
-        if fingerprints and shutil.which("gpgv") is None:
+        hints = [again, remedy]
+        if unjudged and system_program("gpgv") is None:
             hints.insert(0, "install `gpgv`: it accepts keys that are refused for their own SHA-1 signature")
+        if _is_of_the_future(message):
+            hints.insert(0, "check this machine's clock: `date`")
         raise _refused(f"the signature of {what} is invalid: {_first_line(error)}", *hints) from error
     if not result.valid_sigs or result.bytes is None:
         raise _refused(f"{what} is not signed", remedy)
@@ -71,24 +94,65 @@ def _refused(text: str, *hints: str) -> FetchError:
     return FetchError(text, hints=hints, code="signature")
 
 
-def _text_by_gpgv(signed: bytes, trusted: Sequence[Any]) -> str | None:
+def _message_in(signed: bytes) -> bytes | None:
+    """Cut out the one clear-signed message; None if there is none, or not only one, or it is too large."""
+    borders = list(islice(_BORDER.finditer(signed), len(_BORDERS) + 1))
+    if len(signed) > RELEASE_BYTES or [border[0].rstrip() for border in borders] != _BORDERS:
+        return None
+    begin, signature, end = borders
+    if end.end() - signature.start() > _SIGNATURE_BYTES:
+        return None
+    return signed[begin.start() : end.end()] + b"\n"
+
+
+def _is_of_the_future(message: bytes) -> bool:
+    """Whether it says so itself; it may not be true."""
+    date = re.search(rb"^Date:(.*)$", message, re.MULTILINE)
+    try:
+        return date is not None and seconds_of(date[1].decode("ascii", "replace")) > time.time()
+    except ValueError:
+        return False
+
+
+def _vouches_by_sha1(certificate: Any) -> bool:
+    """Whether Sequoia cannot judge a certificate, since its own signature is made with SHA-1."""
+    try:
+        certificate.expiration  # noqa: B018 -- it looks for a signature that it accepts
+    except Exception as error:  # pysequoia has kinds of its own for every damage
+        return "SHA1 is not considered secure" in str(error)
+    return False
+
+
+def _text_by_gpgv(message: bytes, trusted: Sequence[Any]) -> str | None:
     """Extract the text with gpgv; None if it cannot prove the signature, or is not installed."""
-    program = shutil.which("gpgv")
+    program = system_program("gpgv")
     if program is None:
         return None
     with tempfile.TemporaryDirectory(prefix="rocenv-") as folder:
         keyring, file, text = (f"{folder}/{name}" for name in ("keyring", "signed", "text"))
         Path(keyring).write_bytes(b"".join(map(bytes, trusted)))
-        Path(file).write_bytes(signed)
+        Path(file).write_bytes(message)
         options = ("--homedir", folder, "--keyring", keyring, "--status-fd", "1", "--output", text)
         done = process.run([program, *options, file], timeout_s=60)
-        # Good also means that the key has neither expired nor been revoked. Source: GnuPG, doc/DETAILS
-        good = re.findall(rb"^\[GNUPG:\] GOODSIG ", done.stdout, re.MULTILINE)
-        # [GNUPG:] VALIDSIG CA8B... 2026-11-20 1795177117 0 4 0 1 10 01 CA8B...: the eighth word is the hash
-        hashes = re.findall(rb"^\[GNUPG:\] VALIDSIG (?:\S+ ){7}(\d+) ", done.stdout, re.MULTILINE)
-        if not done.ok or not good or len(good) != len(hashes) or not set(hashes) <= _SOUND_HASHES:
+        if not done.ok or not _is_proof(done.stdout):
             return None
         return Path(text).read_text(encoding="utf-8", errors="replace")
+
+
+def _is_proof(status: bytes) -> bool:
+    """Whether gpgv reports only good signatures, each made before now and before its key expired.
+
+    Source: GnuPG, doc/DETAILS
+    """
+    # EXPKEYSIG: the key has expired by now. Of a key that was revoked there is neither.
+    good = re.findall(rb"^\[GNUPG:\] (?:GOODSIG|EXPKEYSIG) ", status, re.MULTILINE)
+    # [GNUPG:] VALIDSIG CA8B... 2026-11-20 1795177117 0 4 0 1 10 01 CA8B...: when, and the hash
+    valid = re.findall(rb"^\[GNUPG:\] VALIDSIG \S+ \S+ (\d+) (?:\S+ ){4}(\d+) ", status, re.MULTILINE)
+    expired = map(int, re.findall(rb"^\[GNUPG:\] KEYEXPIRED (\d+)", status, re.MULTILINE))
+    before = min([time.time() + CLOCK_SKEW_S, *expired])
+    return 0 < len(good) == len(valid) and all(
+        int(made) < before and digest in _SOUND_HASHES for made, digest in valid
+    )
 
 
 def fingerprints_in(keyring: bytes) -> frozenset[str]:

@@ -1,0 +1,32 @@
+"""Sealed files, entries of the store among them, read and changed without asking whether they are right."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from rocenv.system.seal import read_sealed, write_sealed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from rocenv.home import Home
+
+
+def manifest_in(place: Path) -> dict[str, Any]:
+    """Return the files that the manifest of an entry lists."""
+    found: dict[str, Any] = json.loads((place / "manifest.json").read_bytes().partition(b"\n")[2])["files"]
+    return found
+
+
+def write_manifest(home: Home, sha256: str, files: Mapping[str, object]) -> None:
+    """Let an entry list these files."""
+    text = json.dumps({"schema": 1, "name": "x", "version": "1", "files": files})
+    write_sealed(home.store / sha256 / "manifest.json", text.encode(), home.key)
+
+
+def change_sealed(path: Path, home: Home, **changes: object) -> None:
+    """Change values of a sealed JSON file, as rocenv itself could."""
+    plain = json.loads(read_sealed(path, home.key)) | changes
+    write_sealed(path, json.dumps(plain).encode(), home.key)

@@ -1,0 +1,65 @@
+"""Programs of the machine are found, those of the current folder are not."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rocenv.system import programs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Folders that each have the program, and one of them is the current one."""
+    for name in ("here", "here/bin", "path", "system"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "tool").write_text("#!/bin/sh\n")
+        (tmp_path / name / "tool").chmod(0o755)
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setattr(programs, "SYSTEM_FOLDERS", (str(tmp_path / "system"),))
+    return tmp_path
+
+
+@pytest.mark.parametrize("path", ["", ".", "bin", "./bin", "{0}/path", ":{0}/path", ".:{0}/path"])
+def test_a_program_that_decides_is_the_systems(
+    folders: Path, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", path.format(folders))
+    assert programs.system_program("tool") == str(folders / "system/tool")
+    assert programs.system_program("other") is None
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("", ""),
+        (".", ""),
+        ("bin", ""),
+        (":", ""),
+        ("{0}/path", "path"),
+        (":{0}/path", "path"),
+        (".:bin:../here:{0}/path:", "path"),
+        ("{0}/here:{0}/path", "here"),
+    ],
+)
+def test_a_helper_is_found_only_through_absolute_folders(
+    folders: Path, path: str, found: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", path.format(folders))
+    assert programs.program_on_path("tool") == (str(folders / found / "tool") if found else None)
+
+
+def test_without_a_path_the_systems_own_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PATH")
+    assert programs.program_on_path("sh") in ("/bin/sh", "/usr/bin/sh")
+
+
+def test_what_cannot_be_run_is_no_program(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.chmod(folders / "path/tool", 0o644)
+    monkeypatch.setenv("PATH", str(folders / "path"))
+    assert programs.program_on_path("tool") is None
