@@ -40,7 +40,7 @@ class Home:
 
     @property
     def store(self) -> Path:
-        """Unpacked artifacts, by sha256: each a `manifest.json` and a `tree/`."""
+        """Unpacked artifacts, by sha256: each a `tree/` and a sealed `manifest.json`."""
         return self.path / "store"
 
     @property

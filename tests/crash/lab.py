@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests.stores import manifest_in
+
 if TYPE_CHECKING:
     from tests.mini import Mini
 
@@ -113,7 +115,7 @@ def tree(place: Path) -> dict[str, Any]:
 
 def manifest(place: Path) -> dict[str, Any]:
     """Return what the manifest of an artifact in the store says, in the form of `tree`."""
-    files = json.loads((place / "manifest.json").read_text())["files"]
+    files = manifest_in(place)
     return {
         name: entry.get("link") or (entry["sha256"], entry.get("executable", False))
         for name, entry in sorted(files.items())

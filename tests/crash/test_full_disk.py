@@ -74,17 +74,17 @@ def fetched(mini: Mini) -> list[str]:
 
 
 def add_large_set(mini: Mini, *, megabytes: int, stated_kilobytes: int) -> None:
-    """Let the set of 6.4 take so much once unpacked; its packages stay small."""
+    """Let the set of 6.4 take so much once unpacked, in two packages that stay small."""
     mini.repo.remove("mini6-blas")
+    large = [file(f"./usr/share/large/{number}", bytes(1 << 20)) for number in range(megabytes)]
+    half = megabytes // 2
+    mini.repo.add("mini6-data", "6.4.3-1", large[:half], fields={"Installed-Size": "1"})
     mini.repo.add(
         "mini6-blas",
         "6.4.3-1",
-        [
-            *(file(f"./usr/share/large/{number}", bytes(1 << 20)) for number in range(megabytes)),
-            file("./usr/lib/x86_64-linux-gnu/librocblas.so.6", "x"),
-        ],
+        [*large[half:], file("./usr/lib/x86_64-linux-gnu/librocblas.so.6", "x")],
         fields={"Installed-Size": str(stated_kilobytes)},
-        depends="mini6-hip",
+        depends="mini6-hip, mini6-data",
     )
     mini.repo.publish()
 

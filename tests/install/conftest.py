@@ -11,6 +11,7 @@ import pytest
 
 from rocenv.core.model import Artifact
 from rocenv.home import Home
+from rocenv.install import store
 from tests.debs import deb
 
 if TYPE_CHECKING:
@@ -41,6 +42,9 @@ class Cellar:
             sha256=sha256,
             size_bytes=len(data),
         )
+
+    def add(self, artifact: Artifact) -> None:
+        store.add(self.home, artifact, self.package(artifact), self.pool, lambda _size: None)
 
     def package(self, artifact: Artifact) -> Path:
         return self.home.artifacts / artifact.sha256

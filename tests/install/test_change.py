@@ -16,6 +16,7 @@ import pytest
 
 from rocenv.system.files import break_link, clone_file, remove_tree
 from tests.mini import LIBRARIES
+from tests.stores import manifest_in
 from tests.users import missing, unprivileged
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def store_is_whole(mini: Mini) -> bool:
     for place in (mini.home / "store").iterdir():
         if place.name == ".staging":
             continue
-        for name, entry in json.loads((place / "manifest.json").read_text())["files"].items():
+        for name, entry in manifest_in(place).items():
             path = place / "tree" / name
             if "link" in entry:
                 continue

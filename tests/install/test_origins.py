@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +11,7 @@ from rocenv.core.errors import ArchiveError, PrefixError
 from rocenv.home import Home
 from rocenv.install.origins import tree_files
 from tests.sets import zluda_lock
+from tests.stores import write_manifest
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +28,7 @@ def stored(
         folder = home.store / (digit * 64)
         folder.mkdir(parents=True)
         files = {name: {"sha256": digit * 64, "size_bytes": 1} for name in names}
-        (folder / "manifest.json").write_text(json.dumps({"name": "x", "version": "1", "files": files}))
+        write_manifest(home, folder.name, files)
     return home
 
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import stat
 import subprocess
@@ -16,6 +15,7 @@ from rocenv.core.errors import ArchiveError, DataError, FetchError, PrefixError
 from rocenv.core.model import FileEntry
 from rocenv.install import store
 from tests.debs import file, folder, symlink
+from tests.stores import manifest_in
 
 if TYPE_CHECKING:
     from rocenv.core.model import Artifact
@@ -35,7 +35,7 @@ def whole(cellar: Cellar) -> set[str]:
         if place.name == store.STAGING:
             assert list(place.iterdir()) == []
             continue
-        manifest = json.loads((place / "manifest.json").read_text())["files"]
+        manifest = manifest_in(place)
         tree = {
             str(path.relative_to(place / "tree"))
             for path in (place / "tree").rglob("*")

@@ -52,7 +52,8 @@ def _bytes_to_come(artifact: Artifact, home: Home) -> int:
     download = 0 if here else artifact.size_bytes
     # A wheel's installed size is not known before it is unpacked; three times its own is a high guess.
     known = artifact.installed_bytes if store.unpacks(artifact) else 0
-    return download + (known or 3 * artifact.size_bytes)
+    copy = artifact.size_bytes if store.copies(artifact) else 0
+    return download + copy + (known or 3 * artifact.size_bytes)
 
 
 def ensure_available(

@@ -35,6 +35,8 @@ _NAME_ERRORS = (errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ, errno.EEXIST)
 # Packs of GPU code shrink to a thirtieth; DEFLATE could make 1032 of 1, and LZMA 7000.
 _RATIO = 200
 _RATIO_FREE_BYTES = 64 << 20
+_MOST_MEMBERS = 200_000  # files, links and folders; the largest package that was looked at has 50,576
+_LONGEST_NAME = 4096  # Source: linux/limits.h, PATH_MAX
 
 
 class Tree:
@@ -86,6 +88,8 @@ class Tree:
             if key in self._claimed:
                 raise ArchiveError(f"`{shown(name)}` goes through a file as if it were a folder")
             place = self._folders.setdefault(key, path)
+        if len(self._folders) + len(self._claimed) > _MOST_MEMBERS:
+            raise ArchiveError(f"it contains more than {_MOST_MEMBERS:,} files and folders")
         return place
 
     def write(
@@ -259,6 +263,8 @@ def link_target(name: str, target: str) -> str:
 
 def _require_plain(path: str, name: str) -> None:
     """Refuse what no ROCm package holds, and what not every system and screen can show."""
+    if max(len(path), len(name)) > _LONGEST_NAME:
+        raise ArchiveError(f"`{shown(name[:40])}…` cannot be made here: its path or target is too long")
     if "\\" in path or any(ord(char) < 32 or ord(char) == 127 for char in path):
         raise ArchiveError(f"`{shown(name)}` contains a backslash or a control character")
     if any("\ud800" <= char <= "\udfff" for char in path):
@@ -270,9 +276,14 @@ def shown(name: str) -> str:
     return repr(name)[1:-1]
 
 
+def plausible_bytes(archive_bytes: int) -> int:
+    """The most that an archive of libraries, of this size, can unpack to."""
+    return _RATIO_FREE_BYTES + _RATIO * archive_bytes
+
+
 def require_plausible(unpacked_bytes: int, archive_bytes: int) -> None:
     """Raise ArchiveError for a bomb: an archive that claims to contain far more than such files shrink to."""
-    if unpacked_bytes > _RATIO_FREE_BYTES + _RATIO * archive_bytes:
+    if unpacked_bytes > plausible_bytes(archive_bytes):
         raise ArchiveError(
             f"it claims to contain {unpacked_bytes} bytes in {archive_bytes}: no libraries shrink that much"
         )
