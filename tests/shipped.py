@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rocenv.home import Home
+from rocenv.system.seal import write_sealed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,7 +41,8 @@ def put_into(home: Path) -> None:
     place, own = Home(home).compiled_matrix, home / "profiles"
     place.parent.mkdir(parents=True, exist_ok=True)
     content = tuple((path, path.read_bytes()) for path in _data.data_files(own))
-    place.write_bytes(_data._stamp(_data.profiles_folder(), own) + _packed(own, content))
+    stamped = _data._stamp(_data.profiles_folder(), own) + _packed(own, content)
+    write_sealed(place, stamped, Home(home).key)
 
 
 def _packed(own: Path, content: tuple[tuple[Path, bytes], ...]) -> bytes:

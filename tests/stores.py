@@ -1,11 +1,11 @@
-"""Entries of the store, read and written as rocenv does, but without asking whether they are right."""
+"""Sealed files, entries of the store among them, read and changed without asking whether they are right."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any
 
-from rocenv.system.seal import write_sealed
+from rocenv.system.seal import read_sealed, write_sealed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,3 +24,9 @@ def write_manifest(home: Home, sha256: str, files: Mapping[str, object]) -> None
     """Let an entry list these files."""
     text = json.dumps({"schema": 1, "name": "x", "version": "1", "files": files})
     write_sealed(home.store / sha256 / "manifest.json", text.encode(), home.key)
+
+
+def change_sealed(path: Path, home: Home, **changes: object) -> None:
+    """Change values of a sealed JSON file, as rocenv itself could."""
+    plain = json.loads(read_sealed(path, home.key)) | changes
+    write_sealed(path, json.dumps(plain).encode(), home.key)

@@ -24,6 +24,7 @@ from rocenv.sources.apt.mirrors import relocated
 from rocenv.sources.unreachable import REMEMBERED_FOR_S
 from tests.loopback import Fault, Loopback
 from tests.mini import FUTURE_GLIBC, LIBRARIES, LOADER
+from tests.stores import change_sealed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -234,7 +235,7 @@ def test_offline_it_counts_what_is_kept(planner: Planner) -> None:
     planner.plan()
     planner.break_maker()
     (state,) = (planner.mini.home / "cache/indices").glob("maker-*/state.json")
-    state.write_text(json.dumps(json.loads(state.read_text()) | {"checked_s": 1}))
+    change_sealed(state, Home(planner.mini.home), checked_s=1)
     assert channels(planner.plan()) == ["mini"]
     planner.network = replace(planner.network, offline=True)
     assert channels(planner.plan()) == ["maker"]

@@ -65,7 +65,7 @@ class Context:
         """Every row of `profiles/`, and the user's own."""
         from rocenv.data.load import load_cached
 
-        return load_cached(self.home.compiled_matrix, self.home.own_profiles)
+        return load_cached(self.home.compiled_matrix, self.home.own_profiles, self.home.key)
 
     @cached_property
     def progress(self) -> Progress:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 from dataclasses import replace
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rocenv.core.errors import FetchError, NotAvailable
+from rocenv.home import Home
 from rocenv.net import Network
 from rocenv.sources.apt.mirrors import Settings
 from rocenv.system.machine import glibc_version
@@ -18,6 +18,7 @@ from tests.aptrepo import Key, archive_key, http_date
 from tests.loopback import HTML, Fault, Loopback
 from tests.mini import FUTURE_GLIBC
 from tests.network import cannot_run
+from tests.stores import change_sealed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,14 +67,26 @@ def test_the_very_same_c_library_is_new_enough(inside: Inside) -> None:
 def test_the_answer_is_kept_as_long_as_the_index_says_the_same(inside: Inside) -> None:
     first = inside.find()
     (answer,) = (inside.home.indices / "closures").iterdir()
-    answer.write_bytes(answer.read_bytes().replace(b"5.7.1-1", b"5.7.1-9"))
-    assert inside.find().artifacts[1].version == "5.7.1-9", "it was not worked out again"
+    change_sealed(answer, inside.home, version="5.7.9")
+    assert inside.find().version == "5.7.9", "it was not worked out again"
     answer.write_bytes(b"{")
     assert inside.find() == first
     inside.mini.repo.remove("mini5-blas")
     inside.mini.repo.add("mini5-blas", "5.7.1-2")
     inside.mini.repo.publish()
     assert inside.find().artifacts[0].version == "5.7.1-2"
+
+
+def test_an_answer_that_somebody_else_has_put_there_is_worked_out_again(inside: Inside) -> None:
+    """It names packages of theirs; its name is the right one, since that follows from public files alone."""
+    first = inside.find()
+    (answer,) = (inside.home.indices / "closures").iterdir()
+    whole = answer.read_bytes()
+    forged = whole.replace(first.artifacts[0].sha256.encode(), b"6" * 64)
+    for content in (forged, forged.partition(b"\n")[2]):
+        answer.write_bytes(content)
+        assert inside.find() == first
+        assert answer.read_bytes() == whole
 
 
 @pytest.mark.parametrize("fields", [{"SHA256": ""}, {"SHA256": "../../../etc/passwd"}, {"Filename": ""}])
@@ -274,7 +287,7 @@ def test_a_package_that_has_left_the_pool(inside: Inside) -> None:
     done = mini.run("create", "second", "--rocm", "5.7", "--no-verify")
     assert done.returncode == 0, "the kept index still names the package that the cache has"
     for path in (mini.home / "cache/indices").glob("*/state.json"):
-        path.write_text(json.dumps(json.loads(path.read_text()) | {"checked_s": 1}))
+        change_sealed(path, Home(mini.home), checked_s=1)
     done = mini.run("create", "third", "--rocm", "5.7", "--no-verify")
     assert done.returncode == 1
     assert "mini5-blas 5.7.1-2" in done.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import lzma
 import time
 from dataclasses import replace
@@ -11,10 +12,11 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec import structs
 
+from rocenv.core.codec import to_plain
 from rocenv.core.errors import FetchError
 from rocenv.net import Network
 from rocenv.sources.apt.control import Lists
-from rocenv.sources.apt.index import Place, State, refresh
+from rocenv.sources.apt.index import ListFile, Place, State, refresh
 from rocenv.sources.apt.mirrors import Settings
 from tests.aptrepo import Key, Repo, archive_key, http_date
 from tests.loopback import HTML, Fault, Loopback
@@ -34,6 +36,7 @@ class World:
         self.server = server
         self.repo = Repo(folder / "www/debian")
         self.folder = folder / "kept"
+        self.key = folder / "key"
         self.settings = Settings()
         self.network = Network(pause_s=0.01)
         self.place = Place(
@@ -48,7 +51,9 @@ class World:
         self.repo.publish()
 
     def refresh(self, max_age_s: float = 0) -> State:
-        return refresh(self.place, self.folder, self.network, self.settings, max_age_s=max_age_s)
+        return refresh(
+            self.place, self.folder, self.network, self.settings, max_age_s=max_age_s, key_file=self.key
+        )
 
     def names(self, state: State) -> list[str]:
         """Return the versions of `a` that an index has."""
@@ -297,6 +302,21 @@ def test_a_damaged_state_is_no_state(world: World, state: bytes) -> None:
     world.refresh()
     (world.folder / "state.json").write_bytes(state)
     assert world.names(world.refresh(max_age_s=60)) == ["1"]
+
+
+def test_a_state_that_somebody_else_has_put_there_is_no_state(world: World) -> None:
+    """It names a list that nobody signed, which is there under its own hash."""
+    signed = world.refresh()
+    forged = b"Package: a\nVersion: 666\nFilename: a.deb\nSHA256: " + b"6" * 64 + b"\n"
+    sha256 = hashlib.sha256(forged).hexdigest()
+    (world.folder / sha256).write_bytes(forged)
+    file = ListFile(path="main/binary-amd64/Packages", sha256=sha256, size_bytes=len(forged))
+    plain = json.dumps(to_plain(structs.replace(signed, files=(file,)))).encode()
+    state = world.folder / "state.json"
+    seal = state.read_bytes().partition(b"\n")[0]
+    for content in (plain, seal + b"\n" + plain):
+        state.write_bytes(content)
+        assert world.names(world.refresh(max_age_s=60)) == ["1"]
 
 
 def test_a_list_that_another_process_has_just_replaced(world: World) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from rocenv.core.errors import DataError
 from rocenv.data.load import TABLES, load, load_cached
+from rocenv.system.seal import read_sealed, write_sealed
 from tests.data.data import BASE, example, write
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_change_that_leaves_size_and_time_as_they_were_is_seen(own: Path, tmp_path: Path) -> None:
     cache, path = tmp_path / "matrix", own / "0.toml"
-    assert [row.device for row in load_cached(cache, own).pci] == ["73df"]
+    assert [row.device for row in load_cached(cache, own, tmp_path / "key").pci] == ["73df"]
     before = path.stat()
     with path.open("r+", encoding="utf-8") as file:  # in its place: the inode stays as well
         content = file.read()
@@ -32,31 +33,31 @@ def test_a_change_that_leaves_size_and_time_as_they_were_is_seen(own: Path, tmp_
         file.write(content.replace("73df", "73ff"))
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert (path.stat().st_size, path.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
-    assert [row.device for row in load_cached(cache, own).pci] == ["73ff"]
+    assert [row.device for row in load_cached(cache, own, tmp_path / "key").pci] == ["73ff"]
 
 
 def test_a_file_that_comes_or_goes_is_seen(own: Path, tmp_path: Path) -> None:
     cache = tmp_path / "matrix"
-    load_cached(cache, own)
+    load_cached(cache, own, tmp_path / "key")
     (own / "0.toml").unlink()
-    assert not load_cached(cache, own).pci
+    assert not load_cached(cache, own, tmp_path / "key").pci
     write(own, [("pci", example("pci", device="73df"))])
-    assert len(load_cached(cache, own).pci) == 1
+    assert len(load_cached(cache, own, tmp_path / "key").pci) == 1
 
 
 @pytest.mark.parametrize("leads_to", ["0.toml/1.toml", "link.toml", "nowhere"])
 def test_a_link_that_leads_nowhere_is_told_and_not_taken_for_nothing(
     leads_to: str, own: Path, tmp_path: Path
 ) -> None:
-    load_cached(tmp_path / "matrix", own)
+    load_cached(tmp_path / "matrix", own, tmp_path / "key")
     (own / "link.toml").symlink_to(leads_to)
     with pytest.raises(DataError, match=r"cannot read `.*link\.toml`"):
-        load_cached(tmp_path / "matrix", own)
+        load_cached(tmp_path / "matrix", own, tmp_path / "key")
 
 
 def test_a_cache_that_cannot_be_written_is_done_without(own: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
-    assert len(load_cached(tmp_path / "file" / "matrix", own).pci) == 1
+    assert len(load_cached(tmp_path / "file" / "matrix", own, tmp_path / "key").pci) == 1
 
 
 @pytest.mark.parametrize(
@@ -64,12 +65,28 @@ def test_a_cache_that_cannot_be_written_is_done_without(own: Path, tmp_path: Pat
 )
 def test_a_damaged_cache_is_made_anew(content: bytes, own: Path, tmp_path: Path) -> None:
     """Its stamp is right, but what follows is cut, nonsense, a pickle, or a row with a wrong type."""
-    cache = tmp_path / "matrix"
-    good = load_cached(cache, own)
+    cache, key = tmp_path / "matrix", tmp_path / "key"
+    good = load_cached(cache, own, key)
     whole = cache.read_bytes()
-    cache.write_bytes(whole[:32] + content)
-    assert load_cached(cache, own) == good
+    write_sealed(cache, read_sealed(cache, key)[:32] + content, key)
+    assert load_cached(cache, own, key) == good
     assert cache.read_bytes() == whole
+
+
+def test_rows_that_somebody_else_has_put_there_are_not_read(own: Path, tmp_path: Path) -> None:
+    """They are valid, of the same size, and have the right stamp."""
+    cache, key = tmp_path / "matrix", tmp_path / "key"
+    good = load_cached(cache, own, key)
+    whole = cache.read_bytes()
+    assert b"73df" in whole
+    cache.write_bytes(whole.replace(b"73df", b"73ff"))
+    assert load_cached(cache, own, key) == good
+    assert cache.read_bytes() == whole
+    cache.write_bytes(whole.partition(b"\n")[2].replace(b"73df", b"73ff"))  # as older versions wrote it
+    assert load_cached(cache, own, key) == good
+    key.unlink()
+    assert load_cached(cache, own, key) == good
+    assert cache.read_bytes() != whole, "sealed with a new key"
 
 
 def test_rows_from_the_cache_are_those_of_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,13 +94,13 @@ def test_rows_from_the_cache_are_those_of_the_files(tmp_path: Path, monkeypatch:
     rows = [*BASE, *((table, example(table)) for table in TABLES if table not in dict(BASE))]
     monkeypatch.setenv("ROCENV_PROFILES", str(write(tmp_path / "shipped", rows)))
     cache = tmp_path / "matrix"
-    first = load_cached(cache, tmp_path / "own")
+    first = load_cached(cache, tmp_path / "own", tmp_path / "key")
     written = cache.stat().st_mtime_ns
-    assert load_cached(cache, tmp_path / "own") == first == load()
+    assert load_cached(cache, tmp_path / "own", tmp_path / "key") == first == load()
     assert cache.stat().st_mtime_ns == written, "read, not made"
 
 
 def test_so_are_the_shipped_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ROCENV_PROFILES", raising=False)
-    load_cached(tmp_path / "matrix", tmp_path / "own")
-    assert load_cached(tmp_path / "matrix", tmp_path / "own") == load()
+    load_cached(tmp_path / "matrix", tmp_path / "own", tmp_path / "key")
+    assert load_cached(tmp_path / "matrix", tmp_path / "own", tmp_path / "key") == load()

@@ -1,6 +1,7 @@
 """`profiles/*.toml` -> `Matrix`: rocenv's own rows, the user's, and the cache for quick reading.
 
-Nothing in a row is code: the cache is msgpack, read into the same types as the files.
+Nothing in a row is code: the cache is msgpack, read into the same types as the files. It is sealed, since
+rows name what is trusted: repositories, keys and hashes.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ import msgspec
 
 from rocenv.core import model
 from rocenv.core.codec import from_plain
-from rocenv.core.errors import DataError
+from rocenv.core.errors import DataError, PrefixError
 from rocenv.data.rows import Matrix
-from rocenv.system.files import write_atomic
+from rocenv.system.seal import read_sealed, write_sealed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,22 +70,23 @@ def data_files(folder: Path) -> list[Path]:
     return [Path(path) for path in sorted(found)]
 
 
-def load_cached(cache: Path, own: Path) -> Matrix:
+def load_cached(cache: Path, own: Path, key_file: Path) -> Matrix:
     """Read rocenv's rows and the user's from the cache, or from their files if one has changed since.
 
-    Neither the cache nor the folder of the user's rows need exist. Raises as `load` does.
+    A cache that was not sealed with `key_file` is made again. Neither the cache nor the folder of the user's
+    rows need exist. Raises as `load` does.
     """
     folder = profiles_folder()
     stamp = _stamp(folder, own)
-    with contextlib.suppress(OSError, ValueError):
-        content = cache.read_bytes()
+    with contextlib.suppress(OSError, ValueError, DataError):
+        content = read_sealed(cache, key_file)
         if content[:_STAMP_BYTES] == stamp:
             return msgspec.msgpack.decode(memoryview(content)[_STAMP_BYTES:], type=Matrix)
     matrix = load(folder, own)
     # Without a writable cache the files are read every time, which is correct but slower.
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, PrefixError):
         cache.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(cache, stamp + msgspec.msgpack.encode(matrix))
+        write_sealed(cache, stamp + msgspec.msgpack.encode(matrix), key_file)
     return matrix
 
 

@@ -1,7 +1,8 @@
 """Apt repositories as a source: a release, with the packages of an app, as a part of an env.
 
 `index` fetches what a repository offers and checks its signature, `mirrors` knows where this machine's apt
-fetches it from, `closure` chooses packages. A closure that was found once is kept, by all that it depends on.
+fetches it from, `closure` chooses packages. A closure that was found once is kept, by all that it depends on;
+a file that this home has not written is no such closure.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from msgspec import structs
 
 from rocenv.core.codec import from_plain, to_plain
 from rocenv.core.errors import DataError, NotAvailable
-from rocenv.core.foreign import load_json
+from rocenv.core.foreign import parse_json
 from rocenv.core.model import Artifact, Component, Value
 from rocenv.core.progress import size_text
 from rocenv.data.releases import RocmSet
@@ -28,8 +29,8 @@ from rocenv.sources.apt.control import Lists, Relation
 from rocenv.sources.apt.index import day_of, open_index
 from rocenv.sources.apt.mirrors import apt_settings, join
 from rocenv.sources.apt.version import upstream, version_key
-from rocenv.system.files import write_atomic
 from rocenv.system.machine import glibc_version
+from rocenv.system.seal import read_sealed, write_sealed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -130,11 +131,11 @@ def find(row: RocmSet, context: Context) -> Found:
     indices = [open_index(repo, row, home, network, settings, context.max_age_s) for repo in repos]
     kept = home.indices / "closures" / f"{_question(row, matrix, indices)}.json"
     try:
-        found = from_plain(Found, load_json(kept), str(kept))
+        found = from_plain(Found, parse_json(read_sealed(kept, home.key), str(kept)), str(kept))
     except (OSError, DataError):
         found = _resolve(row, matrix, indices)
         kept.parent.mkdir(exist_ok=True)
-        write_atomic(kept, json.dumps(to_plain(found)).encode())
+        write_sealed(kept, json.dumps(to_plain(found)).encode(), home.key)
     reason = "rocenv is offline" if network.is_offline else "this machine's apt is set not to check that"
     return structs.replace(found, notes=(*found.notes, *_notes(indices, reason)))
 

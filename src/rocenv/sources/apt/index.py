@@ -16,7 +16,7 @@ from msgspec import structs
 
 from rocenv.core.codec import from_plain, to_plain
 from rocenv.core.errors import DataError, FetchError
-from rocenv.core.foreign import load_json
+from rocenv.core.foreign import parse_json
 from rocenv.core.model import Value
 from rocenv.core.template import fill
 from rocenv.net.errors import shown
@@ -33,6 +33,7 @@ from rocenv.sources.apt.mirrors import (
 )
 from rocenv.sources.apt.signature import fingerprints_in, verified_text
 from rocenv.system.files import write_atomic
+from rocenv.system.seal import read_sealed, write_sealed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -135,7 +136,7 @@ def open_index(
         else f"fetch the key again: `rocenv cache clear indices`; it comes from {repo.key_url}",
         dateless=tuple(f"{entry.uri}/" for entry in mirrors if entry.is_dateless),
     )
-    state = refresh(place, folder, network, settings, max_age_s=max_age_s)
+    state = refresh(place, folder, network, settings, max_age_s=max_age_s, key_file=home.key)
     return Index(repo=repo, folder=folder, base=state.base if is_symbolic(repo) else base, state=state)
 
 
@@ -156,18 +157,20 @@ def _fetched_key(repo: Repo, folder: Path, network: Network) -> bytes:
     return answer.body
 
 
-def refresh(place: Place, folder: Path, network: Network, settings: Settings, *, max_age_s: float) -> State:
+def refresh(
+    place: Place, folder: Path, network: Network, settings: Settings, *, max_age_s: float, key_file: Path
+) -> State:
     """Ensure that an index is at most `max_age_s` old, asking the mirror if need be.
 
     Offline, what is kept is taken however old it is. `folder` holds checked files, and is the place's own for
-    each set of mirrors.
+    each set of mirrors. What was checked is sealed with `key_file`.
 
     Raises:
         FetchError: It cannot be fetched, its signature is invalid, or it has expired.
     """
     folder.mkdir(parents=True, exist_ok=True)
     state_file = folder / "state.json"
-    kept = _kept_state(state_file, folder)
+    kept = _kept_state(state_file, folder, key_file)
     if kept is not None and (network.is_offline or _is_fresh(kept, max_age_s)):
         return kept
     address = join(place.base, f"dists/{place.suite}/InRelease")
@@ -180,7 +183,7 @@ def refresh(place: Place, folder: Path, network: Network, settings: Settings, *,
         state = structs.replace(kept, checked_s=time.time())
     else:
         state = _new_state(place, folder, network, settings, answer)
-    write_atomic(state_file, json.dumps(to_plain(state)).encode())
+    write_sealed(state_file, json.dumps(to_plain(state)).encode(), key_file)
     wanted = {file.sha256 for file in state.files}
     for path in folder.iterdir():
         if len(path.name) == 64 and path.name not in wanted:
@@ -188,9 +191,9 @@ def refresh(place: Place, folder: Path, network: Network, settings: Settings, *,
     return state
 
 
-def _kept_state(path: Path, folder: Path) -> State | None:
+def _kept_state(path: Path, folder: Path, key_file: Path) -> State | None:
     try:
-        state = from_plain(State, load_json(path), str(path))
+        state = from_plain(State, parse_json(read_sealed(path, key_file), str(path)), str(path))
     except (OSError, DataError):
         return None
     return state if all((folder / file.sha256).exists() for file in state.files) else None
