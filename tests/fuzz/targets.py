@@ -305,6 +305,7 @@ def read_page(data: bytes, folder: Path) -> None:
         url=INDEX,
         network=Network(offline=True),
         kept=folder,
+        key_file=folder / "key",
         rank=len,
         archives=("demo",),
         pages={f"{INDEX}demo/": (data.decode("utf-8", "replace"), f"{INDEX}demo/")},
@@ -339,7 +340,7 @@ def read_release(data: bytes, folder: Path) -> None:
     """Read a text that is signed by the right key, as by an archive that makes mistakes."""
     text = data.decode("utf-8", "replace")
     FILES_OF_MIRROR.update({"": b"", "InRelease": archive_key().clear_sign(text)})
-    refresh(place(), folder, Answers(), Settings(), max_age_s=0)
+    refresh(place(), folder, Answers(), Settings(), max_age_s=0, key_file=folder / "key")
 
 
 def place() -> Place:

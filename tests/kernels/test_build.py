@@ -7,7 +7,7 @@ import json
 import signal
 import subprocess
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import zstandard
@@ -21,9 +21,6 @@ from rocenv.kernels.version import version_of
 from rocenv.prefix import Prefix
 from tests.kernels.lab import BITCODE, FLAGS_TEXT, PLAIN, WITH_RT, Lab, make_app
 from tests.kernels.test_source import oracle
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 WAIT_S = 30
 ROW = next(row for row in load().kernel_source if row.app == "blender")
@@ -82,6 +79,21 @@ def test_damaged_kept_kernel_is_told_and_compiled_again(lab: Lab) -> None:
     done = lab.run("--blender", app, "--env", "cc")
     assert done.returncode == 0
     assert "is damaged" in done.stderr
+    assert len(lab.calls()) == 2
+
+
+def test_kernel_that_somebody_else_has_put_there_is_not_run(lab: Lab) -> None:
+    """Its note states its hash, as what is told about a kernel does."""
+    app = make_app(lab.root / "b")
+    told = lab.build("--blender", app, "--env", "cc")
+    kept = Path(told["kept_in"])
+    content = kept.read_bytes()
+    kept.write_bytes(content + b"evil")
+    note = kept.with_name("entry.json")
+    assert told["sha256"] in note.read_text()
+    note.write_text(note.read_text().replace(told["sha256"], hashlib.sha256(content + b"evil").hexdigest()))
+    assert lab.build("--blender", app, "--env", "cc")["sha256"] == told["sha256"]
+    assert kept.read_bytes() == content
     assert len(lab.calls()) == 2
 
 

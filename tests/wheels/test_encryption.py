@@ -160,7 +160,11 @@ def test_pages_that_rocenv_reads_itself_follow_the_same_rule(
     def newest() -> Artifact:
         network = Network(mirrors=mirrors, pause_s=0.001)
         index = SimpleIndex(
-            url="https://index.invalid/simple/", network=network, kept=tmp_path, rank=lambda _: 0
+            url="https://index.invalid/simple/",
+            network=network,
+            kept=tmp_path,
+            key_file=tmp_path / "key",
+            rank=lambda _: 0,
         )
         return index.newest("thing", lambda _: True)
 

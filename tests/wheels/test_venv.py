@@ -17,6 +17,7 @@ from rocenv.core.model import Artifact
 from rocenv.install.path_length import refuse_long
 from rocenv.install.venv import install_wheels, venv_files
 from rocenv.sources.interpreter import examine
+from rocenv.sources.uv import Uv
 from rocenv.system.files import remove_path
 from tests.wheels.conftest import ROCM
 from tests.wheels.index import Index, Wheel, build_wheel
@@ -24,7 +25,6 @@ from tests.wheels.index import Index, Wheel, build_wheel
 if TYPE_CHECKING:
     from rocenv.core.model import FileEntry
     from rocenv.sources.interpreter import Interpreter
-    from rocenv.sources.uv import Uv
 
 OTHERS = ("2.4.1+rocm6.2", "2.1.2")  # versions of torch and numpy beside those of the set
 
@@ -256,6 +256,28 @@ def test_a_file_that_is_not_the_promised_wheel_is_refused(bench: Bench, used_bef
     assert caught.value.code == "hash-mismatch"
     assert f"its sha256 is {other.sha256}, not {promised.sha256}" in caught.value.message
     assert not bench.files[promised.sha256].exists()
+
+
+def test_a_wheel_that_is_exchanged_once_it_was_hashed_is_not_installed(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its evil twin is as valid, and gone again when uv has read it."""
+    promised, evil = build_wheel("numpy", "1.26.4"), build_wheel("numpy", "1.26.4", script="f2py = numpy:f")
+    artifact = bench.fetch(promised)
+    install = Uv.install
+
+    def exchanged(*args: Any, **options: Any) -> None:
+        bench.fetch(promised, evil.data)
+        try:
+            install(*args, **options)
+        finally:
+            bench.fetch(promised)
+
+    monkeypatch.setattr(Uv, "install", exchanged)
+    with pytest.raises(ArchiveError, match=r"a wheel is damaged: .*Hash mismatch for `numpy==1\.26\.4`"):
+        bench.create("a", artifact)
+    monkeypatch.undo()
+    bench.create("b", artifact)
 
 
 def test_a_wheel_that_rotted_without_a_trace_is_removed(bench: Bench) -> None:

@@ -4,7 +4,8 @@ uv hard-links what it installs to its cache, so a file edited in place in one en
 env, and every later one. Three things stand against that: small files get data of their own, large ones are
 made read-only, and each install is compared with the hashes of the wheels' own RECORD files.
 
-rocenv checks the hashes of the wheels, not uv: that takes a third of the time.
+rocenv checks the hashes of the wheels, so that a damaged one is fetched again; uv hashes what it unpacks, so
+that nobody exchanges a wheel in between.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ def install_wheels(
         venv: A venv. Of what is in it, changed or missing files of these wheels and other versions of
             them are replaced; further packages are left alone.
         site: Its folder of packages.
-        artifacts: The locked set; their hashes are enforced before uv sees a wheel.
+        artifacts: The locked set; their hashes are enforced before uv sees a wheel, and by uv.
         files: sha256 -> the fetched wheel, under any file name.
         python: What the venv was made of.
         uv: Installs; `uv.report` receives a line for files that were changed, here or in its cache.
@@ -156,7 +157,10 @@ def install_wheels(
 
 def _install(venv: Path, wheels: Mapping[str, _Offered], uv: Uv, anew: Sequence[str] = ()) -> None:
     """Let uv install these wheels alone; where it finds one damaged, say which, and forget that file."""
-    pins = [f"{name}=={each.artifact.version}" for name, each in wheels.items()]
+    pins = [
+        f"{name}=={each.artifact.version} --hash=sha256:{each.link.parent.name}"
+        for name, each in wheels.items()
+    ]
     try:
         uv.install(venv, pins, [each.link.parent for each in wheels.values()], anew)
     except ArchiveError as error:
@@ -207,7 +211,7 @@ class _Offered(NamedTuple):
 
     artifact: Artifact
     file: Path
-    link: Path  # the file itself, if rocenv has made it of a source archive
+    link: Path  # the file itself, if rocenv has made it of a source archive; in a folder named by its sha256
 
     def require_hash(self) -> None:
         """Raise DamagedPackage unless the file is the promised one, which else is removed."""

@@ -1,4 +1,7 @@
-"""Compiled kernels that are kept: one folder each, under a hash of all that went into it."""
+"""Compiled kernels that are kept: one folder each, under a hash of all that went into it.
+
+What is known about a kernel, its hash included, is sealed: GPUs run nothing that somebody else has put there.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +17,14 @@ from typing import TYPE_CHECKING
 
 from rocenv.core.codec import from_plain, to_plain
 from rocenv.core.errors import DataError
-from rocenv.core.foreign import load_json
+from rocenv.core.foreign import parse_json
 from rocenv.core.model import Value
 from rocenv.kernels.check import Checked, check
 from rocenv.kernels.compile import compile_kernel
 from rocenv.kernels.source import content_hash
 from rocenv.system.files import move, remove_tree, storage_errors
 from rocenv.system.locks import locked
+from rocenv.system.seal import read_sealed, write_sealed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -95,13 +99,13 @@ def made(
         folder.mkdir(parents=True, exist_ok=True)
         waiting = f"waiting for another rocenv, which compiles the {job.title}"
         with locked(home.lock("kernel", key), waiting=waiting):
-            kept = _kept(place, job.target, rows)
+            kept = _kept(place, job.target, home.key)
             if kept is not None:
                 return kept
             if place.exists():
-                tell(f"the kept {job.title} is damaged (`{place}`): compiling it again")
+                tell(f"the kept {job.title} is damaged or from elsewhere (`{place}`): compiling it again")
                 remove_tree(place)
-            return _compiled(job, toolchain, compiler, place, progress, rows)
+            return _compiled(job, toolchain, compiler, place, home.key, progress, rows)
 
 
 def _compiled(
@@ -109,6 +113,7 @@ def _compiled(
     toolchain: Toolchain,
     compiler: str,
     place: Path,
+    key_file: Path,
     progress: Progress,
     rows: Sequence[CodeObjects],
 ) -> Made:
@@ -119,15 +124,16 @@ def _compiled(
     ) as name:
         folder = Path(name)
         (folder / "work").mkdir()
-        usual_s = usual_seconds(place.parent, job)
+        usual_s = usual_seconds(place.parent, job, key_file)
         begin = time.monotonic()
         content = compile_kernel(toolchain, job, folder / "work", log, progress, usual_s)
         seconds = round(time.monotonic() - begin, 1)
         entry = _entry(job, compiler, content, check(content, job.target, rows), seconds)
-        done = folder / "done"
+        done = folder / place.name  # a seal holds for the name of the folder
         done.mkdir()
         (done / _KERNEL).write_bytes(content)
-        (done / _NOTE).write_text(json.dumps({"form": _FORM, **to_plain(entry)}, indent=1))
+        note = json.dumps({"form": _FORM, **to_plain(entry)}, indent=1)
+        write_sealed(done / _NOTE, note.encode(), key_file)
         move(done, place)
     with contextlib.suppress(OSError):
         log.unlink()
@@ -159,9 +165,9 @@ def _key(job: Job, compiler: str, toolchain: Toolchain) -> str:
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
-def _read(place: Path) -> Entry | None:
+def _read(place: Path, key_file: Path) -> Entry | None:
     try:
-        plain = load_json(place / _NOTE)
+        plain = parse_json(read_sealed(place / _NOTE, key_file), str(place / _NOTE))
         if not isinstance(plain, dict) or plain.pop("form", None) != _FORM:
             return None
         return from_plain(Entry, plain, str(place / _NOTE))
@@ -169,8 +175,8 @@ def _read(place: Path) -> Entry | None:
         return None
 
 
-def _kept(place: Path, target: str, rows: Sequence[CodeObjects]) -> Made | None:
-    entry = _read(place)
+def _kept(place: Path, target: str, key_file: Path) -> Made | None:
+    entry = _read(place, key_file)
     if entry is None:
         return None
     try:
@@ -182,11 +188,11 @@ def _kept(place: Path, target: str, rows: Sequence[CodeObjects]) -> Made | None:
     return Made(entry=entry, content=content, fresh=False, path=place / _KERNEL)
 
 
-def usual_seconds(folder: Path, job: Job) -> float:
+def usual_seconds(folder: Path, job: Job, key_file: Path) -> float:
     """Return what compiling such a kernel took last time, else what the recipe says; 0 = unknown."""
     found: list[tuple[float, float]] = []
     for place in folder.iterdir():
-        entry = _read(place)
+        entry = _read(place, key_file)
         if entry is not None and (entry.app, entry.kind) == (job.installation.row.app, job.recipe.kind):
             with contextlib.suppress(OSError):
                 found.append((os.path.getmtime(place), entry.seconds))

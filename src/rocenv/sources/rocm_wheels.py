@@ -115,6 +115,7 @@ def _index(row: RocmWheels, python: Interpreter, context: Context) -> SimpleInde
         url=row.index,
         network=context.network,
         kept=context.home.indices / "wheels",
+        key_file=context.home.key,
         rank=ranking(python),
         flat=row.flat,
         hashes={each.file: each.sha256 for each in context.matrix.file_hash if each.index == row.index},

@@ -19,12 +19,12 @@ from urllib.parse import unquote, urldefrag, urljoin
 
 from msgspec.structs import replace
 
-from rocenv.core.errors import FetchError, NotAvailable
+from rocenv.core.errors import DataError, FetchError, NotAvailable
 from rocenv.core.model import Artifact
 from rocenv.core.versions import version_of
 from rocenv.net.errors import shown
 from rocenv.sources.encryption import require_encrypted
-from rocenv.system.files import write_atomic
+from rocenv.system.seal import read_sealed, write_sealed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -60,6 +60,7 @@ class SimpleIndex:
         url: Its address, with `/` at the end.
         network: Asks the mirrors of the address first.
         kept: The folder for pages that were read.
+        key_file: Seals them: offline they alone say which hash a file has.
         flat: All files are on one page.
         hashes: File name -> sha256, for files without one in the index.
         archives: Projects that are taken from a source archive where there is no wheel.
@@ -70,6 +71,7 @@ class SimpleIndex:
     url: str
     network: Network
     kept: Path
+    key_file: Path
     rank: Callable[[str], int | None]
     flat: bool = False
     hashes: Mapping[str, str] = field(default_factory=dict)
@@ -166,9 +168,10 @@ class SimpleIndex:
     def _read(self, url: str) -> tuple[str, str]:
         """Fetch a page; give the address that its links are relative to as well."""
         place = self.kept / f"{hashlib.sha256(url.encode()).hexdigest()[:32]}.html"
-        if self.network.is_offline and place.is_file():
-            base, _, text = place.read_text(encoding="utf-8").partition("\n")
-            return text, base
+        if self.network.is_offline:
+            with contextlib.suppress(OSError, DataError):
+                base, _, text = read_sealed(place, self.key_file).decode().partition("\n")
+                return text, base
         require_encrypted(self.network.require_candidates(url), os.environ, f"the index {shown(self.url)}")
         answer = self.network.get(url, limit_bytes=_PAGE_BYTES)
         base = shown(answer.final_url)
@@ -182,7 +185,7 @@ class SimpleIndex:
             )
         text = answer.body.decode("utf-8", "replace")
         place.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(place, f"{base}\n{text}".encode())
+        write_sealed(place, f"{base}\n{text}".encode(), self.key_file)
         return text, base
 
 

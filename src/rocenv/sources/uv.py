@@ -182,8 +182,8 @@ class Uv:
 
         Args:
             venv: Where to install.
-            pins: `project==version` of each.
-            places: The folders that contain the wheels, and no others; uv checks no hash.
+            pins: `project==version --hash=sha256:...` of each; uv checks the hash of what it unpacks.
+            places: The folders that contain the wheels, and no others.
             anew: Projects to unpack from their wheels again, bypassing the cache. uv recognises a wheel that
                 it has unpacked before by its path and modification time.
 
@@ -197,7 +197,7 @@ class Uv:
             requirements = Path(folder) / "requirements.txt"
             requirements.write_text("".join(f"{pin}\n" for pin in pins), encoding="utf-8")
             outcome = self.run(
-                *("pip", "install", "--no-index", "--no-deps", "--only-binary=:all:"),
+                *("pip", "install", "--no-index", "--no-deps", "--only-binary=:all:", "--require-hashes"),
                 # A reflink where the file system has them, else a hard link, else a copy.
                 *("--link-mode=clone", f"--python={venv}", f"--requirements={requirements}"),
                 *(f"--find-links={place.as_uri()}" for place in places),

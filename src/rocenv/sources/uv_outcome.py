@@ -113,7 +113,7 @@ class Outcome:
                 hints=("end the programs that were started from this env, and repeat the command",),
                 code="in-use",
             )
-        if "Failed to extract" in self.stderr:
+        if "Failed to extract" in self.stderr or "Hash mismatch for " in self.stderr:
             raise ArchiveError(f"a wheel is damaged: {self.reason}")
         project, pythons = self._supported_pythons()
         if pythons:
