@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rocenv.core.errors import DataError
+from rocenv.core.logins import mask_logins
 from rocenv.system import WINDOWS
 from rocenv.system.files import make_private, write_atomic
 
@@ -250,9 +251,27 @@ def _addresses(path: Path, prefix: str, value: Any) -> tuple[str, ...]:
             raise _wrong_type(path, key, "a string", address, f"[{index}]")
         if not address.startswith(("https://", "http://")):
             raise DataError(
-                f"`{_dotted(*key)}` in `{path}`: `{address}` does not begin with `https://` or `http://`"
+                f"`{_dotted(*key)}` in `{path}`: `{mask_logins(address)}` does not begin with `https://` or `http://`"
             )
+        if "@" in address:
+            _require_server(path, key, address)
     return tuple(addresses)
+
+
+def _require_server(path: Path, key: Key, address: str) -> None:
+    """Raise DataError, without the address, where a password in it would be taken for a part of it."""
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(address)
+        is_clear = bool(parts.hostname) and parts.port != 0 and "@" not in parts.netloc.rpartition("@")[0]
+    except ValueError:
+        is_clear = False
+    if not is_clear:
+        raise DataError(
+            f"`{_dotted(*key)}` in `{path}` is no valid address",
+            hints=("write `@`, `/`, `:`, `?` and `#` in a password percent-encoded: `%40`, `%2F`, `%3A` …",),
+        )
 
 
 def _wrong_type(path: Path, key: Key, expected: str, value: Any, index: str = "") -> DataError:

@@ -102,9 +102,9 @@ class Uv:
             wanted.write_text("".join(f"{line}\n" for line in requirements), encoding="utf-8")
             outcome = self.run(
                 *("pip", "compile", str(wanted), "--format=pylock.toml", "--only-binary=:all:"),
-                *([f"--default-index={index_url}"] if index_url else []),
                 *([] if dependencies else ["--no-deps"]),
                 f"--python={python.path}",
+                index_url=index_url,
             )
         if outcome.code:
             raise outcome.resolution_error(requirements, index_url, python.series, offline=self.offline)
@@ -140,9 +140,9 @@ class Uv:
             left_out.write_text("".join(f"{name}\n" for name in excluded), encoding="utf-8")
             outcome = self.run(
                 *("pip", "compile", str(wanted), "--no-header", "--no-annotate", "--only-binary=:all:"),
-                *([f"--default-index={index_url}"] if index_url else []),
-                *([f"--find-links={page}"] if page else []),
                 *(f"--excludes={left_out}", f"--python={python.path}"),
+                index_url=index_url,
+                page=page,
             )
         if outcome.code:
             place = page or index_url
@@ -188,15 +188,23 @@ class Uv:
             )
         outcome.require_installed()
 
-    def run(self, *arguments: str, offline: bool = False) -> Outcome:
-        """Run uv to its end. A non-zero exit code is for the caller to judge."""
+    def run(self, *arguments: str, offline: bool = False, index_url: str = "", page: str = "") -> Outcome:
+        """Run uv to its end. A non-zero exit code is for the caller to judge.
+
+        Args:
+            arguments: What uv does.
+            offline: Open no connection.
+            index_url: The only index to ask; "" = uv's default. It may contain a password, and so it is not
+                in the command line, which all users of the machine can read.
+            page: The address of a page of links to further files, likewise.
+        """
         argv = [_binary(), "--no-config", "--no-progress", "--color=never", f"--cache-dir={self.cache}"]
         if offline or self.offline:
             argv.append("--offline")
         argv += arguments
-        done = run(
-            argv, environ=self._environ(), limit_bytes=_OUTPUT_LIMIT_BYTES, on_line=self._report_download
-        )
+        addresses = {"UV_DEFAULT_INDEX": index_url, "UV_FIND_LINKS": page.replace(",", "%2C")}
+        environ = self._environ() | {name: url for name, url in addresses.items() if url}
+        done = run(argv, environ=environ, limit_bytes=_OUTPUT_LIMIT_BYTES, on_line=self._report_download)
         if done.code is None:
             raise _unusable(f"uv did not run: {done.problem}")
         return Outcome(code=done.code, stdout=done.text, stderr=done.error_text)
@@ -258,7 +266,7 @@ def _artifact(package: dict[str, Any], rank: Callable[[str], int | None]) -> Art
         kind="wheel",
         name=name,
         version=version,
-        url=wheel["url"].partition("#")[0],
+        url=shown(wheel["url"].partition("#")[0]),
         sha256=sha256,
         size_bytes=wheel.get("size", 0),
     )

@@ -133,7 +133,7 @@ def open_index(
         remedy=f"install the keyring: {' or '.join(repo.keyrings)}"
         if repo.keyrings
         else f"fetch the key again: `rocenv cache clear indices`; it comes from {repo.key_url}",
-        dateless=tuple(f"{entry.uri}/" for entry in mirrors if entry.is_dateless),
+        dateless=tuple(f"{shown(entry.uri)}/" for entry in mirrors if entry.is_dateless),
     )
     state = refresh(place, folder, network, settings, max_age_s=max_age_s)
     return Index(repo=repo, folder=folder, base=state.base if is_symbolic(repo) else base, state=state)
@@ -206,8 +206,9 @@ def _new_state(place: Place, folder: Path, network: Network, settings: Settings,
     )
     fields = parse_fields(text)
     wanted = [f"{component}/binary-{ARCHITECTURE}/Packages" for component in place.components]
+    base = answer.url.removesuffix(f"dists/{place.suite}/InRelease")
     state = State(
-        base=answer.url.removesuffix(f"dists/{place.suite}/InRelease"),
+        base=shown(base),
         etag=answer.etag,
         checked_s=time.time(),
         files=tuple(_listed(place, fields, name) for name in wanted),
@@ -217,7 +218,7 @@ def _new_state(place: Place, folder: Path, network: Network, settings: Settings,
     _require_valid(place, state, settings)
     by_hash = fields.get("acquire-by-hash", "").lower() == "yes"
     for file in state.files:
-        _fetch_list(place, state.base, file, folder, network, by_hash=by_hash)
+        _fetch_list(place, base, file, folder, network, by_hash=by_hash)
     return state
 
 
