@@ -6,6 +6,7 @@ import base64
 import json
 import shutil
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -20,6 +21,7 @@ from rocenv.core.model import Request
 from rocenv.home import Home
 from rocenv.net import Network
 from rocenv.plan import make_plan
+from rocenv.system import process
 from tests.amd_index import AmdIndex
 from tests.wheels.index import Index, build_wheel, serve
 from tests.wheels.test_create_torch import ORIGINAL, ROWS
@@ -27,7 +29,7 @@ from tests.wheels.test_rocm_wheels import World, write_settings
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from rocenv.sources.interpreter import Interpreter
     from tests.mini import Mini
@@ -62,6 +64,19 @@ def said(done: subprocess.CompletedProcess[str], password: str) -> bool:
     return any(form in text for form in forms(password))
 
 
+def collect(mini: Mini, name: str, out: Path, env: Mapping[str, str] = MappingProxyType({})) -> None:
+    """Write what people send to others: a pack, and a report of `verify`."""
+    for variable in ("ROCENV_SYSROOT", "ROCENV_TARGET", "ROCENV_PROFILES"):  # they are of this machine
+        del mini.env[variable]
+    mini.env.update(env)
+    done = mini.run("doctor", "--collect", str(out / "pack.zip"))
+    assert (out / "pack.zip").exists(), done.stderr
+    shutil.unpack_archive(out / "pack.zip", out / "pack")
+    assert any((out / "pack").rglob("*")), done.stderr
+    done = mini.run("verify", name, "--report", str(out / "report.json"))
+    assert (out / "report.json").exists(), done.stderr
+
+
 def look_everywhere(mini: Mini, password: str, name: str = "demo") -> None:
     """Run every command that writes or prints something about an env, and look at all of it."""
     out = mini.root / "out"
@@ -75,7 +90,6 @@ def look_everywhere(mini: Mini, password: str, name: str = "demo") -> None:
         ("list", "--json"),
         ("verify", name, "--json"),
         ("doctor", "--json"),
-        ("doctor", name, "--collect", str(out / "pack.zip")),
         ("diagnose", str(out / "app.log"), "--json"),
         ("matrix", "--json"),
         ("gc",),
@@ -90,8 +104,7 @@ def look_everywhere(mini: Mini, password: str, name: str = "demo") -> None:
         done = mini.run(*command, NO_PROXY="127.0.0.1")
         assert done.returncode != 3, (command, done.stderr)
         assert not said(done, password), (command, done.stdout, done.stderr)
-    if (out / "pack.zip").exists():
-        shutil.unpack_archive(out / "pack.zip", out / "pack")
+    collect(mini, name, out)
     assert holders(out, password) == []
     assert holders(mini.home, password) == []
 
@@ -195,9 +208,7 @@ class TestWheels:
     ) -> None:
         torch.login = f"{NAME}:{password}"
         address = with_login(torch.url("mirror/rocm6.4"), password)
-        assert mini.run(
-            "config", "set", f"mirrors.{ORIGINAL}", with_login(torch.url("mirror/rocm6.4"), password)
-        )
+        assert mini.run("config", "set", f"mirrors.{ORIGINAL}", address).returncode == 0
         general = with_login(torch.url("simple"), password)
         variable = {"uv": "UV_DEFAULT_INDEX", "pip": "PIP_INDEX_URL"}[where]
         mini.env[variable] = general
@@ -218,7 +229,7 @@ class TestWheels:
             for key, folder in ((ORIGINAL, "mirror/rocm6.4"), ("pypi:", "simple"))
         )
         seen: list[str] = []
-        real = rocenv.sources.uv.run
+        real = process.run
 
         def recorded(argv: list[str], **options: object) -> object:
             seen.extend(argv)
@@ -314,8 +325,7 @@ class TestSettings:
         out = mini.root / "out"
         out.mkdir()
         variables |= {"HF_TOKEN": "hf_hunter2", "HSA_OVERRIDE_GFX_VERSION": proxy}
-        mini.run("doctor", "demo", "--collect", str(out / "pack.zip"), **variables)
-        shutil.unpack_archive(out / "pack.zip", out / "pack")
+        collect(mini, "demo", out, variables)
         assert holders(out, "hunter2-secret") == []
 
     def test_an_error_in_json(self, mini: Mini) -> None:
