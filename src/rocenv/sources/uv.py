@@ -5,8 +5,10 @@ uv runs as a child process that sees nothing of the user's uv settings which cou
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import stat
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +19,7 @@ from rocenv.core.model import Artifact
 from rocenv.core.packages import wheel_file_name
 from rocenv.net.errors import shown
 from rocenv.sources.uv_outcome import Outcome
+from rocenv.system.files import make_closed
 from rocenv.system.process import run
 
 if TYPE_CHECKING:
@@ -154,6 +157,7 @@ class Uv:
     def make_venv(self, venv: Path, python: Interpreter) -> None:
         """Create an empty venv in a folder that does not exist yet; raise PrefixError if that fails."""
         outcome = self.run("venv", "--no-project", "--relocatable", f"--python={python.path}", str(venv))
+        _close_lock(venv)
         if outcome.code:
             raise PrefixError(f"cannot create the venv `{venv}`: {outcome.reason}", code="venv")
 
@@ -186,6 +190,7 @@ class Uv:
                 *(f"--reinstall-package={project}" for project in anew),
                 offline=True,
             )
+        _close_lock(venv)
         outcome.require_installed()
 
     def run(self, *arguments: str, offline: bool = False, index_url: str = "", page: str = "") -> Outcome:
@@ -202,6 +207,9 @@ class Uv:
         if offline or self.offline:
             argv.append("--offline")
         argv += arguments
+        if not self.cache.is_dir():
+            with contextlib.suppress(OSError):  # uv says why
+                make_closed(self.cache)
         addresses = {"UV_DEFAULT_INDEX": index_url, "UV_FIND_LINKS": page.replace(",", "%2C")}
         environ = self._environ() | {name: url for name, url in addresses.items() if url}
         done = run(argv, environ=environ, limit_bytes=_OUTPUT_LIMIT_BYTES, on_line=self._report_download)
@@ -270,6 +278,12 @@ def _artifact(package: dict[str, Any], rank: Callable[[str], int | None]) -> Art
         sha256=sha256,
         size_bytes=wheel.get("size", 0),
     )
+
+
+def _close_lock(folder: Path) -> None:
+    """Keep others from uv's lock of a folder, which uv lets everybody take, whatever the umask."""
+    with contextlib.suppress(OSError):
+        (folder / ".lock").chmod(0o660 if folder.stat().st_mode & stat.S_IWGRP else 0o600)
 
 
 def _binary() -> str:

@@ -266,6 +266,14 @@ def make_private(folder: Path) -> None:
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder)) from error
 
 
+def make_closed(folder: Path) -> None:
+    """Create a folder below a home that only those can enter who may write to the folder above it."""
+    make_private(folder.parent)
+    make_private(folder)
+    if not WINDOWS and folder.parent.stat().st_mode & stat.S_IWGRP:
+        folder.chmod(stat.S_IMODE(folder.stat().st_mode) | 0o070)
+
+
 def open_own(path: Path, flags: int, mode: int = 0o600) -> int:
     """Open a regular file of rocenv's own; raise OSError where a link or something else is there."""
     plain = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from rocenv.core.errors import PrefixError
 from rocenv.system import WINDOWS
-from rocenv.system.files import make_private, open_own
+from rocenv.system.files import make_closed, open_own
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +43,7 @@ def locked(path: Path, *, shared: bool = False, waiting: str = "") -> Iterator[N
         PrefixError: A link has the name of the lock file, or the file system has no locks.
     """
     if not path.parent.is_dir():
-        _make_folder(path.parent)
+        make_closed(path.parent)
     descriptor = _open(path)
     try:
         _wait(path, descriptor, shared, waiting)
@@ -58,14 +58,6 @@ def locked(path: Path, *, shared: bool = False, waiting: str = "") -> Iterator[N
             _unlock(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _make_folder(folder: Path) -> None:
-    """Create the folder of locks, for those who may write to the home that it lies in."""
-    make_private(folder.parent)
-    make_private(folder)
-    if not WINDOWS and folder.parent.stat().st_mode & stat.S_IWGRP:
-        folder.chmod(stat.S_IMODE(folder.stat().st_mode) | 0o070)
 
 
 def _open(path: Path) -> int:
