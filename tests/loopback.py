@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import socket
 import struct
@@ -85,6 +86,7 @@ class Loopback:
         self.ranges = ranges
         self.most_bytes = most_bytes
         self.missing = missing
+        self.login = ""  # NAME:PASSWORD that every request must have; "" = none
         self.requests: list[Request] = []
         self._sent: dict[str, int] = {}
         self._faults: dict[str, list[Fault]] = {}
@@ -174,6 +176,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self) -> None:
         parts = urlsplit(self.path)
         path = unquote(parts.path)
+        if not _is_allowed(self.headers["Authorization"], self.loopback.login):
+            self._send(401, b"401\n", {"WWW-Authenticate": 'Basic realm="mirror"'}, Fault())
+            return
         fault = self.loopback._next_fault(path)
         content = fault.body if fault.body is not None else self.loopback.content(path)
         first, end, status = self._status(content, fault)
@@ -255,6 +260,10 @@ class _Handler(BaseHTTPRequestHandler):
             self.connection.close()
         if end < len(body):
             self.close_connection = True
+
+
+def _is_allowed(header: str | None, login: str) -> bool:
+    return not login or header == f"Basic {base64.b64encode(login.encode()).decode()}"
 
 
 def _range(asked: str, size: int) -> tuple[int, int]:

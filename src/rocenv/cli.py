@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from rocenv import __version__
+from rocenv.context import limit_umask
 from rocenv.core.errors import ResolutionImpossible, RocenvError
+from rocenv.core.logins import mask_logins
 from rocenv.core.wrap import reading_width, wrapped
 from rocenv.system.exit_codes import own_exit_code
 
@@ -112,6 +114,7 @@ def main(argv: list[str] | None = None) -> NoReturn:
     """Run the command line and exit with its code."""
     argv = sys.argv[1:] if argv is None else argv
     _make_streams()
+    limit_umask()
     wants_json = "--json" in (argv[: argv.index("--")] if "--" in argv else argv)
     code = _run(argv, wants_json=wants_json)
     if _output_fails():
@@ -182,7 +185,9 @@ def _run(argv: list[str], *, wants_json: bool) -> int:
 
         sys.stderr.write(write_report(error, argv))
         if wants_json:
-            _print_json({"error": "internal", "message": f"{type(error).__name__}: {error}", "hints": []})
+            _print_json(
+                {"error": "internal", "message": mask_logins(f"{type(error).__name__}: {error}"), "hints": []}
+            )
         return 3
     return result if isinstance(result, int) else 0
 
@@ -222,7 +227,11 @@ def _reasons(rejections: tuple[Rejection, ...]) -> list[str]:
 
 def error_json(error: RocenvError) -> dict[str, Any]:
     """Return an error as `--json` prints it."""
-    told: dict[str, Any] = {"error": error.code, "message": error.message, "hints": list(error.hints)}
+    told: dict[str, Any] = {
+        "error": error.code,
+        "message": mask_logins(error.message),
+        "hints": [mask_logins(hint) for hint in error.hints],
+    }
     if isinstance(error, ResolutionImpossible):
         told["conflict"] = [
             {

@@ -1,25 +1,30 @@
 """Read and edit `config.toml`, the one file of settings. Edits keep its comments.
 
-It contains `[mirrors]` (address prefix -> prefixes to try before it, in order), `[defaults]` and `[trusted]`
-(folder -> hash of the `.rocenv` in it). An unknown name or a wrong type is an error that names file and key,
-because a setting that is silently ignored looks like one that does not work.
+It contains `[mirrors]` (address prefix -> prefixes to try before it, in order), `[defaults]`, `[trusted]`
+(folder -> hash of the `.rocenv` in it) and `[home]` (`shared`: several users share it on purpose). The
+addresses of mirrors may hold passwords, so only its owner can read the file, unless the home is shared. An
+unknown name or a wrong type is an error that names file and key, because a setting that is silently ignored
+looks like one that does not work.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rocenv.core.errors import DataError
-from rocenv.system.files import write_atomic
+from rocenv.core.logins import mask_logins
+from rocenv.system import WINDOWS
+from rocenv.system.files import make_private, write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-KNOWN = ("mirrors", "defaults", "trusted")
+KNOWN = ("mirrors", "defaults", "trusted", "home")
 
 Mirrors = tuple[tuple[str, tuple[str, ...]], ...]
 Key = tuple[str, ...]  # `("defaults", "rocm")`
@@ -38,6 +43,7 @@ class Config:
     mirrors: Mirrors = ()  # prefix -> prefixes, in the order of the file
     defaults: Mapping[str, str | bool | int] = field(default_factory=dict)  # option of `create` -> value
     trusted: Mapping[str, str] = field(default_factory=dict)  # see `rocenv.commands.trust`
+    shared: bool = False  # several users share the home on purpose
 
 
 def load(path: Path) -> Config:
@@ -47,6 +53,20 @@ def load(path: Path) -> Config:
         DataError: Broken TOML (with the line), an unknown name, or a value of the wrong type.
     """
     return _validated(path, _parse(path, _text(path)))
+
+
+def shares_home(path: Path) -> bool:
+    """Whether settings say that the home is shared on purpose; only those of this user or of root count.
+
+    Raises as `load` does.
+    """
+    try:
+        info = os.stat(path)
+    except OSError:
+        return False
+    if not WINDOWS and (info.st_uid not in (0, os.geteuid()) or info.st_mode & 0o002):
+        return False
+    return load(path).shared
 
 
 def lookup(path: Path, key: Key) -> Any:
@@ -167,9 +187,11 @@ def _parse(path: Path, text: str) -> dict[str, Any]:
 
 
 def _write(path: Path, text: str) -> None:
+    home = _parse(path, text).get("home")
+    is_shared = isinstance(home, dict) and home.get("shared") is True
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, text.encode())
+        make_private(path.parent)
+        write_atomic(path, text.encode(), 0o644 if is_shared else 0o600)
     except OSError as error:
         raise DataError(f"cannot write `{path}`: {error.strerror}") from error
 
@@ -197,7 +219,22 @@ def _validated(path: Path, tables: dict[str, Any]) -> Config:
         mirrors=tuple((prefix, _addresses(path, prefix, value)) for prefix, value in mirrors),
         defaults=tables.get("defaults", {}),
         trusted=tables.get("trusted", {}),
+        shared=_shared(path, tables.get("home", {})),
     )
+
+
+def _shared(path: Path, table: dict[str, Any]) -> bool:
+    for name in table:
+        if name != "shared":
+            unknown = _dotted("home", name)
+            raise DataError(
+                f"unknown name `{unknown}` in `{path}`, known is `home.shared`",
+                hints=(f"rocenv config unset {unknown}",),
+            )
+    value = table.get("shared", False)
+    if not isinstance(value, bool):
+        raise _wrong_type(path, ("home", "shared"), "a boolean", value)
+    return value
 
 
 def _addresses(path: Path, prefix: str, value: Any) -> tuple[str, ...]:
@@ -214,9 +251,27 @@ def _addresses(path: Path, prefix: str, value: Any) -> tuple[str, ...]:
             raise _wrong_type(path, key, "a string", address, f"[{index}]")
         if not address.startswith(("https://", "http://")):
             raise DataError(
-                f"`{_dotted(*key)}` in `{path}`: `{address}` does not begin with `https://` or `http://`"
+                f"`{_dotted(*key)}` in `{path}`: `{mask_logins(address)}` does not begin with `https://` or `http://`"
             )
+        if "@" in address:
+            _require_server(path, key, address)
     return tuple(addresses)
+
+
+def _require_server(path: Path, key: Key, address: str) -> None:
+    """Raise DataError, without the address, where a password in it would be taken for a part of it."""
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(address)
+        is_clear = bool(parts.hostname) and parts.port != 0 and "@" not in parts.netloc.rpartition("@")[0]
+    except ValueError:
+        is_clear = False
+    if not is_clear:
+        raise DataError(
+            f"`{_dotted(*key)}` in `{path}` is no valid address",
+            hints=("write `@`, `/`, `:`, `?` and `#` in a password percent-encoded: `%40`, `%2F`, `%3A` …",),
+        )
 
 
 def _wrong_type(path: Path, key: Key, expected: str, value: Any, index: str = "") -> DataError:

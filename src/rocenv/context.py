@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import os
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from rocenv.core.errors import RocenvError
 from rocenv.home import Home
+from rocenv.system import WINDOWS, umask
 
 if TYPE_CHECKING:
     from rocenv.config import Config
@@ -54,6 +58,17 @@ class Context:
         return config.load(self.home.config_file)
 
     @cached_property
+    def shares_home(self) -> bool:
+        """Whether the user, or root, has set that several users share the home."""
+        from rocenv.config import shares_home
+
+        return any(map(shares_home, {self.home.config_file, Home.settings_of_user()}))
+
+    def require_home(self) -> None:
+        """Raise PrefixError unless the home can be used and, where it is not shared, is this user's own."""
+        self.home.require_usable(shared=self.shares_home, report=self.note)
+
+    @cached_property
     def network(self) -> Network:
         """The connections to mirrors and servers."""
         from rocenv.net import Network
@@ -64,7 +79,10 @@ class Context:
     def matrix(self) -> Matrix:
         """Every row of `profiles/`, and the user's own."""
         from rocenv.data.load import load_cached
+        from rocenv.system.files import make_private
 
+        with contextlib.suppress(OSError):  # without a cache it takes longer
+            make_private(self.home.path)
         return load_cached(self.home.compiled_matrix, self.home.own_profiles, self.home.key)
 
     @cached_property
@@ -83,3 +101,14 @@ class Context:
     def note(self, text: str) -> None:
         """Print one line for people on stderr."""
         self.progress.note(text)
+
+
+def limit_umask() -> None:
+    """Let nobody else write to what this process makes; in a home shared on purpose its group may."""
+    if WINDOWS:
+        return
+    before = umask.limit(0o022)
+    home = Home.default()
+    with contextlib.suppress(OSError, RocenvError):
+        if not before & 0o020 and home.path.stat().st_mode & 0o020 and Context(home).shares_home:
+            os.umask(before | 0o002)

@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rocenv.core.errors import PrefixError
 from rocenv.system import WINDOWS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,14 +110,30 @@ class Home:
         own = self.path / "config.toml"
         if os.environ.get("ROCENV_HOME") or own.exists():
             return own
+        return self.settings_of_user()
+
+    @classmethod
+    def settings_of_user(cls) -> Path:
+        """The `config.toml` in the platform's folder for settings, whatever home is in use."""
         if folder := _xdg_folder("XDG_CONFIG_HOME", ".config"):
             return folder / "config.toml"
         import platformdirs
 
         return platformdirs.user_config_path("rocenv", appauthor=False) / "config.toml"
 
-    def require_usable(self) -> None:
-        """Create the home; raise PrefixError if it is on a network share or not writable."""
+    def require_usable(
+        self, *, shared: bool = False, report: Callable[[str], None] = lambda _text: None
+    ) -> None:
+        """Create the home for this user alone, and make sure that nobody else can write to it.
+
+        Args:
+            shared: It is shared on purpose, so its owner and its mode are as they should be.
+            report: Called with a line where the right to write was taken from others.
+
+        Raises:
+            PrefixError: It is on a network share, it is not writable, or others can change what is in it.
+        """
+        from rocenv.system.files import beside, make_private
         from rocenv.system.machine import NETWORK_FILESYSTEMS, mount_of
 
         hint = "set ROCENV_HOME to a folder on a local disk, e.g. `export ROCENV_HOME=/var/tmp/$USER/rocenv`"
@@ -126,14 +146,52 @@ class Home:
                 code="network-home",
             )
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            probe = self.path / f".write-{os.getpid()}"
-            probe.touch()
+            make_private(self.path)
+            if not (shared or WINDOWS):
+                _require_own(self.path, report)
+            probe = beside(self.path / "home", "test")
+            probe.open("xb").close()
             probe.unlink()
         except OSError as error:
             raise PrefixError(
                 f"cannot write to `{self.path}`: {error.strerror}", hints=(hint,), code="home-unwritable"
             ) from error
+
+
+def _require_own(path: Path, report: Callable[[str], None]) -> None:
+    """Take the right to write to our own folder from others; raise PrefixError where it is not ours.
+
+    Root may use the home of another user: in containers that is the usual case.
+    """
+    from rocenv.system.files import keep_others_out
+
+    info, user = path.stat(), os.geteuid()
+    others_write = info.st_mode & 0o022
+    if info.st_uid == user:
+        if others_write and keep_others_out(path):
+            report(f"others could write to `{path}`; now only you can")
+            report("if you share it on purpose: `chmod g+w`, then `rocenv config set home.shared true`")
+        return
+    if user == 0 and not info.st_mode & 0o002:
+        return
+    who = "everybody can write to it" if info.st_mode & 0o002 else f"it belongs to {_name_of(info.st_uid)}"
+    raise PrefixError(
+        f"`{path}` is not yours, and {who}: others could change the programs that you run from there",
+        hints=(
+            "set ROCENV_HOME to a folder of your own, e.g. `export ROCENV_HOME=$HOME/rocenv`",
+            "if you share it on purpose: `env -u ROCENV_HOME rocenv config set home.shared true`",
+        ),
+        code="home-not-yours",
+    )
+
+
+def _name_of(user: int) -> str:
+    import pwd
+
+    try:
+        return f"the user `{pwd.getpwuid(user).pw_name}`"
+    except KeyError:
+        return f"user number {user}"
 
 
 def _xdg_folder(variable: str, usual: str) -> Path | None:

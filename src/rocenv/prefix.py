@@ -21,7 +21,7 @@ from rocenv.core.foreign import load_json
 from rocenv.core.lock import from_schema_1
 from rocenv.core.model import FileEntry, Record
 from rocenv.system import WINDOWS
-from rocenv.system.files import is_device, remove_path, remove_tree, set_aside, write_atomic
+from rocenv.system.files import is_device, leads_elsewhere, remove_path, remove_tree, set_aside, write_atomic
 from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
@@ -67,18 +67,29 @@ class Prefix:
         return self.path / "rocenv.lock"
 
     @property
+    def is_link(self) -> bool:
+        """Whether the folder is elsewhere, behind a link or a junction."""
+        return leads_elsewhere(self.path)
+
+    @property
     def state(self) -> str:
-        """One of `absent`, `foreign` (not made by rocenv), `incomplete`, `complete`."""
+        """One of `absent`, `foreign` (not made by rocenv), `incomplete`, `complete`.
+
+        A link is foreign, unless it leads to a complete env, which can then be used.
+        """
         try:
             content = os.listdir(self.path)
         except FileNotFoundError:
-            return "foreign" if self.path.is_symlink() else "absent"
+            return "foreign" if self.is_link else "absent"
         except OSError:
             return "foreign"
-        if not content:
-            return "absent"  # an empty folder is nobody's loss, and what a killed `create` may leave
-        if not self.own.is_dir():
+        is_link = self.is_link
+        if not content:  # an empty folder is nobody's loss, and what a killed `create` may leave
+            return "foreign" if is_link else "absent"
+        if not self.own.is_dir() or leads_elsewhere(self.own):
             return "foreign"
+        if is_link:
+            return "complete" if os.path.exists(self.own / "record.json") else "foreign"
         if set_aside(self.path.name):
             return "incomplete"
         return "complete" if os.path.exists(self.own / "record.json") else "incomplete"
@@ -178,20 +189,20 @@ class Prefix:
         )
 
     def wipe(self) -> None:
-        """Remove the prefix and all in it, whether complete or not.
+        """Remove the prefix and all in it, whether complete or not; of a link, nothing but the link.
 
         First of all it stops being an env and last of all a folder of rocenv, so that what a killed removal
         leaves is an incomplete env.
         """
+        if self.is_link:
+            remove_path(self.path)
+            return
         (self.own / "record.json").unlink(missing_ok=True)
         for child in self.path.iterdir():
             if child != self.own:
                 remove_path(child)
         remove_tree(self.own)
-        if self.path.is_symlink():
-            self.path.unlink()
-        else:
-            self.path.rmdir()
+        self.path.rmdir()
 
     def free_name(self) -> str:
         """Find a similar name that no env has: `sd2`."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec.structs import replace
 
+from rocenv.context import Context
 from rocenv.core.errors import DataError, PrefixError
 from rocenv.core.model import FileEntry, Lock, Record, Request
 from rocenv.home import Home
@@ -188,7 +189,7 @@ def test_a_home_that_no_env_could_be_used_from(tmp_path: Path, name: str) -> Non
     """Loaders and shells would take such a path for another one, or for two."""
     home = Home(tmp_path / name)
     with pytest.raises(PrefixError, match=r"program loader|PATH|control characters") as caught:
-        require_place(prefix_of(home, "demo"), home)
+        require_place(prefix_of(home, "demo"), Context(home))
     assert caught.value.code == "prefix-unusable"
     assert "set ROCENV_HOME to another folder" in caught.value.hints[0]
     assert not home.path.exists(), "before anything is made or fetched"
@@ -197,7 +198,7 @@ def test_a_home_that_no_env_could_be_used_from(tmp_path: Path, name: str) -> Non
 @pytest.mark.parametrize("name", ["a b", "$HOME", "it's", "日本", "$LOCAL"])
 def test_a_home_with_an_odd_name(tmp_path: Path, name: str) -> None:
     home = Home(tmp_path / name)
-    require_place(prefix_of(home, "demo"), home)
+    require_place(prefix_of(home, "demo"), Context(home))
 
 
 class TestState:
@@ -335,4 +336,4 @@ class TestWipe:
         prefix.path.symlink_to(elsewhere)
         prefix.wipe()
         assert prefix.state == "absent"
-        assert list(elsewhere.iterdir()) == []
+        assert (elsewhere / ".rocenv" / "record.json").exists()

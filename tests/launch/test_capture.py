@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 import re
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -12,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rocenv.core.model import EnvChange
 from rocenv.launch.streams import _as_utf8
 
 if TYPE_CHECKING:
@@ -267,6 +270,11 @@ class TestOnATerminal:
         assert b"bye" in terminal.shown
 
 
+def log_and_output(lab: Lab, done: subprocess.CompletedProcess[bytes]) -> str:
+    logs = b"".join(path.read_bytes() for path in lab.logs())
+    return (logs + done.stdout + done.stderr).decode()
+
+
 class TestLog:
     def test_head_tells_the_set_and_no_secrets(self, lab: Lab) -> None:
         lab.make_zluda()
@@ -301,6 +309,57 @@ class TestLog:
         assert "exit code 0" in text
         assert re.findall("hunter[0-9]", text) == []
         assert "http://***@host/x" in text
+
+    def test_what_profiles_mark_is_not_shown(self, lab: Lab) -> None:
+        """Nor what the env sets under such a name, nor in an error that repeats the command."""
+        lab.make(changes=(EnvChange(action="set", name="HF_TOKEN", value="hunter1"),))
+        done = lab.run("launch", "sd", "--", "true", "-p", "hunter2", "-p=hunter3", "--port", "1")
+        (log,) = lab.logs()
+        text = log.read_text() + done.stdout.decode() + done.stderr.decode()
+        assert "true -p *** -p=*** --port 1" in text
+        assert "HF_TOKEN=***" in text
+        for app, words in (
+            ("llama.cpp", ("-hft", "hunter4", "-p", "hunter5")),
+            ("sdnext", ("--auth", "hunter6")),
+        ):
+            done = lab.run("launch", "sd", "--app", app, "--", "true", *words)
+            text += log_and_output(lab, done)
+        done = lab.run("launch", "sd", "--", "--password", "hunter7")
+        assert done.returncode == 2
+        text += log_and_output(lab, done)
+        assert re.findall("hunter[0-9]", text) == []
+
+    @pytest.mark.parametrize("umask", [0o000, 0o022])
+    def test_nobody_else_reads_it(self, lab: Lab, umask: int) -> None:
+        prefix = lab.make()
+        before = os.umask(umask)
+        try:
+            done = subprocess.run(
+                [sys.executable, "-m", "rocenv", "launch", "sd", "--", "sh", "-c", "umask"],
+                env=lab.env,
+                cwd=lab.app,
+                capture_output=True,
+                check=True,
+            )
+        finally:
+            os.umask(before)
+        assert int(done.stdout, 8) == umask, "the app has the user's own"
+        (log,) = lab.logs()
+        assert stat.S_IMODE(log.stat().st_mode) == 0o600
+        assert stat.S_IMODE((prefix.path / "logs").stat().st_mode) == 0o700
+
+    def test_a_link_in_its_place_is_not_followed(self, lab: Lab) -> None:
+        prefix = lab.make()
+        precious = lab.root / "precious"
+        precious.write_text("precious")
+        folder = prefix.path / "logs"
+        folder.mkdir()
+        now = datetime.datetime.now().astimezone()
+        for second in range(60):
+            when = (now + datetime.timedelta(seconds=second)).strftime("%Y-%m-%dT%H%M%S")
+            (folder / f"{when}-generic.log").symlink_to(precious)
+        assert lab.run("launch", "sd", "--", "true").returncode == 0
+        assert precious.read_text() == "precious"
 
     def test_newest_twenty_are_kept(self, lab: Lab) -> None:
         prefix = lab.make()

@@ -111,6 +111,7 @@ class Index:
     html: bool = False  # answer every page with something that is no index
     hashed: bool = True  # name the hash of each file
     headless: bool = False  # break the connection when asked for the size of a file
+    login: str = ""  # NAME:PASSWORD that every request must have; "" = none
     asked: list[str] = field(default_factory=list)  # every path that was asked for
 
     def url(self, folder: str) -> str:
@@ -161,7 +162,11 @@ def serve() -> Iterator[Index]:
                 self.do_GET()
 
         def do_GET(self) -> None:
-            status, kind, body = index.answer(self.path)
+            expected = f"Basic {base64.b64encode(index.login.encode()).decode()}"
+            if index.login and self.headers["Authorization"] != expected:
+                status, kind, body = 401, "text/plain", b"who are you?"
+            else:
+                status, kind, body = index.answer(self.path)
             self.send_response(status)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body)))

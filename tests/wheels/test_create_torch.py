@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,7 +19,6 @@ from rocenv.plan import make_plan
 from tests.wheels.index import Index, build_wheel, serve
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Iterator
 
     from rocenv.sources.interpreter import Interpreter
@@ -124,6 +125,26 @@ def test_env_with_torch_is_locked_shared_rebuilt_moved_and_repaired(
     assert mini.run("run", "moved", "--", "python", "-c", code).stdout == "False\n"
     rungs = {rung["rung"]: rung for rung in json.loads(mini.run("verify", "moved", "--json").stdout)["rungs"]}
     assert rungs["files"]["status"] == "passed"
+
+
+def test_nobody_else_can_write_to_what_uv_makes(torch_world: tuple[Mini, Index]) -> None:
+    mini, _ = torch_world
+    before = os.umask(0)
+    try:
+        subprocess.run(
+            mini.command("create", "sd", "--rocm", "6.4", "--torch", "--no-verify"),
+            env={**mini.env, "NO_PROXY": "127.0.0.1"},
+            check=True,
+            capture_output=True,
+        )
+    finally:
+        os.umask(before)
+    paths = [mini.home, *mini.home.rglob("*")]
+    writable = [path for path in paths if not path.is_symlink() and path.stat().st_mode & 0o022]
+    # uv lets everybody take its locks; nobody else can come near them.
+    assert (mini.home / "cache" / "uv").stat().st_mode & 0o077 == 0
+    left = [str(path) for path in writable if not path.is_relative_to(mini.home / "cache" / "uv")]
+    assert left == []
 
 
 def test_torch_that_is_not_built_for_the_target_is_refused_with_what_is(

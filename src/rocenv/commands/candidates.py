@@ -139,7 +139,7 @@ def setting_keys(_context: click.Context, _parameter: click.Parameter, incomplet
     """Return the keys of settings: those there can be, and the mirrors that there are."""
     from rocenv.commands.resolve import DEFAULTS
 
-    keys = [f"defaults.{name}" for name in DEFAULTS]
+    keys = ["home.shared", *(f"defaults.{name}" for name in DEFAULTS)]
     keys += ["mirrors", *(f"mirrors.{prefix}" for prefix, _ in Context().config.mirrors)]
     return _starting(keys, incomplete)
 

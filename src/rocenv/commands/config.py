@@ -16,7 +16,8 @@ from rocenv.core.errors import RocenvError, WrongUsage
 def command() -> None:
     """Read and change the settings.
 
-    KEY is `mirrors.PREFIX` (an address prefix, mapped to another or a list of them), or `defaults.NAME`.
+    KEY is `mirrors.PREFIX` (an address prefix, mapped to another or a list of them), `defaults.NAME`, or
+    `home.shared` (true: several users share the home on purpose).
     """
 
 

@@ -75,7 +75,7 @@ def command(
     context = Context(offline=offline)
     prefix = prefix_of(context.home, name)
     if not dry_run:
-        require_place(prefix, context.home)
+        require_place(prefix, context)
         if cloud := cloud_folder(context.home.path):
             note(f"`{context.home.path}` is in `{cloud}`: OneDrive would upload gigabytes")
             note(r"better: `setx ROCENV_HOME C:\rocenv`, and a new window")

@@ -12,6 +12,7 @@ from rocenv import __version__
 from rocenv.commands.gpus import host_json
 from rocenv.core.codec import verification_to_plain
 from rocenv.core.errors import RocenvError, WrongUsage
+from rocenv.core.logins import mask_logins
 from rocenv.data.load import newest_day
 from rocenv.doctor.nameless import Nameless
 from rocenv.doctor.pack import require_new
@@ -61,7 +62,7 @@ def write_report(file: Path, prefix: Prefix, verification: Verification, host: H
         RocenvError: The file cannot be written or exists, or the env has no record any more.
     """
     document = field_report(prefix, verification, host)
-    content = json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+    content = mask_logins(json.dumps(document, indent=1, ensure_ascii=False)) + "\n"
     try:
         with file.open("xb") as out:
             out.write(content.encode("utf-8", "backslashreplace"))

@@ -177,7 +177,7 @@ def _run(
     )
     if undo:
         return _undo(wish, context, kind, as_json=as_json)
-    context.home.require_usable()
+    context.require_home()
     done = build(wish, context, os.environ, note)
     if as_json:
         print_json(_as_json(done, wish))

@@ -21,8 +21,13 @@ def command(name: str, yes: bool) -> None:
 
     context = Context()
     prefix = prefix_of(context.home, name)
+    there = f"the link `{prefix.path}`" if prefix.is_link else f"`{prefix.path}` and all that is in it"
     asks = not yes and prefix.state == "complete" and sys.stdin.isatty() and sys.stderr.isatty()
-    if asks and not click.confirm(f"Remove `{prefix.path}` and all that is in it?", err=True):
+    if asks and not click.confirm(f"Remove {there}?", err=True):
         raise click.Abort
+    leads_to = prefix.path.resolve() if prefix.is_link else None
     remove(context.home, name)
+    if leads_to is not None:
+        note(f"removed the link `{prefix.path}`; `{leads_to}` is left alone")
+        return
     note(f"removed env `{name}`; `rocenv gc` frees what no other env needs")

@@ -10,6 +10,7 @@ import traceback
 from pathlib import Path
 
 from rocenv import __version__
+from rocenv.core.logins import mask_logins
 
 
 def write_report(error: BaseException, argv: list[str]) -> str:
@@ -33,7 +34,8 @@ def write_report(error: BaseException, argv: list[str]) -> str:
             "",
         )
     )
-    summary = f"error: rocenv failed unexpectedly: {type(error).__name__}: {error}\n\n"
+    text = mask_logins(text)
+    summary = f"error: rocenv failed unexpectedly: {type(error).__name__}: {mask_logins(str(error))}\n\n"
     try:
         with tempfile.NamedTemporaryFile(
             "w", prefix="rocenv-report-", suffix=".md", delete=False, encoding="utf-8"

@@ -14,6 +14,8 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from rocenv.core.logins import mask_logins
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import TextIO
@@ -39,8 +41,11 @@ def size_text(size_bytes: float) -> str:
 
 
 def sanitized(text: str) -> str:
-    """Replace characters that a terminal would interpret; a line may quote a log or a server's answer."""
-    return "".join(char if char.isprintable() or char in "\n\t" else "?" for char in text)
+    """Replace characters that a terminal would interpret, and passwords in addresses.
+
+    A line may quote a log or a server's answer.
+    """
+    return "".join(char if char.isprintable() or char in "\n\t" else "?" for char in mask_logins(text))
 
 
 class Progress:

@@ -167,7 +167,8 @@ class Launcher(Known, frozen=True, kw_only=True):
 
     In commands and values `{python}` is the env's Python, `{batch_python}` the same for a batch file that
     puts no quotes around it, `{prefix}` the env, `{columns}` the width of the terminal. Files are relative to
-    the app's folder, with `/`. What is in `INHERITED` and left out is as in the row `generic`.
+    the app's folder, with `/`. What is in `INHERITED` and left out is as in the row `generic`; the
+    `secret_options` of that row are every app's.
     """
 
     IDENTITY = ("key",)
@@ -229,6 +230,8 @@ class Launcher(Known, frozen=True, kw_only=True):
     compiling: str = ""  # what is printed when kernels are being compiled
     first_run: str = ""  # what to know about that
     starters: tuple[Starter, ...] = ()
+    # Arguments whose values only the user may see, beside those whose names say so (`--api-key`).
+    secret_options: tuple[str, ...] = ()
     silence_s: int = 60  # of no output, before a note says so
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
@@ -259,7 +262,7 @@ class Launcher(Known, frozen=True, kw_only=True):
         yield from literal_faults("failures", [failure.text for failure in self.failures])
         yield from literal_faults("gpu_used", self.gpu_used)
         yield from literal_faults("gpu_work_shown", self.gpu_work_shown)
-        for name in ("programs", "gpu_work", "cpu", "not_hip"):
+        for name in ("programs", "gpu_work", "cpu", "not_hip", "secret_options"):
             if not all(text.strip() for text in getattr(self, name)):
                 yield f"`{name}` contains an empty text"
 
@@ -282,6 +285,7 @@ class Launcher(Known, frozen=True, kw_only=True):
     def inheriting(self, generic: "Launcher") -> "Launcher":
         """Take what the row leaves out from the row of any program."""
         values = {name: getattr(self, name) or getattr(generic, name) for name in INHERITED}
+        values["secret_options"] = (*generic.secret_options, *self.secret_options)
         return msgspec.structs.replace(self, **values)
 
 

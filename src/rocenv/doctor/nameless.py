@@ -15,6 +15,7 @@ import unicodedata
 from typing import TYPE_CHECKING
 from urllib.parse import quote, quote_plus
 
+from rocenv.core.logins import mask_logins
 from rocenv.doctor.marks import HOST, OTHER, USER, unmarked
 
 if TYPE_CHECKING:
@@ -68,7 +69,8 @@ class Nameless:
         self._names = re.compile("|".join(patterns), re.IGNORECASE) if patterns else None
 
     def text(self, text: str) -> str:
-        """Return a text without names and numbers."""
+        """Return a text without names and numbers, and without passwords in addresses."""
+        text = mask_logins(text)
         if self._names is not None:
             text = self._names.sub(lambda found: self._instead[(found.lastindex or 1) - 1], text)
         if self._in_paths:

@@ -45,7 +45,7 @@ def build(name: str, lock: Lock, context: Context) -> Record:
     """
     home = context.home
     prefix = Prefix(home.envs / name)
-    require_place(prefix, home)
+    require_place(prefix, context)
     with env_locked(home, name, uses_store=True):
         require_free(prefix)
         lock = with_pins(lock, context)
@@ -79,16 +79,16 @@ def env_locked(home: Home, *names: str, uses_store: bool = False) -> Iterator[No
         yield
 
 
-def require_place(prefix: Prefix, home: Home) -> None:
+def require_place(prefix: Prefix, context: Context) -> None:
     """Raise PrefixError, before anything is fetched, where an env could not be made or not be used."""
     require_listable(str(prefix.path), "windows" if WINDOWS else "linux")
     found = None if WINDOWS else _LOADER_SYNTAX.search(str(prefix.path))
     if found:
         does = "splits paths at" if found[0] == ";" else "replaces"
         raise unusable(str(prefix.path), f"the program loader {does} `{found[0]}`")
-    home.require_usable()
+    context.require_home()
     require_free(prefix)
-    require_short_home(home.path)
+    require_short_home(context.home.path)
 
 
 def require_free(prefix: Prefix) -> None:

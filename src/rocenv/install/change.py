@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def remove(home: Home, name: str) -> None:
-    """Remove an env, complete or not, and what interrupted removals left of it.
+    """Remove an env, complete or not, and what interrupted removals left of it; of a link, only the link.
 
     Raises:
         PrefixError: There is none, or the folder there is not rocenv's, or a program in it runs.
@@ -46,7 +46,7 @@ def remove(home: Home, name: str) -> None:
     to_remove(home, name)
     with env_locked(home, name):
         for prefix in to_remove(home, name):  # still, after the waiting
-            if not set_aside(prefix.path.name):
+            if not (set_aside(prefix.path.name) or prefix.is_link):
                 require_unused(prefix.path)
                 _remove_what_runs(prefix)
             prefix.wipe()
@@ -74,6 +74,12 @@ def rename(home: Home, old: str, new: str) -> None:
     """Rename an env: write its scripts again and keep everything else, user files included."""
     source, target = prefix_of(home, old), prefix_of(home, new)
     source.require_complete()
+    if source.is_link:
+        raise PrefixError(
+            f"`{source.path}` is a link to `{source.path.resolve()}`: rocenv does not change what is there",
+            hints=("rename the link itself, then `rocenv repair` the env under its new name",),
+            code="env-link",
+        )
     # Only on Windows: there `sd` and `SD` are one folder.
     respelled = source.path == target.path and source.name != new
     with env_locked(home, old, new):

@@ -97,6 +97,7 @@ def _download_and_unpack(
 ) -> dict[str, Path]:
     """Unpack packages into the store while others are still being downloaded; return the wheels."""
     from rocenv.net.download import fetch_all  # late: most envs are made of what is in the store already
+    from rocenv.sources.logins import with_logins
 
     # The largest first: it decides when the work ends.
     remote = sorted((each for each in artifacts if each.kind != "folder"), key=lambda each: -each.size_bytes)
@@ -118,7 +119,8 @@ def _download_and_unpack(
     ):
         waiting: list[Future[None]] = []
         # As the index came: apt's settings alone may know the way out.
-        network = replace(context.network, proxy=context.network.proxy or _apt_proxy(artifacts))
+        network = with_logins(context.network)
+        network = replace(network, proxy=network.proxy or _apt_proxy(artifacts))
         fetched = fetch_all(remote, context.home.artifacts, network, context.progress)
         try:
             for artifact, path in chain(folders, fetched):

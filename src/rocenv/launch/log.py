@@ -11,6 +11,8 @@ import subprocess
 from typing import TYPE_CHECKING
 
 from rocenv import __version__
+from rocenv.core.logins import mask_logins
+from rocenv.system.files import make_private, open_own
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +28,6 @@ KEPT = 20  # logs of an env
 # nobody's business in a log that gets posted.
 _SECRET = re.compile(r".*(auth|token|password|passwd|secret|api[-_]?key|ngrok|credential).*", re.IGNORECASE)
 _NAME = re.compile(r"[-/]+.+|[A-Za-z_][A-Za-z0-9_]*")  # of an option, or of a variable
-_LOGIN = re.compile(r"//[^/?#\s]*@")
 _ALLOWED = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -70,7 +71,7 @@ def open_log(start: Start, tell: Callable[[str], None]) -> Log | None:
     when = datetime.datetime.now().astimezone().strftime("%Y-%m-%dT%H%M%S")
     stem = f"{when}-{_ALLOWED.sub('-', start.launcher.key)}"
     try:
-        folder.mkdir(exist_ok=True)
+        make_private(folder)
         path, file = _fresh(folder, stem)
     except OSError as error:
         tell(f"no log is kept: `{folder}`: {error.strerror}")
@@ -83,7 +84,7 @@ def _fresh(folder: Path, stem: str) -> tuple[Path, BinaryIO]:
     for number in range(1, 100):
         path = folder / (f"{stem}.log" if number == 1 else f"{stem}-{number}.log")
         with contextlib.suppress(FileExistsError):
-            return path, path.open("xb")
+            return path, open(open_own(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb")
     raise FileExistsError(17, "too many logs of one second", str(folder))
 
 
@@ -126,9 +127,10 @@ def head(start: Start, host: Host, level: str) -> Iterator[str]:
     if not host.gpus:
         yield f"GPU: {host.why}"
     yield f"app {start.launcher.key} ({start.launcher.title}) in {start.folder}"
-    yield f"command {subprocess.list2cmdline(without_secrets(start.words))}"
+    yield f"command {subprocess.list2cmdline(start.shown_words)}"
     for change in start.changes:
-        value = f"{change.value}{os.pathsep}…" if change.action == "prepend" else change.value
+        value = "***" if is_secret(change.name) else mask_logins(change.value)
+        value = f"{value}{os.pathsep}…" if change.action == "prepend" else value
         yield f"  unset {change.name}" if change.action == "unset" else f"  {change.name}={value}"
 
 
@@ -137,18 +139,18 @@ def is_secret(name: str) -> bool:
     return bool(_NAME.fullmatch(name) and _SECRET.fullmatch(name))
 
 
-def without_secrets(words: Sequence[str]) -> list[str]:
-    """Return words with `***` in place of what is nobody's business."""
+def without_secrets(words: Sequence[str], secret_options: Sequence[str]) -> list[str]:
+    """Return words with `***` in place of what is nobody's business, also behind one of these options."""
     shown: list[str] = []
     hide = False
     for word in words:
         option, equals, _ = word.partition("=")
-        is_its_name = is_secret(option)
+        is_its_name = is_secret(option) or option in secret_options
         if hide:
             shown.append("***")
         elif is_its_name and equals:
             shown.append(f"{option}=***")
         else:
-            shown.append(_LOGIN.sub("//***@", word))
+            shown.append(mask_logins(word))
         hide = is_its_name and not equals and option.startswith("-")
     return shown

@@ -207,7 +207,7 @@ def _instead(view: View, assigned: Assigned) -> str:
             return _with_arguments(view, shlex.split(value))
         except ValueError:
             return "look at it: a quote in its value is not closed"
-    if not is_shown or is_secret(name) or _is_private(_APART.split(value)) or _is_private([value]):
+    if not is_shown or is_secret(name) or _is_private(view, [*_APART.split(value), "", value]):
         return f"export {name}=…, as it stands there"
     return f"export {name}={assigned.raw or shell_join(value)}"
 
@@ -219,26 +219,28 @@ def _with_arguments(view: View, words: list[str]) -> str:
     """
     start = view.start
     given = {word.partition("=")[0] for word in start.given()}
-    lost = [option for option in _options(words) if option[0].partition("=")[0] not in given]
+    lost = [option for option in _options(view, words) if option[0].partition("=")[0] not in given]
     if not lost:
         return ""
     at = program_at(start.words, start.launcher.starters)
     users = [word for word in start.words[at + len(start.launcher.command) :] if word not in start.added]
-    told = [shell_join(*option) for option in lost if not _is_private(option)]
-    hidden = [f"{without_secrets(option)[0].partition('=')[0]} …" for option in lost if _is_private(option)]
+    told = [shell_join(*option) for option in lost if not _is_private(view, option)]
+    hidden = [
+        f"{_shown(view, option)[0].partition('=')[0]} …" for option in lost if _is_private(view, option)
+    ]
     if hidden:
         return f"to what you type add {' '.join([*told, *hidden])}, as it stands there"
-    if _is_private([*start.words[:at], *users]):
+    if _is_private(view, [*start.words[:at], *users]):
         return f"to what you type add {' '.join(told)}"
     # By its whole path: rocenv has gone to the app's folder, and the user has not.
     command = shell_join(*start.words[:at], str(start.folder / start.wrapper))
     return " ".join([f"rocenv launch {view.env} --", command, *told, *map(shell_join, users)])
 
 
-def _options(words: list[str]) -> list[list[str]]:
+def _options(view: View, words: list[str]) -> list[list[str]]:
     """Return arguments by options, each with what follows it."""
     options: list[list[str]] = []
-    for word, shown in zip(words, without_secrets(words), strict=True):
+    for word, shown in zip(words, _shown(view, words), strict=True):
         is_new = _OPTION.match(word) and shown != "***"  # a password may look like an option
         if is_new or not options:
             options.append([])
@@ -246,8 +248,12 @@ def _options(words: list[str]) -> list[list[str]]:
     return options
 
 
-def _is_private(words: Sequence[str]) -> bool:
-    return without_secrets(words) != list(words)
+def _shown(view: View, words: Sequence[str]) -> list[str]:
+    return without_secrets(words, view.start.launcher.secret_options)
+
+
+def _is_private(view: View, words: Sequence[str]) -> bool:
+    return _shown(view, words) != list(words)
 
 
 def _named(start: Start) -> list[str]:

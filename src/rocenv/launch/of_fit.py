@@ -116,7 +116,8 @@ def _unfilled(view: View, flag: Flag) -> Concern:
 
 def _launched(view: View, app: str) -> str:
     start = view.start
-    typed = [word for word in start.words if word not in start.added]
+    both = zip(start.words, start.shown_words, strict=True)
+    typed = [shown for word, shown in both if word not in start.added]
     return shell_join("rocenv", "launch", start.prefix.name, "--app", app, "--", *typed)
 
 

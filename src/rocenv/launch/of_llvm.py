@@ -101,7 +101,7 @@ def _remedies(view: View, compilers: Sequence[str]) -> Iterator[str]:
     words = program_words(start) or start.words[:1]
     if compilers and not start.record.loader:
         preload = f"LD_PRELOAD={compilers[0]}"
-        command = (*words[:-1], "env", preload, *start.words[len(words) - 1 :])
+        command = (*words[:-1], "env", preload, *start.shown_words[len(words) - 1 :])
         yield shell_join("rocenv", "launch", start.prefix.name, "--app", start.launcher.key, "--", *command)
     name, lock = start.prefix.free_name(), start.record.lock
     for channel in view.matrix.channels.values():

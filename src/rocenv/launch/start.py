@@ -64,6 +64,11 @@ class Start:
     is_taken: bool = False  # its program has another name, and takes the app's arguments by its own help
 
     @property
+    def shown_words(self) -> list[str]:
+        """The command as others may see it, without passwords."""
+        return without_secrets(self.words, self.launcher.secret_options)
+
+    @property
     def environ(self) -> dict[str, str]:
         """The environment of the app."""
         return apply(self.changes, self.outside, _HERE)
@@ -235,7 +240,8 @@ def _about_wrapper(launcher: Launcher, wrapper: str, words: Sequence[str]) -> tu
     if not wrapper:
         return ()
     does = f": {launcher.wrapper.does}" if launcher.wrapper.does else ""
-    return (f"`{wrapper}` is not run{does}; started in its place: {shell_join(*without_secrets(words))}",)
+    shown = shell_join(*without_secrets(words, launcher.secret_options))
+    return (f"`{wrapper}` is not run{does}; started in its place: {shown}",)
 
 
 def _ask_for_one(launcher: Launcher, name: str, words: Sequence[str], is_named: bool) -> NoReturn:
@@ -245,7 +251,8 @@ def _ask_for_one(launcher: Launcher, name: str, words: Sequence[str], is_named: 
         else f"{launcher.title} has no usual one"
     )
     app = ("--app", launcher.key) if is_named else ()
-    typed = f"CMD {shell_join(*words)}" if words else "CMD…"
+    shown = without_secrets(words, launcher.secret_options)
+    typed = f"CMD {shell_join(*shown)}" if words else "CMD…"
     hints = (
         f"give one: `{shell_join('rocenv', 'launch', name, *app)} -- {typed}`",
         *(() if is_named else ("or go to the app's folder, or name the app with `--app`",)),

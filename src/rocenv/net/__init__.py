@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import re
 import threading
 import time
 from dataclasses import dataclass, field, replace
@@ -59,6 +60,7 @@ class Network:
     """
 
     mirrors: Mirrors = ()
+    logins: tuple[str, ...] = ()  # further addresses whose name and password count for all of their server
     offline: bool = False  # ROCENV_OFFLINE counts as well
     proxy: str = ""  # for http:// if the environment names none
     pause_s: float = 0.5  # before the second try; doubled from then on
@@ -82,8 +84,20 @@ class Network:
         matching.sort(key=lambda mirror: -len(mirror[0]))
         found = [_rebased(url, prefix, base) for prefix, bases in matching for base in bases]
         if url.startswith(("http://", "https://")):
-            found.append(url)
+            found.append(self._with_login(url))
         return tuple(dict.fromkeys(found))
+
+    def _with_login(self, url: str) -> str:
+        """Add the name and password that a mirror on the same server has: locks and plans contain none."""
+        scheme, separator, rest = url.partition("://")
+        server = re.split(r"[/?#]", rest, maxsplit=1)[0]
+        bases = (base for _, bases in self.mirrors for base in bases)
+        for known in (*bases, *self.logins):
+            at = urlsplit(known)
+            login, _, known_server = at.netloc.rpartition("@")
+            if login and (at.scheme, known_server) == (scheme, server):
+                return f"{scheme}{separator}{login}@{rest}"
+        return url
 
     def original(self, url: str) -> str:
         """Map an address at a mirror to the original, so that locks work on any machine."""

@@ -10,19 +10,21 @@ only if the server vouches that they belong to the same file. Its hash is known 
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
 import queue
 import threading
 from dataclasses import dataclass
+from io import FileIO
 from typing import TYPE_CHECKING
 
 from rocenv.core.errors import DataError, FetchError
 from rocenv.core.foreign import load_json
 from rocenv.net.body import CHUNK_BYTES, body_chunks, require_range
 from rocenv.net.errors import TransientError, mirror_hint, shown
-from rocenv.system.files import storage_errors
+from rocenv.system.files import open_own, storage_errors
 from rocenv.system.locks import locked
 
 if TYPE_CHECKING:
@@ -272,7 +274,7 @@ class PartialDownload:
         self._validator_file = path.with_name(f"{path.name}.json")
         self._stage = stage
         self._hash = hashlib.sha256()
-        self._file = path.open("a+b", buffering=0)
+        self._file = _open_part(path)
         self.size_bytes = 0
         self._file.seek(0)
         while chunk := self._file.read(CHUNK_BYTES):
@@ -308,7 +310,7 @@ class PartialDownload:
         headers = {"Range": f"bytes={self.size_bytes}-"}
         try:
             known = load_json(self._validator_file)
-            if known["url"] == url and known["validator"]:
+            if known["url"] == shown(url) and known["validator"]:
                 headers["If-Range"] = str(known["validator"])
         except (OSError, DataError, LookupError, TypeError):
             pass  # killed before it was written; the hash decides
@@ -320,8 +322,10 @@ class PartialDownload:
         etag = headers.get("ETag", "")
         # RFC 9110 13.1.5: a weak ETag must not be used with ranges.
         validator = etag if etag and not etag.startswith("W/") else headers.get("Last-Modified", "")
+        self._validator_file.unlink(missing_ok=True)
         # Not atomic: half of it is no JSON, and a staging file would stay behind after a kill.
-        self._validator_file.write_text(json.dumps({"url": url, "validator": validator}), encoding="utf-8")
+        with self._validator_file.open("x", encoding="utf-8") as out:
+            json.dump({"url": shown(url), "validator": validator}, out)
 
     def restart(self) -> None:
         """Discard what is there."""
@@ -350,3 +354,16 @@ class PartialDownload:
     def close(self) -> None:
         """Leave it to a later process."""
         self._file.close()
+
+
+def _open_part(path: Path) -> FileIO:
+    """Open a partial file for reading and appending; what is no file of ours gives way to a new one."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
+    try:
+        descriptor = open_own(path, flags)
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.EINVAL):
+            raise
+        path.unlink()
+        descriptor = open_own(path, flags | os.O_EXCL)
+    return FileIO(descriptor, "r+")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from rocenv.core.errors import FetchError
+from rocenv.core.logins import mask_logins
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -109,7 +110,7 @@ def connection_error(
             code="certificate",
         )
     if isinstance(error, (exceptions.InvalidURL, exceptions.InvalidSchema, exceptions.TooManyRedirects)):
-        return FetchError(f"`{shown(url)}` leads nowhere: {error}")
+        return FetchError(f"`{shown(url)}` leads nowhere: {mask_logins(str(error))}")
     if isinstance(error, exceptions.ProxyError):
         return TransientError(
             f"the proxy for `{host}` does not work, so `{shown(url)}` was not fetched",

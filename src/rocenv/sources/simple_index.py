@@ -175,7 +175,7 @@ class SimpleIndex:
         require_encrypted(self.network.require_candidates(url), os.environ, f"the index {shown(self.url)}")
         answer = self.network.get(url, limit_bytes=_PAGE_BYTES)
         base = shown(answer.final_url)
-        if answer.url != url and self.network.original(base) == base:
+        if shown(answer.url) != shown(url) and self.network.original(base) == base:
             raise FetchError(
                 f"the mirror `{shown(answer.url)}` redirects to `{base}`, which is not below the mirror",
                 hints=(
@@ -197,8 +197,12 @@ def with_sizes(artifacts: Iterable[Artifact], network: Network) -> tuple[Artifac
     if network.is_offline:
         return tuple(artifacts)
 
+    from rocenv.sources.logins import with_logins  # late: it imports all of apt
+
+    asked = with_logins(network)
+
     def sized(each: Artifact) -> Artifact:
-        return each if each.size_bytes else replace(each, size_bytes=network.size_of(each.url))
+        return each if each.size_bytes else replace(each, size_bytes=asked.size_of(each.url))
 
     with ThreadPoolExecutor(8) as pool:
         return tuple(pool.map(sized, artifacts))

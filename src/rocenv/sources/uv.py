@@ -5,8 +5,10 @@ uv runs as a child process that sees nothing of the user's uv settings which cou
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import stat
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +20,7 @@ from rocenv.core.packages import wheel_file_name
 from rocenv.net.errors import shown
 from rocenv.sources.encryption import require_encrypted
 from rocenv.sources.uv_outcome import Outcome
+from rocenv.system.files import make_closed
 from rocenv.system.process import run
 
 if TYPE_CHECKING:
@@ -103,11 +106,10 @@ class Uv:
             wanted = Path(folder) / "requirements.in"
             wanted.write_text("".join(f"{line}\n" for line in requirements), encoding="utf-8")
             outcome = self._ask(
-                (index_url,),
                 *("pip", "compile", str(wanted), "--format=pylock.toml", "--only-binary=:all:"),
-                *([f"--default-index={index_url}"] if index_url else []),
                 *([] if dependencies else ["--no-deps"]),
                 f"--python={python.path}",
+                index_url=index_url,
             )
         if outcome.code:
             raise outcome.resolution_error(requirements, index_url, python.series, offline=self.offline)
@@ -142,11 +144,10 @@ class Uv:
             wanted.write_text("".join(f"{line}\n" for line in requirements), encoding="utf-8")
             left_out.write_text("".join(f"{name}\n" for name in excluded), encoding="utf-8")
             outcome = self._ask(
-                (index_url, page),
                 *("pip", "compile", str(wanted), "--no-header", "--no-annotate", "--only-binary=:all:"),
-                *([f"--default-index={index_url}"] if index_url else []),
-                *([f"--find-links={page}"] if page else []),
                 *(f"--excludes={left_out}", f"--python={python.path}"),
+                index_url=index_url,
+                page=page,
             )
         if outcome.code:
             place = page or index_url
@@ -155,23 +156,23 @@ class Uv:
         pins = (line.partition("==") for line in lines if "==" in line)
         return {name.partition("[")[0]: version for name, _, version in pins}
 
-    def _ask(self, addresses: Sequence[str], *arguments: str) -> Outcome:
-        """Run uv on an index at these addresses.
+    def _ask(self, *arguments: str, index_url: str, page: str = "") -> Outcome:
+        """Run uv on an index, or a page of links; see `run`.
 
         Raises:
             FetchError: What comes from there, or from where it leads, is not protected.
         """
         if not self.offline:
-            require_encrypted(addresses, self.environ, "the index")
-        plain_http = any(address.startswith("http:") for address in addresses)
-        outcome = self.run(*arguments, plain_http=plain_http)
-        place = next(filter(None, reversed(addresses)), "")
-        outcome.require_protected(place, self.environ, plain_http=plain_http)
+            require_encrypted((index_url, page), self.environ, "the index")
+        plain_http = any(address.startswith("http:") for address in (index_url, page))
+        outcome = self.run(*arguments, index_url=index_url, page=page, plain_http=plain_http)
+        outcome.require_protected(page or index_url, self.environ, plain_http=plain_http)
         return outcome
 
     def make_venv(self, venv: Path, python: Interpreter) -> None:
         """Create an empty venv in a folder that does not exist yet; raise PrefixError if that fails."""
         outcome = self.run("venv", "--no-project", "--relocatable", f"--python={python.path}", str(venv))
+        _close_lock(venv)
         if outcome.code:
             raise PrefixError(f"cannot create the venv `{venv}`: {outcome.reason}", code="venv")
 
@@ -204,26 +205,38 @@ class Uv:
                 *(f"--reinstall-package={project}" for project in anew),
                 offline=True,
             )
+        _close_lock(venv)
         outcome.require_installed()
 
-    def run(self, *arguments: str, offline: bool = False, plain_http: bool = False) -> Outcome:
+    def run(
+        self,
+        *arguments: str,
+        offline: bool = False,
+        index_url: str = "",
+        page: str = "",
+        plain_http: bool = False,
+    ) -> Outcome:
         """Run uv to its end. A non-zero exit code is for the caller to judge.
 
         Args:
-            arguments: What follows uv's own options.
+            arguments: What uv does.
             offline: Open no connection.
+            index_url: The only index to ask; "" = uv's default. It may contain a password, and so it is not
+                in the command line, which all users of the machine can read.
+            page: The address of a page of links to further files, likewise.
             plain_http: Open connections without encryption too.
         """
         argv = [_binary(), "--no-config", "--no-progress", "--color=never", f"--cache-dir={self.cache}"]
         if offline or self.offline:
             argv.append("--offline")
         argv += arguments
-        done = run(
-            argv,
-            environ=self._environ(plain_http=plain_http),
-            limit_bytes=_OUTPUT_LIMIT_BYTES,
-            on_line=self._report_download,
-        )
+        if not self.cache.is_dir():
+            with contextlib.suppress(OSError):  # uv says why
+                make_closed(self.cache)
+        addresses = {"UV_DEFAULT_INDEX": index_url, "UV_FIND_LINKS": page.replace(",", "%2C")}
+        environ = self._environ(plain_http=plain_http)
+        environ |= {name: url for name, url in addresses.items() if url}
+        done = run(argv, environ=environ, limit_bytes=_OUTPUT_LIMIT_BYTES, on_line=self._report_download)
         if done.code is None:
             raise _unusable(f"uv did not run: {done.problem}")
         return Outcome(code=done.code, stdout=done.text, stderr=done.error_text)
@@ -294,10 +307,16 @@ def _artifact(package: dict[str, Any], rank: Callable[[str], int | None]) -> Art
         kind="wheel",
         name=name,
         version=version,
-        url=wheel["url"].partition("#")[0],
+        url=shown(wheel["url"].partition("#")[0]),
         sha256=sha256,
         size_bytes=wheel.get("size", 0),
     )
+
+
+def _close_lock(folder: Path) -> None:
+    """Keep others from uv's lock of a folder, which uv lets everybody take, whatever the umask."""
+    with contextlib.suppress(OSError):
+        (folder / ".lock").chmod(0o660 if folder.stat().st_mode & stat.S_IWGRP else 0o600)
 
 
 def _binary() -> str:

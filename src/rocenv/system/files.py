@@ -169,9 +169,13 @@ def break_link(path: Path) -> None:
 def remove_tree(path: Path) -> None:
     """Remove a folder that rocenv made, locked folders in it included; absent is fine.
 
-    No file's mode is touched on the way: the store and other envs may share it.
+    Of a link that stands in its place, only the link is removed. No file's mode is touched on the way: the
+    store and other envs may share it.
     """
-    if path.is_symlink() or not path.exists():
+    if leads_elsewhere(path):
+        _remove_link(path)
+        return
+    if not path.exists():
         return
     try:
         shutil.rmtree(path)
@@ -213,10 +217,28 @@ def is_link(info: os.stat_result) -> bool:
     return stat.S_ISLNK(info.st_mode) or bool(getattr(info, "st_reparse_tag", 0) & _NAME_SURROGATE)
 
 
+def leads_elsewhere(path: Path) -> bool:
+    """Whether a link or a junction is there."""
+    try:
+        return is_link(path.lstat())
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
 def remove_path(path: Path) -> None:
     """Remove a file, a link (not what it leads to) or a folder that rocenv made; absent is fine."""
-    if path.is_dir() and not path.is_symlink():
+    if leads_elsewhere(path):
+        _remove_link(path)
+    elif path.is_dir():
         remove_tree(path)
+    else:
+        _unlink(path)
+
+
+def _remove_link(path: Path) -> None:
+    # Windows removes links to folders, and junctions, as folders.
+    if WINDOWS and path.is_dir():
+        path.rmdir()
     else:
         _unlink(path)
 
@@ -230,6 +252,56 @@ def _unlink(path: Path) -> None:
                 raise
             # Windows removes no name of a file that is marked read-only, as those of the store are.
             unlink_read_only(path)
+
+
+def make_private(folder: Path) -> None:
+    """Create a folder, and those missing above it, that only this user can enter; leave what is there."""
+    if folder.is_dir():
+        return
+    if not folder.parent.is_dir():
+        make_private(folder.parent)
+    try:
+        folder.mkdir(0o700, exist_ok=True)
+    except FileExistsError as error:  # a file
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder)) from error
+
+
+def make_closed(folder: Path) -> None:
+    """Create a folder below a home that only those can enter who may write to the folder above it."""
+    make_private(folder.parent)
+    make_private(folder)
+    if not WINDOWS and folder.parent.stat().st_mode & stat.S_IWGRP:
+        folder.chmod(stat.S_IMODE(folder.stat().st_mode) | 0o070)
+
+
+def open_own(path: Path, flags: int, mode: int = 0o600) -> int:
+    """Open a regular file of rocenv's own; raise OSError where a link or something else is there."""
+    plain = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(path, flags | plain, mode)
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    raise OSError(errno.EINVAL, "not a regular file", str(path))
+
+
+def keep_others_out(folder: Path) -> bool:
+    """Take the right to write from all but the owner, here and below; tell whether that was possible.
+
+    Some file systems keep no modes, such as Windows' drives in WSL; nothing changes there.
+    """
+    mode = stat.S_IMODE(folder.stat().st_mode)
+    with contextlib.suppress(OSError):
+        folder.chmod(mode & ~0o022)
+    if folder.stat().st_mode & 0o022:
+        return False
+    for here, folders, names in os.walk(folder):
+        for name in (*folders, *names):
+            with contextlib.suppress(OSError):  # gone by now, or another user's
+                path = Path(here, name)
+                info = path.lstat()
+                if info.st_mode & 0o022 and not stat.S_ISLNK(info.st_mode):
+                    path.chmod(stat.S_IMODE(info.st_mode) & ~0o022)
+    return True
 
 
 def beside(path: Path, purpose: str) -> Path:

@@ -1,41 +1,132 @@
-"""Locks between processes."""
+"""Locks between processes.
+
+A lock needs no more than an open file, so only those who may write where it lies can open it.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import re
+import stat
 import sys
 import time
 from typing import TYPE_CHECKING
 
 from rocenv.core.errors import PrefixError
+from rocenv.system import WINDOWS
+from rocenv.system.files import make_closed, open_own
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+_LONG_S = 1.0
+_PAUSE_S = 0.05
+_HOLDER = re.compile(rb"([0-9]{1,10}) ([0-9]{1,12}) ([a-z-]{1,30})\n")
+_VERB = re.compile(r"[a-z-]{1,30}")
 
 
 @contextlib.contextmanager
 def locked(path: Path, *, shared: bool = False, waiting: str = "") -> Iterator[None]:
     """Hold a lock between processes; the kernel drops it when its holder dies, however it dies.
 
+    A wait of more than a second says on stderr who holds the lock, where a process holds it alone.
+
     Args:
         path: The lock file; made when absent and left in place, since removing it would race.
         shared: Let other shared holders in (on Windows every lock is exclusive).
-        waiting: Printed to stderr once if another process holds the lock.
+        waiting: Printed to stderr once, at once, if another process holds the lock.
+
+    Raises:
+        PrefixError: A link has the name of the lock file, or the file system has no locks.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a+b") as handle:
-        said = False
-        while not _try_lock(handle.fileno(), shared):
-            if waiting and not said:
-                sys.stderr.write(waiting + "\n")
-                said = True
-            time.sleep(0.05)
+    if not path.parent.is_dir():
+        make_closed(path.parent)
+    descriptor = _open(path)
+    try:
+        _wait(path, descriptor, shared, waiting)
         try:
+            if not shared:
+                _sign(descriptor)
             yield
         finally:
-            _unlock(handle.fileno())
+            if not shared:
+                with contextlib.suppress(OSError):
+                    os.ftruncate(descriptor, 0)
+            _unlock(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _open(path: Path) -> int:
+    mode = 0o660 if path.parent.stat().st_mode & stat.S_IWGRP else 0o600
+    try:
+        descriptor = open_own(path, os.O_RDWR | os.O_CREAT, mode)
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.EINVAL):
+            raise
+        raise PrefixError(
+            f"`{path}` is not a file, so it cannot serve as a lock", hints=(f"remove `{path}`",)
+        ) from error
+    if not WINDOWS:
+        with contextlib.suppress(OSError):  # another member of the group owns it
+            if stat.S_IMODE(os.fstat(descriptor).st_mode) != mode:
+                os.fchmod(descriptor, mode)
+    return descriptor
+
+
+def _wait(path: Path, descriptor: int, shared: bool, waiting: str) -> None:
+    began = time.monotonic()
+    says_who = True
+    while not _try_lock(descriptor, shared):
+        if waiting:
+            sys.stderr.write(f"{waiting}\n")
+            waiting = ""
+        if says_who and time.monotonic() - began > _LONG_S:
+            sys.stderr.write(f"{_holder(path, descriptor)}\n")
+            says_who = False
+        time.sleep(_PAUSE_S)
+
+
+def _sign(descriptor: int) -> None:
+    """Note who holds the lock. Others cannot read the first byte on Windows, since it is what is locked."""
+    found = _VERB.fullmatch(sys.argv[1]) if len(sys.argv) > 1 else None
+    text = f" {os.getpid()} {time.time():.0f} {found[0] if found else '-'}\n"
+    with contextlib.suppress(OSError):
+        os.ftruncate(descriptor, 0)
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        os.write(descriptor, text.encode())
+
+
+def _holder(path: Path, descriptor: int) -> str:
+    """Say who holds a lock, as far as its file tells it: anything may be in there."""
+    try:
+        os.lseek(descriptor, 1, os.SEEK_SET)
+        found = _HOLDER.fullmatch(os.read(descriptor, 64))
+    except OSError:
+        found = None
+    if found is None or not _lives(int(found[1])):
+        return f"still waiting for another process, which holds `{path}`"
+    verb = found[3].decode()
+    held_s = max(0, int(time.time()) - int(found[2]))
+    held = f"{held_s // 60} min" if held_s >= 120 else f"{held_s} s"
+    name = "rocenv" if verb == "-" else f"rocenv {verb}"
+    return f"still waiting for `{name}` (process {int(found[1])}), which has held `{path}` for {held}"
+
+
+def _lives(pid: int) -> bool:
+    """Whether a process may exist. What a killed one left in the file says nothing about shared holders."""
+    if WINDOWS:
+        return True
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        pass
+    return True
 
 
 if sys.platform == "win32":

@@ -154,8 +154,8 @@ def open_index(
         if repo.keyrings
         else f"fetch the key again: `rocenv cache clear indices`; it comes from {repo.key_url}",
         mirrors=tuple(map(shown, bases)),
-        dateless=tuple(f"{entry.uri}/" for entry in mirrors if entry.is_dateless),
-        undated=tuple(f"{entry.uri}/" for entry in mirrors if entry.is_undated),
+        dateless=tuple(f"{shown(entry.uri)}/" for entry in mirrors if entry.is_dateless),
+        undated=tuple(f"{shown(entry.uri)}/" for entry in mirrors if entry.is_undated),
         max_age_s=repo.max_age_days * _DAY_S,
     )
     state = refresh(place, folder, network, settings, max_age_s=max_age_s, key_file=home.key)
@@ -243,7 +243,7 @@ def _believed(place: Place, answer: Response) -> State:
     limits = [_seconds_in(place, fields, "Valid-Until") if "valid-until" in fields else 0]
     limits.append(date_s + place.max_age_s if place.max_age_s else 0)
     return State(
-        base=answer.url.removesuffix(f"dists/{place.suite}/InRelease"),
+        base=shown(answer.url.removesuffix(f"dists/{place.suite}/InRelease")),
         etag=answer.etag,
         checked_s=time.time(),
         files=tuple(_listed(place, fields, name) for name in wanted),

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
+from rocenv.net.errors import shown
 from rocenv.sources.apt.control import parse_fields
 from rocenv.sources.apt.signature import fingerprints_in
 from rocenv.system import process
@@ -71,7 +72,7 @@ def relocated(lock: Lock, context: Context) -> Lock:
         repo = context.matrix.repos.get(artifact.repo)
         if repo is None or not artifact.path or not is_symbolic(repo):
             return artifact
-        bases = addresses(repo, context.network)
+        bases = tuple(map(shown, addresses(repo, context.network)))
         if not bases or any(artifact.url == join(base, artifact.path) for base in bases):
             return artifact
         return structs.replace(artifact, url=join(bases[0], artifact.path))

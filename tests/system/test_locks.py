@@ -1,0 +1,172 @@
+"""Locks between processes: who can take one, who holds it, and what stands in a file's place."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rocenv.core.errors import PrefixError
+from rocenv.system.locks import locked
+from tests.users import missing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+HOLD = """
+import sys, time, pathlib
+sys.argv[1:1] = {words!r}
+from rocenv.system.locks import locked
+with locked(pathlib.Path({path!r}), shared={shared!r}):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+@contextlib.contextmanager
+def holder(path: Path, *, shared: bool = False, words: tuple[str, ...] = ()) -> Iterator[int]:
+    code = HOLD.format(path=str(path), shared=shared, words=list(words))
+    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    try:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"held\n"
+        yield child.pid
+    finally:
+        child.kill()
+        child.wait()
+        child.stdout.close()  # type: ignore[union-attr]
+
+
+def wait_for(path: Path, seconds: float, waiting: str = "") -> str:
+    """Return what a process says while it waits for a lock."""
+    code = (
+        "import sys, pathlib\nfrom rocenv.system.locks import locked\n"
+        f"with locked(pathlib.Path({str(path)!r}), waiting={waiting!r}): pass"
+    )
+    child = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        child.wait(seconds)
+    child.kill()
+    return child.communicate()[1]
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o002, 0o000, 0o077])
+def test_only_who_may_write_can_open_a_lock(tmp_path: Path, umask: int) -> None:
+    path = tmp_path / "home" / "locks" / "one.lock"
+    before = os.umask(umask)
+    try:
+        with locked(path):
+            assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    finally:
+        os.umask(before)
+    for folder in (path.parent, path.parent.parent):
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def test_a_lock_of_an_older_version_loses_its_mode(tmp_path: Path) -> None:
+    path = tmp_path / "one.lock"
+    path.touch()
+    path.chmod(0o644)
+    with locked(path):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_in_a_home_that_a_group_shares_the_group_can_lock(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    home.chmod(0o2770)
+    path = home / "locks" / "one.lock"
+    with locked(path):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o660
+    assert stat.S_IMODE(path.parent.stat().st_mode) & 0o777 == 0o770
+
+
+def test_a_reader_cannot_hold_up_others() -> None:
+    if os.geteuid() != 0:
+        missing("only root can become somebody else")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "locks", "one.lock")
+        with locked(path):
+            pass
+        for each in (path.parent, path.parent.parent):
+            each.chmod(0o755)  # as older versions made it
+        for program in ("cat", "ls"):
+            done = subprocess.run(
+                [f"/bin/{program}", str(path)], user=65534, group=65534, extra_groups=(), cwd="/", check=False
+            )
+            assert (done.returncode == 0) == (program == "ls"), program
+
+
+def test_a_link_in_the_place_of_a_lock_is_not_followed(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    target.write_text("precious")
+    path = tmp_path / "one.lock"
+    for place in (target, tmp_path / "new"):
+        path.symlink_to(place)
+        with pytest.raises(PrefixError, match="cannot serve as a lock") as caught, locked(path):
+            pass
+        assert caught.value.hints == (f"remove `{path}`",)
+        path.unlink()
+    assert target.read_text() == "precious"
+    assert not (tmp_path / "new").exists()
+    os.mkfifo(path)
+    with pytest.raises(PrefixError, match="cannot serve as a lock"), locked(path):
+        pass
+
+
+class TestALongWait:
+    def test_says_who_holds_the_lock(self, tmp_path: Path) -> None:
+        path = tmp_path / "one.lock"
+        with holder(path, words=("create", "demo", "--secret")) as pid:
+            said = wait_for(path, 2.5, "waiting for another rocenv")
+        first, second = said.splitlines()[:2]
+        assert first == "waiting for another rocenv"
+        assert second.startswith(
+            f"still waiting for `rocenv create` (process {pid}), which has held `{path}`"
+        )
+        assert "--secret" not in path.read_text()
+
+    def test_a_short_one_says_nothing(self, tmp_path: Path) -> None:
+        path = tmp_path / "one.lock"
+        with holder(path):
+            assert wait_for(path, 0.7) == ""
+
+    def test_it_names_nobody_else_for_shared_holders(self, tmp_path: Path) -> None:
+        path = tmp_path / "one.lock"
+        with holder(path, words=("create",)):
+            pass  # killed
+        with holder(path, shared=True):
+            said = wait_for(path, 2.0)
+        assert said == f"still waiting for another process, which holds `{path}`\n"
+
+    @pytest.mark.parametrize(
+        "content", [b"", b" \x00\xff\x1b[31m", b" 1 x y\n", b" " + b"9" * 5000, b" 99999999999 1 a\n"]
+    )
+    def test_anything_may_be_in_the_file(self, tmp_path: Path, content: bytes) -> None:
+        path = tmp_path / "one.lock"
+        with holder(path, shared=True):
+            path.write_bytes(content)
+            said = wait_for(path, 2.0)
+        assert said == f"still waiting for another process, which holds `{path}`\n"
+
+    def test_how_long_it_was_held(self, tmp_path: Path) -> None:
+        path = tmp_path / "one.lock"
+        with holder(path, shared=True):
+            path.write_text(f" {os.getpid()} {time.time() - 605:.0f} gc\n")
+            said = wait_for(path, 2.0)
+        assert f"`rocenv gc` (process {os.getpid()}), which has held `{path}` for 10 min" in said
+
+
+def test_nothing_of_the_holder_stays_behind(tmp_path: Path) -> None:
+    path = tmp_path / "one.lock"
+    with locked(path):
+        assert path.read_text().startswith(f" {os.getpid()} ")
+    assert path.read_text() == ""

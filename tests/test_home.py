@@ -1,0 +1,363 @@
+"""A home on a machine that others use too: who may write to it, and what others have put in it."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rocenv import config
+from rocenv.context import Context
+from rocenv.core.errors import DataError, PrefixError
+from rocenv.home import Home
+from rocenv.system.files import keep_others_out
+from tests.users import missing
+
+if TYPE_CHECKING:
+    from tests.mini import Mini
+
+OTHER = 65534
+
+
+def mode_of(path: Path) -> int:
+    return stat.S_IMODE(path.lstat().st_mode)
+
+
+def writable_by_others(home: Path) -> list[str]:
+    """List what others can write to, where the modes of folders let them."""
+    paths = [home, *home.rglob("*")]
+    return [str(path) for path in paths if not path.is_symlink() and mode_of(path) & 0o022]
+
+
+def run(mini: Mini, umask: int, *argv: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        mini.command(*argv),
+        env={**mini.env, **env},
+        cwd=mini.root,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        umask=umask,
+    )
+
+
+class TestWhatIsMade:
+    @pytest.mark.parametrize("umask", [0o022, 0o002, 0o000])
+    def test_is_private_whatever_the_umask(self, mini: Mini, umask: int) -> None:
+        done = run(mini, umask, "create", "demo", "--rocm", "5.7", "--no-verify")
+        assert done.returncode == 0, done.stderr
+        assert run(mini, umask, "config", "set", "defaults.rocm", "5.7").returncode == 0
+        assert mode_of(mini.home) == 0o700
+        assert mode_of(mini.home / "config.toml") == 0o600
+        assert writable_by_others(mini.home) == []
+        assert "others could write" not in done.stderr
+
+    @pytest.mark.parametrize(
+        "argv",
+        [
+            ("resolve", "--rocm", "5.7"),
+            ("config", "set", "defaults.rocm", "5.7"),
+            ("list",),
+            ("trust",),
+            ("gc",),
+        ],
+    )
+    def test_whatever_makes_it(self, mini: Mini, argv: tuple[str, ...]) -> None:
+        (mini.root / ".rocenv").write_text("demo\n")
+        run(mini, 0o000, *argv)
+        if mini.home.exists():
+            assert mode_of(mini.home) == 0o700
+            assert writable_by_others(mini.home) == []
+
+    def test_the_folder_of_settings_is_private_too(self, mini: Mini) -> None:
+        del mini.env["ROCENV_HOME"]
+        settings = mini.root / "user" / ".config" / "rocenv"
+        assert run(mini, 0o002, "config", "set", "defaults.rocm", "5.7").returncode == 0
+        assert mode_of(settings) == 0o700
+        assert mode_of(settings / "config.toml") == 0o600
+
+    @pytest.mark.parametrize("umask", [0o022, 0o002, 0o027, 0o077])
+    def test_programs_of_the_user_have_the_users_umask(self, mini: Mini, umask: int) -> None:
+        mini.create()
+        done = run(mini, umask, "run", "demo", "--", "/bin/sh", "-c", "umask")
+        assert int(done.stdout, 8) == umask, done.stderr
+
+
+class TestAHomeThatOthersCanWriteTo:
+    def test_of_ours_is_tightened_and_that_is_said_once(self, mini: Mini) -> None:
+        mini.create()
+        below = mini.home / "store" / "older"
+        below.mkdir()
+        for each, mode in ((mini.home, 0o775), (mini.home / "envs", 0o2775), (below, 0o777)):
+            each.chmod(mode)
+        outside = mini.root / "outside"
+        outside.mkdir()
+        outside.chmod(0o777)
+        (mini.home / "link").symlink_to(outside)
+        done = mini.create("second")
+        assert f"others could write to `{mini.home}`; now only you can" in done.stderr
+        assert "rocenv config set home.shared true" in done.stderr
+        assert mode_of(mini.home) == 0o755
+        assert mode_of(mini.home / "envs") == 0o2755
+        assert writable_by_others(mini.home) == []
+        assert mode_of(outside) == 0o777
+        assert "others could write" not in mini.create("third").stderr
+
+    def test_readers_keep_their_right(self, mini: Mini) -> None:
+        mini.create()
+        mini.home.chmod(0o755)
+        assert "others" not in mini.create("second").stderr
+        assert mode_of(mini.home) == 0o755
+
+    def test_a_file_system_without_modes(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """As Windows' drives in WSL: everything is 0777, and chmod changes nothing."""
+        home = Home(tmp_path / "home")
+        home.path.mkdir()
+        home.path.chmod(0o777)
+        monkeypatch.setattr(Path, "chmod", lambda *_: None)
+        said: list[str] = []
+        home.require_usable(report=said.append)
+        assert said == []
+        assert not keep_others_out(home.path)
+
+    def test_shared_on_purpose_it_stays_as_it_is(self, mini: Mini) -> None:
+        mini.home.mkdir()
+        mini.home.chmod(0o2775)
+        assert mini.run("config", "set", "home.shared", "true").returncode == 0
+        done = run(mini, 0o002, "create", "demo", "--rocm", "5.7", "--no-verify")
+        assert done.returncode == 0, done.stderr
+        assert mode_of(mini.home) == 0o2775
+        assert "others could" not in done.stderr
+        assert mode_of(mini.home / "envs") & 0o070 == 0o070, "the group can make envs"
+        assert mode_of(mini.home / "locks") & 0o777 == 0o770
+        assert mode_of(mini.home / "config.toml") == 0o644, "the others read it too"
+
+    def test_the_setting_is_true_or_false(self, mini: Mini) -> None:
+        file = mini.home / "config.toml"
+        assert mini.run("config", "set", "home.shared", "yes").returncode == 1
+        assert "must be a boolean" in mini.run("config", "set", "home.shared", "yes").stderr
+        assert "known is `home.shared`" in mini.run("config", "set", "home.place", "x").stderr
+        assert not file.exists()
+        with pytest.raises(DataError, match="unknown name"):
+            config.assign(file, ("home", "x"), True)
+
+
+@pytest.fixture
+def theirs(mini: Mini) -> Mini:
+    """A home that belongs to another user, for a user who is not root."""
+    if sys.platform == "win32" or os.geteuid() != 0:
+        missing("only root can make a home of another user")
+    mini.home.mkdir()
+    os.chown(mini.home, OTHER, OTHER)
+    mini.home.chmod(0o755)
+    return mini
+
+
+class TestAHomeOfAnotherUser:
+    def refused(self, home: Home, monkeypatch: pytest.MonkeyPatch, user: int) -> PrefixError:
+        monkeypatch.setattr(os, "geteuid", lambda: user)
+        with pytest.raises(PrefixError) as caught:
+            home.require_usable()
+        assert caught.value.code == "home-not-yours"
+        assert "set ROCENV_HOME to a folder of your own" in caught.value.hints[0]
+        assert "config set home.shared true" in caught.value.hints[1]
+        return caught.value
+
+    def test_is_refused(self, theirs: Mini, monkeypatch: pytest.MonkeyPatch) -> None:
+        error = self.refused(Home(theirs.home), monkeypatch, 4711)
+        assert "belongs to the user `nobody`" in error.message
+
+    @pytest.mark.parametrize("user", [0, 4711])
+    def test_that_everybody_can_write_to_is_refused_even_for_root(
+        self, theirs: Mini, monkeypatch: pytest.MonkeyPatch, user: int
+    ) -> None:
+        for mode in (0o777, 0o1777):
+            theirs.home.chmod(mode)
+            error = self.refused(Home(theirs.home), monkeypatch, user)
+            assert "everybody can write to it" in error.message
+
+    def test_of_an_unknown_number(self, theirs: Mini, monkeypatch: pytest.MonkeyPatch) -> None:
+        os.chown(theirs.home, 54321, 54321)
+        assert "user number 54321" in self.refused(Home(theirs.home), monkeypatch, 4711).message
+
+    def test_root_may_use_it(self, theirs: Mini) -> None:
+        theirs.create()
+        assert mode_of(theirs.home) == 0o755
+
+    def test_their_settings_do_not_count(self, theirs: Mini) -> None:
+        file = theirs.home / "config.toml"
+        config.assign(file, ("home", "shared"), True)
+        os.chown(file, OTHER, OTHER)
+        theirs.home.chmod(0o777)
+        done = theirs.run("create", "demo", "--rocm", "5.7", "--json")
+        assert '"error": "home-not-yours"' in done.stdout
+        assert theirs.server.requests == []
+
+    def test_ones_own_settings_count(self, theirs: Mini, monkeypatch: pytest.MonkeyPatch) -> None:
+        theirs.home.chmod(0o777)
+        env = {name: value for name, value in theirs.env.items() if name != "ROCENV_HOME"}
+        command = theirs.command("config", "set", "home.shared", "true")
+        subprocess.run(command, env=env, check=True, capture_output=True)
+        theirs.create()
+        assert mode_of(theirs.home) == 0o777
+        own = theirs.root / "user" / ".config" / "rocenv" / "config.toml"
+        monkeypatch.setenv("HOME", str(theirs.root / "user"))
+        monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+        assert Context(Home(theirs.home)).shares_home
+        own.chmod(0o666)
+        assert not Context(Home(theirs.home)).shares_home, "anybody can have written that"
+
+
+class TestPlantedLinks:
+    """Something that another user has put where rocenv writes, before the home was private."""
+
+    @pytest.fixture
+    def precious(self, mini: Mini) -> Path:
+        path = mini.root / "precious"
+        path.write_text("precious")
+        return path
+
+    def test_settings(self, mini: Mini, precious: Path) -> None:
+        mini.home.mkdir()
+        for name in ("config.toml", ".config.toml.new", ".write-1", "config.toml.new"):
+            (mini.home / name).symlink_to(precious)
+        done = mini.run("config", "set", "defaults.rocm", "5.7")
+        assert precious.read_text() == "precious", done.stderr
+
+    def test_everything_that_create_writes(self, mini: Mini, precious: Path) -> None:
+        mini.create()
+        files = [path for path in mini.home.rglob("*") if path.is_file() and not path.is_symlink()]
+        assert mini.run("remove", "demo").returncode == 0
+        for path in files:
+            if path.is_relative_to(mini.home / "envs") or path.is_relative_to(mini.home / "locks"):
+                continue
+            path.unlink(missing_ok=True)
+            if path.parent.is_dir():
+                path.symlink_to(precious)
+                path.with_name(f"{path.name}.part").symlink_to(precious)
+                path.with_name(f"{path.name}.part.json").symlink_to(precious)
+        mini.run("create", "demo", "--rocm", "5.7", "--no-verify")
+        assert precious.read_text() == "precious"
+
+    def test_a_partial_download(self, mini: Mini, precious: Path) -> None:
+        mini.create()
+        artifacts = mini.home / "cache" / "artifacts"
+        names = [path.name for path in artifacts.iterdir() if len(path.name) == 64]
+        assert names
+        for name in names:
+            (artifacts / name).unlink()
+            (artifacts / f"{name}.part").symlink_to(precious)
+            (artifacts / f"{name}.part.json").symlink_to(precious)
+        mini.run("remove", "demo", "-y")
+        mini.run("gc", "-y")
+        done = mini.run("create", "demo", "--rocm", "5.7", "--no-verify")
+        assert done.returncode == 0, done.stderr
+        assert precious.read_text() == "precious"
+
+    def test_a_staging_folder(self, mini: Mini) -> None:
+        mini.create()
+        outside = mini.root / "outside"
+        outside.mkdir()
+        (outside / "mine").write_text("x")
+        hashes = [path.name for path in (mini.home / "store").iterdir() if len(path.name) == 64]
+        mini.run("remove", "demo", "-y")
+        for name in hashes:
+            for each in (mini.home / "store" / name, mini.home / "store" / ".staging" / name):
+                subprocess.run(["rm", "-rf", str(each)], check=True)
+            (mini.home / "store" / ".staging" / name).symlink_to(outside)
+        mini.create()
+        assert [path.name for path in outside.iterdir()] == ["mine"]
+
+    def test_a_lock_is_written_through_a_link_that_the_user_names(self, mini: Mini, precious: Path) -> None:
+        mini.create()
+        link = mini.root / "link.lock"
+        link.symlink_to(precious)
+        assert mini.run("lock", "demo", "-o", str(link)).returncode == 0
+        assert link.is_symlink()
+        assert precious.read_text().startswith("{")
+
+
+class TestLinksInEnvs:
+    @pytest.fixture
+    def outside(self, mini: Mini) -> Path:
+        """A complete env, but in another place."""
+        mini.create()
+        folder = mini.root / "outside"
+        mini.prefix("demo").rename(folder)
+        return folder
+
+    def test_remove_takes_the_link_alone(self, mini: Mini, outside: Path) -> None:
+        mini.prefix("demo").symlink_to(outside)
+        before = sorted(outside.rglob("*"))
+        assert mini.run("run", "demo", "--", "true").returncode == 0
+        done = mini.run("remove", "demo", "-y")
+        assert done.returncode == 0, done.stderr
+        assert f"`{outside}` is left alone" in done.stderr
+        assert not mini.prefix("demo").is_symlink()
+        assert sorted(outside.rglob("*")) == before
+
+    @pytest.mark.parametrize("inside", ["complete", "incomplete", "empty", "marked", "nothing"])
+    def test_create_makes_nothing_behind_one(self, mini: Mini, outside: Path, inside: str) -> None:
+        if inside != "complete":
+            (outside / ".rocenv" / "record.json").unlink()
+        place = mini.root / "elsewhere"
+        if inside == "marked":
+            place.mkdir()
+            (place / "mine").write_text("x")
+            (place / ".rocenv").symlink_to(outside / ".rocenv")
+        elif inside == "empty":
+            place.mkdir()
+        elif inside != "nothing":
+            place = outside
+        before = sorted(mini.root.glob("elsewhere/**/*")), sorted(outside.rglob("*"))
+        mini.prefix("demo").symlink_to(place)
+        done = mini.run("create", "demo", "--rocm", "5.7", "--no-verify", "--json")
+        assert done.returncode == 1
+        assert ('"env-exists"' if inside == "complete" else '"env-foreign"') in done.stdout
+        assert (sorted(mini.root.glob("elsewhere/**/*")), sorted(outside.rglob("*"))) == before
+        assert mini.prefix("demo").is_symlink()
+
+    def test_a_marker_behind_a_link_makes_no_env(self, mini: Mini, outside: Path) -> None:
+        mini.prefix("demo").mkdir()
+        (mini.prefix("demo") / "mine").write_text("x")
+        (mini.prefix("demo") / ".rocenv").symlink_to(outside / ".rocenv")
+        for argv in (("create", "demo", "--rocm", "5.7"), ("remove", "demo", "-y"), ("rename", "demo", "b")):
+            done = mini.run(*argv, "--json") if argv[0] == "create" else mini.run(*argv)
+            assert done.returncode == 1, argv
+        assert (outside / ".rocenv" / "record.json").exists()
+        assert (mini.prefix("demo") / "mine").exists()
+
+    def test_rename_neither_from_nor_to_one(self, mini: Mini, outside: Path) -> None:
+        record = (outside / ".rocenv" / "record.json").read_bytes()
+        mini.prefix("demo").symlink_to(outside)
+        done = mini.run("rename", "demo", "other")
+        assert done.returncode == 1
+        assert f"is a link to `{outside}`" in done.stderr
+        mini.create("second")
+        empty = mini.root / "empty"
+        empty.mkdir()
+        mini.prefix("third").symlink_to(empty)
+        for target in ("demo", "third"):
+            assert mini.run("rename", "second", target).returncode == 1
+        assert list(empty.iterdir()) == []
+        assert (outside / ".rocenv" / "record.json").read_bytes() == record
+
+    def test_a_junction_is_a_link(self, mini: Mini, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Windows' junctions are folders to everybody who does not ask for the tag of their reparse point."""
+        from rocenv.prefix import prefix_of
+        from rocenv.system import files
+
+        mini.create()
+        prefix = prefix_of(Home(mini.home), "demo")
+        monkeypatch.setattr(files, "is_link", lambda info: stat.S_ISDIR(info.st_mode))
+        monkeypatch.setattr(files, "WINDOWS", True)
+        assert prefix.is_link
+        with pytest.raises(OSError, match="not empty"):  # what removes a junction is rmdir
+            prefix.wipe()
+        assert (prefix.own / "record.json").exists()

@@ -1,0 +1,362 @@
+"""Passwords in addresses of mirrors: they are used, and written nowhere but in the settings."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import pytest
+
+import rocenv.sources.uv
+from rocenv import config
+from rocenv.context import Context
+from rocenv.core.errors import DataError
+from rocenv.core.logins import mask_logins
+from rocenv.core.model import Request
+from rocenv.home import Home
+from rocenv.net import Network
+from rocenv.plan import make_plan
+from rocenv.system import process
+from tests.amd_index import AmdIndex
+from tests.wheels.index import Index, build_wheel, serve
+from tests.wheels.test_create_torch import ORIGINAL, ROWS
+from tests.wheels.test_rocm_wheels import World, write_settings
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Iterator, Mapping
+
+    from rocenv.sources.interpreter import Interpreter
+    from tests.mini import Mini
+
+NAME = "anna"
+PASSWORDS = ("hunter2-secret", "hunter2/@:#?% secret")
+
+
+def with_login(url: str, password: str) -> str:
+    return url.replace("://", f"://{NAME}:{quote(password, safe='')}@", 1)
+
+
+def forms(password: str) -> list[bytes]:
+    """How a password may be written: as it is, in an address, and in a header."""
+    header = base64.b64encode(f"{NAME}:{password}".encode())
+    return [b"hunter2", header.rstrip(b"=")[:-2]]
+
+
+def holders(folder: Path, password: str, but: tuple[str, ...] = ("config.toml",)) -> list[str]:
+    """List the files below a folder that contain a password."""
+    found = []
+    for path in folder.rglob("*"):
+        if path.is_file() and path.name not in but and not path.is_symlink():
+            content = path.read_bytes()
+            found += [str(path) for form in forms(password) if form in content]
+        assert "hunter2" not in str(path)
+    return found
+
+
+def said(done: subprocess.CompletedProcess[str], password: str) -> bool:
+    text = (done.stdout + done.stderr).encode()
+    return any(form in text for form in forms(password))
+
+
+def collect(mini: Mini, name: str, out: Path, env: Mapping[str, str] = MappingProxyType({})) -> None:
+    """Write what people send to others: a pack, and a report of `verify`."""
+    for variable in ("ROCENV_SYSROOT", "ROCENV_TARGET", "ROCENV_PROFILES"):  # they are of this machine
+        del mini.env[variable]
+    mini.env.update(env)
+    done = mini.run("doctor", "--collect", str(out / "pack.zip"))
+    assert (out / "pack.zip").exists(), done.stderr
+    shutil.unpack_archive(out / "pack.zip", out / "pack")
+    assert any((out / "pack").rglob("*")), done.stderr
+    done = mini.run("verify", name, "--report", str(out / "report.json"))
+    assert (out / "report.json").exists(), done.stderr
+
+
+def look_everywhere(mini: Mini, password: str, name: str = "demo") -> None:
+    """Run every command that writes or prints something about an env, and look at all of it."""
+    out = mini.root / "out"
+    out.mkdir()
+    (out / "app.log").write_text("hipErrorNoBinaryForGpu\n")
+    commands = [
+        ("resolve", "--rocm", "5.7", "--json"),
+        ("lock", name),
+        ("lock", name, "-o", str(out / "x.lock")),
+        ("show", name, "--json"),
+        ("list", "--json"),
+        ("verify", name, "--json"),
+        ("doctor", "--json"),
+        ("diagnose", str(out / "app.log"), "--json"),
+        ("matrix", "--json"),
+        ("gc",),
+        ("cache",),
+        ("config", "get", "defaults.rocm"),
+        ("explain", "gfx1100"),
+        ("clone", name, "second"),
+        ("create", "third", "--from", str(out / "x.lock"), "--no-verify", "--json"),
+        ("repair", name),
+    ]
+    for command in commands:
+        done = mini.run(*command, NO_PROXY="127.0.0.1")
+        assert done.returncode != 3, (command, done.stderr)
+        assert not said(done, password), (command, done.stdout, done.stderr)
+    collect(mini, name, out)
+    assert holders(out, password) == []
+    assert holders(mini.home, password) == []
+
+
+@pytest.mark.parametrize("password", PASSWORDS, ids=["plain", "encoded"])
+class TestPackagesOfDebian:
+    def test_behind_a_mirror_of_the_settings(self, mini: Mini, password: str) -> None:
+        mini.server.login = f"{NAME}:{password}"
+        address = with_login(f"{mini.server.url}/debian", password)
+        assert mini.run("config", "set", "mirrors.debian:", address).returncode == 0
+        done = mini.create("demo", "--json")
+        assert not said(done, password), done.stderr
+        assert f'"{mini.server.url}/debian/pool' in mini.run("lock", "demo").stdout
+        for each in (mini.home / "cache" / "artifacts").iterdir():
+            each.unlink()
+        shutil.rmtree(mini.home / "store", onerror=None)
+        look_everywhere(mini, password)
+
+    def test_behind_a_mirror_of_the_machines_apt(self, mini: Mini, password: str) -> None:
+        mini.server.login = f"{NAME}:{password}"
+        sources = mini.sysroot / "etc/apt/sources.list.d/mini.sources"
+        sources.write_text(
+            sources.read_text().replace(mini.server.url, with_login(mini.server.url, password))
+        )
+        done = mini.create("demo", "--json")
+        assert not said(done, password), done.stderr
+        look_everywhere(mini, password)
+
+    def test_in_netrc(self, mini: Mini, password: str) -> None:
+        if not password.isprintable() or " " in password:
+            password = PASSWORDS[0]
+        mini.server.login = f"{NAME}:{password}"
+        (mini.root / "user" / ".netrc").write_text(f"machine 127.0.0.1 login {NAME} password {password}\n")
+        mini.create()
+        assert holders(mini.home, password) == []
+
+    def test_that_is_wrong(self, mini: Mini, password: str) -> None:
+        mini.server.login = "anna:another"
+        for address in (
+            with_login(f"{mini.server.url}/debian", password),
+            with_login("http://127.0.0.1:1/debian", password),
+            with_login("http://no-such-host.invalid/debian", password),
+        ):
+            assert mini.run("config", "set", "mirrors.debian:", address).returncode == 0
+            for argv in (("create", "demo", "--rocm", "5.7", "--json"), ("create", "demo", "--rocm", "5.7")):
+                done = mini.run(*argv)
+                assert done.returncode == 1
+                assert not said(done, password), done.stderr
+        assert holders(mini.home, password) == []
+
+    def test_a_download_that_was_cut(self, mini: Mini, password: str) -> None:
+        from tests.loopback import Fault
+
+        mini.server.login = f"{NAME}:{password}"
+        address = with_login(f"{mini.server.url}/debian", password)
+        assert mini.run("config", "set", "mirrors.debian:", address).returncode == 0
+        mini.create()
+        packages = [each.path for each in mini.server.requests if each.path.endswith(".deb")]
+        mini.run("remove", "demo", "-y")
+        shutil.rmtree(mini.home / "cache" / "artifacts")
+        shutil.rmtree(mini.home / "store")
+        for path in packages:
+            mini.server.always(path, Fault(cut_after=100))
+        done = mini.run("create", "demo", "--rocm", "5.7")
+        assert done.returncode == 1
+        assert not said(done, password), done.stderr
+        assert list((mini.home / "cache" / "artifacts").glob("*.part.json"))
+        assert holders(mini.home, password) == []
+
+
+@pytest.fixture
+def torch(mini: Mini, python: Interpreter) -> Iterator[Index]:
+    series = python.series
+    rows = ROWS.format(index=ORIGINAL, python=series).replace(
+        'targets = ["gfx1100"]', 'targets = ["gfx1100"]\ncompanions = { numpy = "1.0" }'
+    )
+    (mini.root / "profiles" / "torch.toml").write_text(rows)
+    tag = f"cp{series.replace('.', '')}"
+    wheel = build_wheel("torch", "2.8.0+rocm6.4", tag=f"{tag}-{tag}-linux_x86_64", requires=["filelock"])
+    with serve() as index:
+        index.wheels["mirror/rocm6.4"] = [wheel, build_wheel("filelock", "3.13.1")]
+        index.wheels["simple"] = [build_wheel("numpy", "1.0")]
+        yield index
+
+
+@pytest.mark.parametrize("password", PASSWORDS, ids=["plain", "encoded"])
+class TestWheels:
+    def test_of_torch_and_of_the_general_index(self, mini: Mini, torch: Index, password: str) -> None:
+        torch.login = f"{NAME}:{password}"
+        for key, folder in ((ORIGINAL, "mirror/rocm6.4"), ("pypi:", "simple")):
+            address = with_login(torch.url(folder), password)
+            assert mini.run("config", "set", f"mirrors.{key}", address).returncode == 0
+        done = self.create(mini)
+        assert done.returncode == 0, done.stderr
+        assert not said(done, password)
+        look_everywhere(mini, password, "sd")
+
+    @pytest.mark.parametrize("where", ["uv", "pip"])
+    def test_of_an_index_of_uvs_or_pips_settings(
+        self, mini: Mini, torch: Index, password: str, where: str
+    ) -> None:
+        torch.login = f"{NAME}:{password}"
+        address = with_login(torch.url("mirror/rocm6.4"), password)
+        assert mini.run("config", "set", f"mirrors.{ORIGINAL}", address).returncode == 0
+        general = with_login(torch.url("simple"), password)
+        variable = {"uv": "UV_DEFAULT_INDEX", "pip": "PIP_INDEX_URL"}[where]
+        mini.env[variable] = general
+        done = self.create(mini)
+        assert done.returncode == 0, done.stderr
+        assert not said(done, password), address
+        look_everywhere(mini, password, "sd")
+
+    def test_no_command_line_contains_it(
+        self, mini: Mini, torch: Index, password: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """All users of a machine can read them."""
+        torch.login = f"{NAME}:{password}"
+        for name, value in {**mini.env, "NO_PROXY": "127.0.0.1"}.items():
+            monkeypatch.setenv(name, value)
+        mirrors = tuple(
+            (key, (with_login(torch.url(folder), password),))
+            for key, folder in ((ORIGINAL, "mirror/rocm6.4"), ("pypi:", "simple"))
+        )
+        seen: list[str] = []
+        real = process.run
+
+        def recorded(argv: list[str], **options: object) -> object:
+            seen.extend(argv)
+            return real(argv, **options)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(rocenv.sources.uv, "run", recorded)
+        context = Context(Home(mini.home), network=Network(mirrors=mirrors))
+        lock = make_plan(Request(platform="linux", rocm="6.4", torch="*", target="gfx1100"), context)
+        assert {wheel.name for wheel in lock.part("torch").artifacts} == {"torch", "filelock", "numpy"}  # type: ignore[union-attr]
+        assert seen
+        assert not any(form in word.encode() for form in forms(password) for word in seen)
+
+    def test_that_is_wrong(self, mini: Mini, torch: Index, password: str) -> None:
+        torch.login = "anna:another"
+        for key, folder in ((ORIGINAL, "mirror/rocm6.4"), ("pypi:", "simple")):
+            mini.run("config", "set", f"mirrors.{key}", with_login(torch.url(folder), password))
+        done = self.create(mini)
+        assert done.returncode == 1
+        assert not said(done, password), done.stderr
+        assert holders(mini.home, password) == []
+
+    def create(self, mini: Mini) -> subprocess.CompletedProcess[str]:
+        argv = ("create", "sd", "--rocm", "6.4", "--torch", "--no-verify", "--json")
+        return mini.run(*argv, NO_PROXY="127.0.0.1", UV_HTTP_RETRIES="0", UV_OFFLINE="0")
+
+
+@pytest.mark.parametrize("release", ["10.0", "7.14"])
+def test_wheels_of_amd(tmp_path: Path, release: str) -> None:
+    """10.0 is an index of pages, 7.14 one page of AMD's files beside the general index."""
+    password = PASSWORDS[0]
+    with AmdIndex() as index:
+        home = tmp_path / "home"
+        write_settings(home, index)
+        index.login = f"{NAME}:{password}"
+        file = home / "config.toml"
+        file.write_text(file.read_text().replace(index.url, with_login(index.url, password)))
+        world = World(home, index, {})
+        import os
+
+        world.env = {
+            "HOME": str(tmp_path / "user"),
+            "LC_ALL": "C.UTF-8",
+            "NO_PROXY": "127.0.0.1",
+            "PATH": os.environ["PATH"],
+            "ROCENV_HOME": str(home),
+        }
+        argv = ("create", "x", "--rocm", release, "--target", "gfx1151", "--torch", "--no-verify")
+        done = world.run(*argv, "--json")
+        assert b"hunter2" not in done.stdout + done.stderr
+        for command in (("lock", "x"), ("show", "x"), ("doctor", "x", "--json")):
+            done = world.run(*command, ok=False)
+            assert b"hunter2" not in done.stdout + done.stderr
+        assert holders(home, password) == []
+
+
+class TestSettings:
+    @pytest.mark.parametrize(
+        "address",
+        [
+            "ftp://anna:hunter2@host/",
+            "https://anna:hunter2/x@host/",
+            "https://anna:hunter2#x@host/",
+            "https://anna:hunter2@x@host/",
+            "https://anna:hunter2@host:port/",
+            "https://anna:hunter2@/",
+        ],
+    )
+    def test_a_password_that_is_not_encoded_is_refused_and_not_shown(self, mini: Mini, address: str) -> None:
+        done = mini.run("config", "set", "mirrors.debian:", address)
+        assert done.returncode == 1
+        assert "hunter2" not in done.stderr
+        assert not (mini.home / "config.toml").exists()
+        with pytest.raises(DataError) as caught:
+            config.assign(mini.home / "config.toml", ("mirrors", "debian:"), address)
+        assert "hunter2" not in str(caught.value.message)
+
+    def test_a_report_about_rocenv_itself(self, mini: Mini) -> None:
+        from rocenv.commands.report import write_report
+
+        argv = ["config", "set", "mirrors.x", "https://anna:hunter2-secret@host/"]
+        text = write_report(ValueError("https://anna:hunter2-secret@host/ broke"), argv)
+        file = Path(text.split("please send `")[1].split("`")[0])
+        try:
+            assert "hunter2" not in text + file.read_text()
+            assert "https://***@host/ broke" in text
+        finally:
+            file.unlink()
+
+    def test_packs_and_reports_of_a_machine_with_a_proxy(self, mini: Mini) -> None:
+        mini.create()
+        proxy = "http://anna:hunter2-secret@127.0.0.1:9/"
+        variables = dict.fromkeys(("http_proxy", "HTTPS_PROXY", "all_proxy", "PIP_INDEX_URL"), proxy)
+        out = mini.root / "out"
+        out.mkdir()
+        variables |= {"HF_TOKEN": "hf_hunter2", "HSA_OVERRIDE_GFX_VERSION": proxy}
+        collect(mini, "demo", out, variables)
+        assert holders(out, "hunter2-secret") == []
+
+    def test_an_error_in_json(self, mini: Mini) -> None:
+        from rocenv.cli import error_json
+
+        error = DataError("https://a:hunter2@h/ x", hints=("see https://a:hunter2@h/",))
+        assert "hunter2" not in json.dumps(error_json(error))
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("see https://a:b@host/x and http://u@h", "see https://***@host/x and http://***@h"),
+        ("https://host/@scope/x?y=a@b", "https://host/@scope/x?y=a@b"),
+        ("`https://a:b%40c@host`", "`https://***@host`"),
+        ("a@b.c, git@host:x", "a@b.c, git@host:x"),
+        ("https://a:b@c@host/", "https://***@host/"),
+    ],
+)
+def test_masking(text: str, shown: str) -> None:
+    assert mask_logins(text) == shown
+
+
+def test_a_login_is_sent_to_its_own_server_only() -> None:
+    network = Network(mirrors=(("pypi:", ("https://a:b@mirror:8443/simple",)),))
+    assert network.candidates("https://mirror:8443/files/x") == ("https://a:b@mirror:8443/files/x",)
+    for other in (
+        "http://mirror:8443/x",
+        "https://mirror/x",
+        "https://mirror:8443.evil/x",
+        "https://evil/mirror:8443",
+    ):
+        assert network.candidates(other) == (other,)
+    assert network.candidates("https://own:login@mirror:8443/x") == ("https://own:login@mirror:8443/x",)
