@@ -45,3 +45,10 @@ def test_the_folder_may_move(tmp_path: Path) -> None:
     write_sealed(staged, b"{}", tmp_path / "key")
     staged.parent.rename(tmp_path / "sha")
     assert read_sealed(tmp_path / "sha" / "manifest.json", tmp_path / "key") == b"{}"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has other rights")
+def test_a_group_that_shares_a_home_shares_its_key(tmp_path: Path) -> None:
+    tmp_path.chmod(0o2775)
+    write_sealed(tmp_path / "x", b"one", tmp_path / "key")
+    assert (tmp_path / "key").stat().st_mode & 0o777 == 0o640

@@ -167,7 +167,8 @@ class TestPackagesOfDebian:
         shutil.rmtree(mini.home / "cache" / "artifacts")
         shutil.rmtree(mini.home / "store")
         for path in packages:
-            mini.server.always(path, Fault(cut_after=100))
+            mini.server.fail(path, Fault(cut_after=100))
+            mini.server.always(path, Fault(status=403))
         done = mini.run("create", "demo", "--rocm", "5.7")
         assert done.returncode == 1
         assert not said(done, password), done.stderr

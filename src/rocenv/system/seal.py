@@ -1,16 +1,18 @@
 """Files that count only where this home wrote them: a cache that came from elsewhere is made anew.
 
-Each begins with a line, a keyed hash of the rest. The key is a file that only the owner of the home can read.
+Each begins with a line, a keyed hash of the rest. Only those can read the key who may write to the home.
 """
 
 from __future__ import annotations
 
 import hmac
 import os
+import stat
 from typing import TYPE_CHECKING
 
 from rocenv.core.errors import DataError
 from rocenv.core.foreign import MOST_BYTES, read_file
+from rocenv.system import WINDOWS
 from rocenv.system.files import write_atomic
 from rocenv.system.locks import locked
 
@@ -25,6 +27,8 @@ def write_sealed(path: Path, content: bytes, key_file: Path) -> None:
     with locked(key_file.with_name(f"{key_file.name}.lock")):
         if not key_file.exists():
             write_atomic(key_file, os.urandom(_KEY_BYTES), 0o600)
+            if not WINDOWS and key_file.parent.stat().st_mode & stat.S_IWGRP:
+                key_file.chmod(0o640)  # a home that a group shares on purpose
     write_atomic(path, _seal(path, content, key_file) + b"\n" + content)
 
 
