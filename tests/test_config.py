@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import tomlkit
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from rocenv import config
@@ -141,6 +141,7 @@ def test_an_invalid_key_is_an_error(key: str) -> None:
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1, max_size=4))
 def test_any_key_written_in_toml_is_read_back(parts: list[str]) -> None:
+    assume(parts[0] != "mirrors" or len(parts) < 3)  # what follows `mirrors.` is one address
     assert config.parse_key(tomlkit.key(parts).as_string()) == tuple(parts)
 
 

@@ -170,7 +170,8 @@ def listing_on(platform: str, answers: dict[tuple[str, ...], Any]) -> Iterator[N
         assert arguments[:2] == ("pip", "compile")
         arguments += (f"--python-platform={platform}", f"--python-version={asked}")
         # Many sets have the same PyTorch.
-        wanted = (Path(arguments[2]).read_text(), *(each for each in arguments if "/rocenv-" not in each))
+        same = (*(each for each in arguments if "/rocenv-" not in each), *map(str, options.items()))
+        wanted = (Path(arguments[2]).read_text(), *same)
         if wanted not in answers:
             answers[wanted] = run(uv, *arguments, **options)
         return answers[wanted]
