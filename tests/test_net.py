@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 
 from rocenv import __version__
 from rocenv.core.errors import FetchError
+from rocenv.core.logins import shown
 from rocenv.net import TRIES, Network, pace
-from rocenv.net.errors import TransientError, shown
+from rocenv.net.errors import TransientError
 from tests.loopback import Fault, Loopback
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 from drift.pages import body_of
 from drift.parts import Part, names
 from rocenv.core.errors import FetchError
-from rocenv.net.errors import shown
+from rocenv.core.logins import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
 from rocenv.core.errors import FetchError
-from rocenv.net.errors import shown
+from rocenv.core.logins import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -229,8 +229,8 @@ def error_json(error: RocenvError) -> dict[str, Any]:
     """Return an error as `--json` prints it."""
     told: dict[str, Any] = {
         "error": error.code,
-        "message": mask_logins(error.message),
-        "hints": [mask_logins(hint) for hint in error.hints],
+        "message": error.message,
+        "hints": list(error.hints),
     }
     if isinstance(error, ResolutionImpossible):
         told["conflict"] = [

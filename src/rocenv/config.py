@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rocenv.core.errors import DataError
-from rocenv.core.logins import mask_logins
 from rocenv.system import WINDOWS
 from rocenv.system.files import make_private, write_atomic
 
@@ -251,7 +250,7 @@ def _addresses(path: Path, prefix: str, value: Any) -> tuple[str, ...]:
             raise _wrong_type(path, key, "a string", address, f"[{index}]")
         if not address.startswith(("https://", "http://")):
             raise DataError(
-                f"`{_dotted(*key)}` in `{path}`: `{mask_logins(address)}` does not begin with `https://` or `http://`"
+                f"`{_dotted(*key)}` in `{path}`: `{address}` does not begin with `https://` or `http://`"
             )
         if "@" in address:
             _require_server(path, key, address)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rocenv.core.logins import mask_logins
+
 if TYPE_CHECKING:
     from rocenv.core.model import Rejection, Suggestion
 
@@ -16,7 +18,7 @@ class RocenvError(Exception):
     """An expected failure: printed as text without a traceback, exit code 1.
 
     Attributes:
-        message: One sentence, no final period.
+        message: One sentence, no final period, without passwords in addresses.
         hints: What to do next, one line each.
         code: A stable word for `--json`.
     """
@@ -25,8 +27,8 @@ class RocenvError(Exception):
     exit_code = 1
 
     def __init__(self, message: str, *, hints: tuple[str, ...] = (), code: str | None = None) -> None:
-        super().__init__(message)
-        self.message = message
+        self.message = mask_logins(message)
+        super().__init__(self.message)
         self.hints = hints
         if code is not None:
             self.code = code

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from rocenv.core.codec import from_plain, to_plain
 from rocenv.core.errors import DataError
 from rocenv.core.foreign import load_json
+from rocenv.core.logins import shown
 from rocenv.core.model import VENV, Lock, venv_layout
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ _FOLDERS = ("rocm", "zluda", VENV)  # of a prefix, that components may lie in
 _NAMED_BY_PEOPLE = ("archive", "installer", "folder")
 _NAME_BY_PEOPLE = re.compile("[A-Za-z0-9.+:~!_/ -]+")
 _NAME = re.compile("[A-Za-z0-9][A-Za-z0-9.+:~!_-]*")  # never an option of a program
-_PASSWORD = re.compile("(?<=://)[^/]*@")  # with the name before it, in an address
 _PATTERN = re.compile(r"[*?\[]")
 _VARIABLE = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 _PYTHON = re.compile(r"([0-9]+(\.[0-9]+){1,2})?")
@@ -71,7 +71,7 @@ def lock_text(lock: Lock) -> str:
     plain = to_plain(lock)
     for part in plain["components"]:
         for artifact in part.get("artifacts", ()):
-            artifact["url"] = _PASSWORD.sub("", artifact["url"])
+            artifact["url"] = shown(artifact["url"])
     return json.dumps({"schema": LOCK_SCHEMA, **plain}, indent=1) + "\n"
 
 

@@ -16,10 +16,10 @@ from msgspec.structs import replace
 
 from rocenv.core.errors import DataError, FetchError, PrefixError, RocenvError
 from rocenv.core.foreign import load_json
+from rocenv.core.logins import shown
 from rocenv.core.versions import joined
 from rocenv.install import store
 from rocenv.install.folder import folder_artifact
-from rocenv.net.errors import shown
 from rocenv.sources.encryption import require_encrypted
 from rocenv.system.files import write_atomic
 from rocenv.system.locks import locked

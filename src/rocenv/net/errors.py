@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from urllib.parse import SplitResult, urlsplit, urlunsplit
+from urllib.parse import SplitResult, urlsplit
 
 from rocenv.core.errors import FetchError
-from rocenv.core.logins import mask_logins
+from rocenv.core.logins import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -43,14 +43,6 @@ def all_failed(name: str, failures: Sequence[FetchError]) -> FetchError:
     hints = tuple(dict.fromkeys(hint for failure in failures for hint in failure.hints))
     reasons = "; ".join(failure.message for failure in failures)
     return FetchError(f"cannot fetch `{name}`: {reasons}", hints=hints, code=code)
-
-
-def shown(url: str) -> str:
-    """Remove the name and password from an address, for messages."""
-    parts = _split(url)
-    if "@" not in parts.netloc:
-        return url
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
 def mirror_hint(url: str) -> str:
@@ -110,7 +102,7 @@ def connection_error(
             code="certificate",
         )
     if isinstance(error, (exceptions.InvalidURL, exceptions.InvalidSchema, exceptions.TooManyRedirects)):
-        return FetchError(f"`{shown(url)}` leads nowhere: {mask_logins(str(error))}")
+        return FetchError(f"`{shown(url)}` leads nowhere: {error}")
     if isinstance(error, exceptions.ProxyError):
         return TransientError(
             f"the proxy for `{host}` does not work, so `{shown(url)}` was not fetched",

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from rocenv.core.errors import FetchError
-from rocenv.net import is_private
-from rocenv.net.errors import shown
+from rocenv.core.logins import shown
+from rocenv.net import is_protected
 from rocenv.sources.general_index import pip_setting
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def require_encrypted(urls: Iterable[str], environ: Mapping[str, str], what: str) -> None:
     """Raise FetchError if nothing protects the answer of an address; `what` is asked for there, as a noun."""
     for url in urls:
-        if url and not is_private(url) and not is_trusted(url, environ):
+        if url and not is_protected(url) and not is_trusted(url, environ):
             host = _host(url)[0] or "HOST"
             raise FetchError(
                 f"{what} is not read from `{shown(url)}`, which is not encrypted: nobody signs what is there",

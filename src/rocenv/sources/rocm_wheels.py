@@ -17,10 +17,10 @@ from urllib.parse import urlsplit
 from msgspec.structs import replace
 
 from rocenv.core.errors import NotAvailable
+from rocenv.core.logins import shown
 from rocenv.core.model import VENV, venv_layout
 from rocenv.core.versions import joined, series, specifier, version_of
 from rocenv.data.releases import RocmWheels, TorchSet
-from rocenv.net.errors import shown
 from rocenv.sources import c_library, unreachable
 from rocenv.sources.general_index import from_first, general_indices, with_companions
 from rocenv.sources.interpreter import find_python

@@ -20,9 +20,9 @@ from urllib.parse import unquote, urldefrag, urljoin
 from msgspec.structs import replace
 
 from rocenv.core.errors import DataError, FetchError, NotAvailable
+from rocenv.core.logins import shown
 from rocenv.core.model import Artifact
 from rocenv.core.versions import version_of
-from rocenv.net.errors import shown
 from rocenv.sources.encryption import require_encrypted
 from rocenv.system.seal import read_sealed, write_sealed
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rocenv.core.errors import FetchError, PrefixError, RocenvError
+from rocenv.core.logins import shown
 from rocenv.core.model import Artifact
 from rocenv.core.packages import wheel_file_name
-from rocenv.net.errors import shown
 from rocenv.sources.encryption import require_encrypted
 from rocenv.sources.uv_outcome import Outcome
 from rocenv.system.files import make_closed

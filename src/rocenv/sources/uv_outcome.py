@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rocenv.core.errors import ArchiveError, FetchError, PrefixError, ResolutionImpossible
-from rocenv.core.logins import mask_logins
-from rocenv.net.errors import shown
+from rocenv.core.logins import shown
 from rocenv.system import WINDOWS
 
 if TYPE_CHECKING:
@@ -43,16 +42,13 @@ class Outcome:
 
     @property
     def reason(self) -> str:
-        """The error and its deepest cause as one line, without passwords.
-
-        uv prints a chain, and what it tried, around them.
-        """
-        lines = [line.strip() for line in mask_logins(self.stderr).splitlines() if line.strip()]
+        """The error and its deepest cause as one line; uv prints a chain, and what it tried, around them."""
+        lines = [line.strip() for line in self.stderr.splitlines() if line.strip()]
         heads = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
         if not heads:
             return lines[-1] if lines else f"uv ended with exit code {self.code}"
         if heads[0].startswith("No solution found"):
-            return _conclusion(mask_logins(self.stderr))
+            return _conclusion(self.stderr)
         causes = [line.removeprefix("cause: ") for line in lines if line.startswith("cause: ")]
         if not causes or causes[-1].startswith("Querying Python"):
             return heads[0]

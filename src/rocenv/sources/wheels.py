@@ -15,10 +15,10 @@ from urllib.parse import urlsplit
 from msgspec.structs import replace
 
 from rocenv.core.errors import ResolutionImpossible
+from rocenv.core.logins import shown
 from rocenv.core.model import VENV, Artifact, Component, venv_layout
 from rocenv.core.versions import series, specifier
 from rocenv.data.releases import TorchSet
-from rocenv.net.errors import shown
 from rocenv.sources import unreachable
 from rocenv.sources.general_index import from_first, general_indices, with_companions
 from rocenv.sources.interpreter import find_python

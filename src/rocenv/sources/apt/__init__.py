@@ -18,10 +18,10 @@ from msgspec import structs
 from rocenv.core.codec import from_plain, to_plain
 from rocenv.core.errors import DataError, NotAvailable
 from rocenv.core.foreign import parse_json
+from rocenv.core.logins import shown
 from rocenv.core.model import Artifact, Component, Value
 from rocenv.core.progress import size_text
 from rocenv.data.releases import RocmSet
-from rocenv.net.errors import shown
 from rocenv.resolve.apps import packages_of
 from rocenv.sources import c_library, unreachable
 from rocenv.sources.apt.closure import closure, demands_on

@@ -19,9 +19,9 @@ from msgspec import structs
 from rocenv.core.codec import from_plain, to_plain
 from rocenv.core.errors import DataError, FetchError
 from rocenv.core.foreign import parse_json, read_file
+from rocenv.core.logins import shown
 from rocenv.core.model import Value
 from rocenv.core.template import fill
-from rocenv.net.errors import shown
 from rocenv.sources.apt.control import UNPACKERS, parse_fields, seconds_of
 from rocenv.sources.apt.mirrors import (
     ARCHITECTURE,

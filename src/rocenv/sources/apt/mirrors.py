@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from rocenv.net.errors import shown
+from rocenv.core.logins import shown
 from rocenv.sources.apt.control import parse_fields
 from rocenv.sources.apt.signature import fingerprints_in
 from rocenv.system import process
