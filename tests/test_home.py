@@ -15,7 +15,7 @@ from rocenv import config
 from rocenv.context import Context
 from rocenv.core.errors import DataError, PrefixError
 from rocenv.home import Home
-from rocenv.system.files import keep_others_out
+from rocenv.system.private import keep_others_out
 from tests.users import missing
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ looks like one that does not work.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import sys
@@ -17,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from rocenv.core.errors import DataError
 from rocenv.system import WINDOWS
-from rocenv.system.files import make_private, write_atomic
+from rocenv.system.files import write_atomic
+from rocenv.system.private import make_private
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,7 +53,18 @@ def load(path: Path) -> Config:
     Raises:
         DataError: Broken TOML (with the line), an unknown name, or a value of the wrong type.
     """
-    return _validated(path, _parse(path, _text(path)))
+    found = _validated(path, _parse(path, _text(path)))
+    if any("@" in address for _, addresses in found.mirrors for address in addresses):
+        _keep_private(path)
+    return found
+
+
+def _keep_private(path: Path) -> None:
+    """Let nobody else read settings that hold a password; what others made may be theirs."""
+    if not WINDOWS:
+        with contextlib.suppress(OSError):
+            if os.stat(path).st_mode & 0o077:
+                os.chmod(path, 0o600)
 
 
 def shares_home(path: Path) -> bool:
@@ -63,7 +76,7 @@ def shares_home(path: Path) -> bool:
         info = os.stat(path)
     except OSError:
         return False
-    if not WINDOWS and (info.st_uid not in (0, os.geteuid()) or info.st_mode & 0o002):
+    if not WINDOWS and (info.st_uid not in (0, os.geteuid()) or info.st_mode & 0o022):
         return False
     return load(path).shared
 
@@ -187,12 +200,25 @@ def _parse(path: Path, text: str) -> dict[str, Any]:
 
 def _write(path: Path, text: str) -> None:
     home = _parse(path, text).get("home")
-    is_shared = isinstance(home, dict) and home.get("shared") is True
+    # Members read the file in the home itself; one that a user has elsewhere is for that user.
+    is_in_home = str(path.parent) == os.path.abspath(os.path.expanduser(os.environ.get("ROCENV_HOME") or "?"))
+    is_shared = is_in_home and isinstance(home, dict) and home.get("shared") is True
     try:
         make_private(path.parent)
+        _require_ours(path)
         write_atomic(path, text.encode(), 0o644 if is_shared else 0o600)
     except OSError as error:
         raise DataError(f"cannot write `{path}`: {error.strerror}") from error
+
+
+def _require_ours(path: Path) -> None:
+    """Raise DataError for settings of another user, who could read a password, and would lose the file."""
+    owner = (path if path.exists() else path.parent).stat().st_uid
+    if not WINDOWS and os.geteuid() not in (0, owner):
+        raise DataError(
+            f"`{path}` belongs to another user",
+            hints=("ask them to change it, or set ROCENV_HOME to a folder of your own",),
+        )
 
 
 def _validated(path: Path, tables: dict[str, Any]) -> Config:
@@ -263,13 +289,14 @@ def _require_server(path: Path, key: Key, address: str) -> None:
 
     try:
         parts = urlsplit(address)
-        is_clear = bool(parts.hostname) and parts.port != 0 and "@" not in parts.netloc.rpartition("@")[0]
+        is_clear = bool(parts.hostname) and parts.port != 0 and parts.netloc.count("@") == 1
+        is_clear = is_clear and not re.search(r"[\s\"'`<>]", parts.netloc)
     except ValueError:
         is_clear = False
     if not is_clear:
         raise DataError(
-            f"`{_dotted(*key)}` in `{path}` is no valid address",
-            hints=("write `@`, `/`, `:`, `?` and `#` in a password percent-encoded: `%40`, `%2F`, `%3A` …",),
+            f"`{_dotted(*key)}` in `{path}` is not a valid address",
+            hints=("percent-encode special characters in the password: `@` is `%40`, `/` is `%2F`",),
         )
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from rocenv.core.errors import RocenvError
 from rocenv.home import Home
-from rocenv.system import WINDOWS, umask
+from rocenv.system import WINDOWS
+from rocenv.system.private import add_to_umask
 
 if TYPE_CHECKING:
     from rocenv.config import Config
@@ -79,10 +80,7 @@ class Context:
     def matrix(self) -> Matrix:
         """Every row of `profiles/`, and the user's own."""
         from rocenv.data.load import load_cached
-        from rocenv.system.files import make_private
 
-        with contextlib.suppress(OSError):  # without a cache it takes longer
-            make_private(self.home.path)
         return load_cached(self.home.compiled_matrix, self.home.own_profiles, self.home.key)
 
     @cached_property
@@ -107,8 +105,8 @@ def limit_umask() -> None:
     """Let nobody else write to what this process makes; in a home shared on purpose its group may."""
     if WINDOWS:
         return
-    before = umask.limit(0o022)
+    before = add_to_umask(0o022)
     home = Home.default()
     with contextlib.suppress(OSError, RocenvError):
-        if not before & 0o020 and home.path.stat().st_mode & 0o020 and Context(home).shares_home:
-            os.umask(before | 0o002)
+        if home.path.stat().st_mode & 0o022 == 0o020 and Context(home).shares_home:
+            os.umask(before & ~0o020 | 0o002)

@@ -133,8 +133,9 @@ class Home:
         Raises:
             PrefixError: It is on a network share, it is not writable, or others can change what is in it.
         """
-        from rocenv.system.files import beside, make_private
+        from rocenv.system.files import beside
         from rocenv.system.machine import NETWORK_FILESYSTEMS, mount_of
+        from rocenv.system.private import make_private
 
         hint = "set ROCENV_HOME to a folder on a local disk, e.g. `export ROCENV_HOME=/var/tmp/$USER/rocenv`"
         mount = mount_of(self.path)
@@ -147,7 +148,7 @@ class Home:
             )
         try:
             make_private(self.path)
-            if not (shared or WINDOWS):
+            if not WINDOWS and (not shared or self.path.stat().st_mode & 0o002):
                 _require_own(self.path, report)
             probe = beside(self.path / "home", "test")
             probe.open("xb").close()
@@ -158,19 +159,33 @@ class Home:
             ) from error
 
 
+_FOLDERS = ("envs", "store", "cache", "locks", "pythons", "profiles")
+
+
 def _require_own(path: Path, report: Callable[[str], None]) -> None:
     """Take the right to write to our own folder from others; raise PrefixError where it is not ours.
 
-    Root may use the home of another user: in containers that is the usual case.
+    Root may use the home of another user: in containers that is the usual case. What others may have put
+    there is not kept: a key makes all that it sealed count for nothing when it goes.
     """
-    from rocenv.system.files import keep_others_out
+    from rocenv.system.private import keep_others_out, open_to_others
 
     info, user = path.stat(), os.geteuid()
-    others_write = info.st_mode & 0o022
     if info.st_uid == user:
-        if others_write and keep_others_out(path):
-            report(f"others could write to `{path}`; now only you can")
-            report("if you share it on purpose: `chmod g+w`, then `rocenv config set home.shared true`")
+        if not any(map(open_to_others, (path, *(path / name for name in _FOLDERS)))):
+            return
+        planted = keep_others_out(path)
+        if planted is None:
+            return  # the file system keeps no modes
+        if planted:
+            raise PrefixError(
+                f"`{path}` holds `{planted}`, which belongs to another user: others could write there",
+                hints=(f"remove it, or start over in a new home: `mv {path} {path}.old`",),
+                code="home-not-yours",
+            )
+        (path / "key").unlink(missing_ok=True)
+        report(f"others could write to `{path}`; rocenv has removed their write permission")
+        report(f"to share it: `chmod g+ws {path}`, then `rocenv config set home.shared true`")
         return
     if user == 0 and not info.st_mode & 0o002:
         return

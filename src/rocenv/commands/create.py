@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from rocenv.prefix import Prefix
     from rocenv.sources.lock_review import Review
 
+_MOST_LINES = 5  # of what is foreign in a lock; `--dry-run` shows all
+
 
 @click.command()
 @click.argument("name")
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
 @click.option(
     "--trust-lock",
     is_flag=True,
-    help="Build a lock that names servers or settings that rocenv does not know.",
+    help="Build a lock even if it uses unknown servers or settings.",
 )
 @click.option("--offline", is_flag=True, help="Use only what was fetched before.")
 @click.option("--no-verify", is_flag=True, help="Do not prove the env once it is made.")
@@ -82,17 +84,18 @@ def command(
     with storage_errors(context.home.path):
         asked = Asked(request=request, machine=Machine()) if lock_file else completed(request, context)
         lock, found = _read(lock_file, context) if lock_file else (plan_of(asked, context), None)
-    missing = (
+    said = (
+        *(found.lines if found else ()),
         *lacking(lock, asked.machine, context.matrix, f"rocenv create {shell_join(name)}"),
         *lacking_on_wsl(lock, asked.machine, context.matrix),
     )
     if dry_run:
         if as_json:
-            print_json(plan_json(lock, missing, found))
+            print_json(plan_json(lock, said, found))
         else:
-            click.echo(plan_text(lock, missing, found))
+            click.echo(plan_text(lock, said, sets_variables=lock_file is not None))
         return 0
-    note(plan_text(lock, missing, found))
+    note(plan_text(lock, said, sets_variables=lock_file is not None))
     if lock_file is not None:
         _warn_of_known(lock, context)
     require_installable(lock)
@@ -109,7 +112,7 @@ def command(
             {
                 "env": name,
                 "prefix": str(prefix.path),
-                "plan": plan_json(record.lock, missing, found),
+                "plan": plan_json(record.lock, said, found),
                 "verify": verification_to_plain(verdict) if verdict else None,
             }
         )
@@ -189,21 +192,24 @@ def _confirm(yes: bool) -> None:
 def _confirm_trust(
     name: str, lock_file: Path | None, found: Review | None, *, trusted: bool, yes: bool
 ) -> bool:
-    """Ask whether a lock with something foreign is to be built; tell if somebody was asked and said yes.
+    """Ask whether to build a lock with something foreign in it; return whether somebody said yes.
 
     Raises:
-        RocenvError: Nobody is there to ask, or is not to be asked: `--yes` is no word about this lock.
+        RocenvError: Nobody is there to ask; `--yes` does not answer this question.
     """
     if lock_file is None or found is None or not found.is_foreign or trusted:
         return False
+    most = found.lines[:_MOST_LINES]
+    more = f"; and {len(found.lines) - len(most)} more" if len(found.lines) > len(most) else ""
     if not yes and sys.stdin.isatty() and sys.stderr.isatty():
-        return click.confirm("Do you trust whoever made this lock?", default=False, err=True, abort=True)
+        note(f"This lock {'; it '.join(most)}{more}.")  # the plan above may be long, by intent
+        return click.confirm("Do you trust its author?", default=False, err=True, abort=True)
     command = f"rocenv create {shell_join(name, '--from', str(lock_file))}"
     raise RocenvError(
-        f"the lock `{lock_file}` is not all rocenv's own: it {'; it '.join(found.lines)}",
+        f"the lock `{lock_file}` needs your approval: it {'; it '.join(most)}{more}",
         hints=(
-            f"look at the whole plan: `{command} --dry-run`",
-            f"if you trust whoever made the lock: `{command} --trust-lock`",
+            f"review the plan: `{command} --dry-run`",
+            f"to build it anyway: `{command} --trust-lock`",
         ),
         code="lock-untrusted",
     )

@@ -22,8 +22,8 @@ def plan_json(lock: Lock, lacking: Sequence[str] = (), found: Review | None = No
 
     Args:
         lock: The plan.
-        lacking: What the user has to bring.
-        found: What in a lock of `--from` is not rocenv's own.
+        lacking: What the user has to bring or to judge.
+        found: What in a lock of `--from` is foreign.
     """
     from rocenv.activate.changes import apply
     from rocenv.core.codec import to_plain
@@ -58,7 +58,7 @@ def plan_json(lock: Lock, lacking: Sequence[str] = (), found: Review | None = No
             for part in lock.components
         ],
         "environment": apply(lock.environment, {}, lock.platform),
-        "notes": [*(found.lines if found else ()), *lacking, *lock.notes],
+        "notes": [*lacking, *lock.notes],
         **(_review_json(found) if found else {}),
     }
 
@@ -69,21 +69,22 @@ def _review_json(found: Review) -> dict[str, Any]:
         "foreign_variables": [
             {"action": each.action, "name": each.name, "value": each.value} for each in found.variables
         ],
+        "foreign_commands": list(found.commands),
     }
 
 
-def plan_text(lock: Lock, lacking: Sequence[str] = (), found: Review | None = None) -> str:
-    """Return a plan for people to read; see `plan_json`."""
+def plan_text(lock: Lock, lacking: Sequence[str] = (), *, sets_variables: bool = False) -> str:
+    """Return a plan for people to read; see `plan_json`. With `sets_variables` it names those."""
     runs_as = f", run as {lock.runs_as}" if lock.runs_as else ""
     of = ", ".join((lock.target, *lock.request.more_targets)) + runs_as if lock.target else "a compiler"
     lines = [f"Plan for {of} on {lock.platform}"]
-    for text in (*(found.lines if found else ()), *lacking):
+    for text in lacking:
         lines += _note(text, "  ! ")
     for part in lock.components:
         lines += _part_text(part)
     for text in lock.notes:
         lines += _note(text, "  - ")
-    if found:
+    if sets_variables:
         names = dict.fromkeys(change.name for change in lock.environment)
         lines += _note(f"changes these variables in the env: {', '.join(names) or 'none'}", "  - ")
     return sanitized("\n".join(lines))

@@ -22,6 +22,7 @@ from rocenv.core import model
 from rocenv.core.codec import from_plain
 from rocenv.core.errors import DataError, PrefixError
 from rocenv.data.rows import Matrix
+from rocenv.system.private import make_private
 from rocenv.system.seal import read_sealed, write_sealed
 
 if TYPE_CHECKING:
@@ -85,7 +86,8 @@ def load_cached(cache: Path, own: Path, key_file: Path) -> Matrix:
     matrix = load(folder, own)
     # Without a writable cache the files are read every time, which is correct but slower.
     with contextlib.suppress(OSError, PrefixError):
-        cache.parent.mkdir(parents=True, exist_ok=True)
+        make_private(key_file.parent)
+        cache.parent.mkdir(exist_ok=True)
         write_sealed(cache, stamp + msgspec.msgpack.encode(matrix), key_file)
     return matrix
 

@@ -76,8 +76,11 @@ def rename(home: Home, old: str, new: str) -> None:
     source.require_complete()
     if source.is_link:
         raise PrefixError(
-            f"`{source.path}` is a link to `{source.path.resolve()}`: rocenv does not change what is there",
-            hints=("rename the link itself, then `rocenv repair` the env under its new name",),
+            f"`{source.path}` is a link to `{source.path.resolve()}`, and rocenv renames no links",
+            hints=(
+                f"rename it yourself: `{shell_join('mv', str(source.path), str(target.path))}`",
+                f"then `rocenv repair {shell_join(new)}`",
+            ),
             code="env-link",
         )
     # Only on Windows: there `sd` and `SD` are one folder.

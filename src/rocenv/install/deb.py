@@ -60,17 +60,16 @@ def limited(chunks: Iterator[bytes], stated_bytes: int, package_bytes: int) -> I
     The index states an estimate, 0 where it states none: then the limit is what the package could shrink
     from. Of 740 packages that Debian, Ubuntu and others built, none held more than its index stated.
     """
-    most = (
-        stated_bytes + stated_bytes // 4 + _MARGIN_BYTES if stated_bytes else plausible_bytes(package_bytes)
-    )
+    most = plausible_bytes(package_bytes)  # a lock may state anything
+    if stated_bytes:
+        most = min(most, stated_bytes + stated_bytes // 4 + _MARGIN_BYTES)
     size = 0
     for chunk in chunks:
         size += len(chunk)
         if size > most:
             stated = size_text(stated_bytes) if stated_bytes else "no size"
             raise ArchiveError(
-                f"its {size_text(package_bytes)} unpack to more than {size_text(most)}; "
-                f"the package index states {stated}"
+                f"it unpacks to more than {size_text(most)}, but the package index states {stated}"
             )
         yield chunk
 

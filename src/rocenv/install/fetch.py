@@ -97,7 +97,7 @@ def _download_and_unpack(
 ) -> dict[str, Path]:
     """Unpack packages into the store while others are still being downloaded; return the wheels."""
     from rocenv.net.download import fetch_all  # late: most envs are made of what is in the store already
-    from rocenv.sources.logins import with_logins
+    from rocenv.sources.credentials import with_logins
 
     # The largest first: it decides when the work ends.
     remote = sorted((each for each in artifacts if each.kind != "folder"), key=lambda each: -each.size_bytes)

@@ -92,7 +92,7 @@ def _size(artifact: Artifact, context: Context) -> int:
 def _require_trusted_way(artifact: Artifact, context: Context) -> None:
     """Refuse to download a file without a known hash unencrypted: anybody on the way could change it."""
     urls = context.network.require_candidates(artifact.url)
-    require_encrypted(urls, os.environ, f"`{artifact.name}`, of which no hash is known,")
+    require_encrypted(urls, os.environ, f"`{artifact.name}` (no hash is known)")
 
 
 def record_pin(artifact: Artifact, context: Context) -> None:
@@ -139,7 +139,7 @@ def read_pins(home: Home) -> dict[str, Any]:
                 raise ValueError(f"the one of `{url}` is no hash and size")
     except FileNotFoundError:
         return {}
-    except (DataError, ValueError, LookupError, TypeError, AttributeError) as error:
+    except (OSError, DataError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise RocenvError(
             f"`{home.pins}`, the hashes of first downloads, is damaged: {error}",
             hints=("repair it, or remove the damaged entries: the next download records them again",),

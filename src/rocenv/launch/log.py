@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from rocenv import __version__
 from rocenv.core.logins import mask_logins
-from rocenv.system.files import make_private, open_own
+from rocenv.system.private import make_private, open_own
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +26,14 @@ FOLDER = "logs"
 KEPT = 20  # logs of an env
 # `--gradio-auth me:secret`, `--api-key=secret`, `HF_TOKEN=secret`, `https://me:secret@host`: such a value is
 # nobody's business in a log that gets posted.
-_SECRET = re.compile(r".*(auth|token|password|passwd|secret|api[-_]?key|ngrok|credential).*", re.IGNORECASE)
+_SECRET = re.compile(
+    r".*(auth|token|passw|secret|(api|access)[-_]?key|ngrok|credential|cookie).*|-*(pass|pwd|key)", re.I
+)
+# In a header, or in an address: "Authorization: Bearer x", "?token=x"
+_WITHIN = re.compile(
+    r"([\w-]*(?:auth|token|key|secret|cookie)[\w-]*: *|[?&][\w-]*(?:token|key|secret|auth|sig)[\w-]*=)[^&]+",
+    re.I,
+)
 _NAME = re.compile(r"[-/]+.+|[A-Za-z_][A-Za-z0-9_]*")  # of an option, or of a variable
 _ALLOWED = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -151,6 +158,6 @@ def without_secrets(words: Sequence[str], secret_options: Sequence[str]) -> list
         elif is_its_name and equals:
             shown.append(f"{option}=***")
         else:
-            shown.append(mask_logins(word))
+            shown.append(_WITHIN.sub(r"\1***", mask_logins(word)))
         hide = is_its_name and not equals and option.startswith("-")
     return shown

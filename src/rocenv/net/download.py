@@ -25,8 +25,9 @@ from rocenv.core.foreign import load_json
 from rocenv.core.logins import shown
 from rocenv.net.body import CHUNK_BYTES, body_chunks, require_range, strong_etag
 from rocenv.net.errors import TransientError, mirror_hint
-from rocenv.system.files import open_own, storage_errors
+from rocenv.system.files import storage_errors
 from rocenv.system.locks import locked
+from rocenv.system.private import open_own
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence

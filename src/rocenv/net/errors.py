@@ -121,7 +121,7 @@ def connection_error(
             break
     for cause in causes:
         if isinstance(cause, TooSlow):
-            reason = f"`{host}` is too slow: it sends {cause.bytes_per_s:.3g} bytes per second"
+            reason = f"`{host}` is too slow: {cause.bytes_per_s:.1f} bytes/s"
         elif isinstance(cause, IncompleteRead):
             whole = cause.partial + cause.expected
             reason = f"{reason}: the answer is truncated ({cause.partial} of {whole} bytes arrived)"

@@ -24,10 +24,11 @@ def require_encrypted(urls: Iterable[str], environ: Mapping[str, str], what: str
         if url and not is_protected(url) and not is_trusted(url, environ):
             host = _host(url)[0] or "HOST"
             raise FetchError(
-                f"{what} is not read from `{shown(url)}`, which is not encrypted: nobody signs what is there",
+                f"{what} is not read from `{shown(url)}`: the connection is not encrypted, and nobody signs "
+                "what is there",
                 hints=(
-                    "use an address that begins with https://",
-                    f"or trust everybody on the way to that server: `PIP_TRUSTED_HOST={host}`, or "
+                    "use an address or a mirror that begins with https://",
+                    f"if you trust the network to that server: `PIP_TRUSTED_HOST={host}`, or "
                     f"`trusted-host = {host}` in pip's configuration",
                 ),
                 code="unencrypted",

@@ -81,9 +81,15 @@ def review(lock: Lock, context: Context) -> Review:
 def compared(lock: Lock, matrix: Matrix, places: Sequence[Place]) -> Review:
     """Compare a lock with the data; `places` are where files may come from. See `review` for errors."""
     hosts: dict[str, list[str]] = {}
+    symbolic = {repo.base for repo in matrix.repo if is_symbolic(repo)}
     for part in lock.components:
         for artifact in part.artifacts:
-            if host := _foreign_host(artifact.url, places):
+            if any(artifact.url.startswith(base) for base in symbolic):
+                continue  # found by way of this machine's mirrors, or not at all
+            # On Windows an installed HIP SDK is taken from where this machine has it, whatever the lock says.
+            is_sdk = lock.platform == "windows" and part.artifacts[0].kind in ("installer", "folder")
+            is_folder = artifact.kind == "folder" and not is_sdk
+            if host := artifact.path if is_folder else _foreign_host(artifact.url, places):
                 hosts.setdefault(host, []).append(artifact.name)
     return Review(
         hosts={host: tuple(dict.fromkeys(files)) for host, files in sorted(hosts.items())},
@@ -156,8 +162,6 @@ def _split(url: str) -> Place:
 
 def _foreign_host(url: str, places: Sequence[Place]) -> str:
     """Name the server of an address that is below no known place; "" where it is below one."""
-    if not url.lower().startswith(("http:", "https:")):
-        return ""  # `debian:`: found by way of the user's mirrors, or not at all
     origin, path = _split(url)
     if origin and "@" not in urlsplit(url).netloc and _is_plain(path):
         for known, folder in places:
@@ -208,8 +212,8 @@ def _require_listed(name: str, platform: str, listed: set[str]) -> None:
         return
     why = "which decides what programs run" if decides else "which rocenv does not know"
     raise DataError(
-        f"the lock changes the variable `{name}`, {why}; no lock may do that",
-        hints=("ask whoever made the lock for one that `rocenv lock` wrote",),
+        f"the lock changes the variable `{name}`, {why}; rocenv never takes it from a lock",
+        hints=("remove it from the lock, or ask its author for one written by `rocenv lock`",),
         code="lock-refused",
     )
 
@@ -254,9 +258,9 @@ def _same(name: str, platform: str) -> str:
 
 def _change_text(change: EnvChange) -> str:
     if change.action == "unset":
-        return f"removes the variable `{change.name}`, which rocenv would not do"
+        return f"unsets `{change.name}`; rocenv would not"
     verb = "puts `{1}` in front of `{0}`" if change.action == "prepend" else "sets `{0}={1}`"
-    return f"{verb.format(change.name, change.value)}, which is not what rocenv would set"
+    return f"{verb.format(change.name, change.value)}; rocenv would not"
 
 
 # ---------------------------------------------------------------- commands
@@ -270,10 +274,10 @@ def _foreign_commands(lock: Lock, matrix: Matrix) -> Iterator[str]:
         for program in part.layout.programs if part.layout else ():
             if program.arguments and program.arguments not in arguments:
                 words = " ".join(program.arguments)
-                yield f"starts `{program.path}` with `{words}`, which rocenv would not do"
+                yield f"runs `{program.path}` with `{words}`; rocenv would not"
         for switch in part.shims.switches if part.shims else ():
             if (switch.name, switch.how, switch.value) not in switches:
-                yield f"changes `torch.{switch.name}`, which rocenv would not do"
+                yield f"changes `torch.{switch.name}`; rocenv would not"
 
 
 def _programs(matrix: Matrix) -> Iterable[Program]:

@@ -197,7 +197,7 @@ def with_sizes(artifacts: Iterable[Artifact], network: Network) -> tuple[Artifac
     if network.is_offline:
         return tuple(artifacts)
 
-    from rocenv.sources.logins import with_logins  # late: it imports all of apt
+    from rocenv.sources.credentials import with_logins  # late: it imports all of apt
 
     asked = with_logins(network)
 

@@ -20,7 +20,7 @@ from rocenv.core.model import Artifact
 from rocenv.core.packages import wheel_file_name
 from rocenv.sources.encryption import require_encrypted
 from rocenv.sources.uv_outcome import Outcome
-from rocenv.system.files import make_closed
+from rocenv.system.private import make_closed
 from rocenv.system.process import run
 
 if TYPE_CHECKING:

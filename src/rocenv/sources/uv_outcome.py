@@ -89,7 +89,7 @@ class Outcome:
                 f"the certificate of {name} is not trusted: {self.reason}",
                 hints=(
                     "behind a proxy that inspects TLS, set REQUESTS_CA_BUNDLE to its certificate",
-                    *(f"{each} does not count here: rocenv checks every certificate" for each in unused),
+                    *(f"rocenv ignores {each} and checks every certificate" for each in unused),
                 ),
                 code="certificate",
             )

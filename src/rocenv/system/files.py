@@ -254,56 +254,6 @@ def _unlink(path: Path) -> None:
             unlink_read_only(path)
 
 
-def make_private(folder: Path) -> None:
-    """Create a folder, and those missing above it, that only this user can enter; leave what is there."""
-    if folder.is_dir():
-        return
-    if not folder.parent.is_dir():
-        make_private(folder.parent)
-    try:
-        folder.mkdir(0o700, exist_ok=True)
-    except FileExistsError as error:  # a file
-        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder)) from error
-
-
-def make_closed(folder: Path) -> None:
-    """Create a folder below a home that only those can enter who may write to the folder above it."""
-    make_private(folder.parent)
-    make_private(folder)
-    if not WINDOWS and folder.parent.stat().st_mode & stat.S_IWGRP:
-        folder.chmod(stat.S_IMODE(folder.stat().st_mode) | 0o070)
-
-
-def open_own(path: Path, flags: int, mode: int = 0o600) -> int:
-    """Open a regular file of rocenv's own; raise OSError where a link or something else is there."""
-    plain = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    descriptor = os.open(path, flags | plain, mode)
-    if stat.S_ISREG(os.fstat(descriptor).st_mode):
-        return descriptor
-    os.close(descriptor)
-    raise OSError(errno.EINVAL, "not a regular file", str(path))
-
-
-def keep_others_out(folder: Path) -> bool:
-    """Take the right to write from all but the owner, here and below; tell whether that was possible.
-
-    Some file systems keep no modes, such as Windows' drives in WSL; nothing changes there.
-    """
-    mode = stat.S_IMODE(folder.stat().st_mode)
-    with contextlib.suppress(OSError):
-        folder.chmod(mode & ~0o022)
-    if folder.stat().st_mode & 0o022:
-        return False
-    for here, folders, names in os.walk(folder):
-        for name in (*folders, *names):
-            with contextlib.suppress(OSError):  # gone by now, or another user's
-                path = Path(here, name)
-                info = path.lstat()
-                if info.st_mode & 0o022 and not stat.S_ISLNK(info.st_mode):
-                    path.chmod(stat.S_IMODE(info.st_mode) & ~0o022)
-    return True
-
-
 def beside(path: Path, purpose: str) -> Path:
     """Name something temporary in the folder of `path`; nobody can have put anything there in advance."""
     return path.with_name(f".{path.name}.{os.urandom(4).hex()}.{purpose}")

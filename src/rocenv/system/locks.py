@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from rocenv.core.errors import PrefixError
 from rocenv.system import WINDOWS
-from rocenv.system.files import make_closed, open_own
+from rocenv.system.private import make_closed, open_own
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,8 +42,7 @@ def locked(path: Path, *, shared: bool = False, waiting: str = "") -> Iterator[N
     Raises:
         PrefixError: A link has the name of the lock file, or the file system has no locks.
     """
-    if not path.parent.is_dir():
-        make_closed(path.parent)
+    make_closed(path.parent)
     descriptor = _open(path)
     try:
         _wait(path, descriptor, shared, waiting)

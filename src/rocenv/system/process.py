@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NoReturn
 
 from rocenv.core.errors import RocenvError
-from rocenv.system import WINDOWS, umask
+from rocenv.system import WINDOWS
 from rocenv.system.exit_codes import describe_exit, own_exit_code
+from rocenv.system.private import umask_of_user
 from rocenv.system.quoting import command_line
 
 if TYPE_CHECKING:
@@ -253,7 +254,7 @@ def start_child(argv: Sequence[str], environ: Mapping[str, str], **options: Any)
         if stream is not None:  # pythonw has none
             with contextlib.suppress(OSError):  # that nobody reads it is no reason not to start
                 stream.flush()
-    return _popen(argv, environ, True, {"umask": umask.of_user(), **options})
+    return _popen(argv, environ, True, {"umask": umask_of_user(), **options})
 
 
 def _popen(
@@ -337,8 +338,8 @@ def replace_process(argv: Sequence[str], environ: Mapping[str, str]) -> NoReturn
     for name in ("SIGPIPE", "SIGXFSZ"):
         # Python ignores these, and a program would inherit that: `yes | head` would not end quietly.
         signal.signal(getattr(signal, name), signal.SIG_DFL)
-    if umask.of_user() >= 0:
-        os.umask(umask.of_user())
+    if umask_of_user() >= 0:
+        os.umask(umask_of_user())
     try:
         os.execve(argv[0], list(argv), dict(environ))
     except OSError as error:

@@ -1,4 +1,7 @@
-"""Find programs of the machine. None is ever found through the folder that a command happens to run in."""
+"""Find programs that rocenv itself needs, never through the folder that a command happens to run in.
+
+What the user starts is found as the user's shell finds it, and not here.
+"""
 
 from __future__ import annotations
 

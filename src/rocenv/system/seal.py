@@ -5,6 +5,7 @@ Each begins with a line, a keyed hash of the rest. Only those can read the key w
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import os
 import stat
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 from rocenv.core.errors import DataError
 from rocenv.core.foreign import MOST_BYTES, read_file
 from rocenv.system import WINDOWS
-from rocenv.system.files import write_atomic
+from rocenv.system.files import remove_path, write_atomic
 from rocenv.system.locks import locked
 
 if TYPE_CHECKING:
@@ -24,16 +25,17 @@ _KEY_BYTES = 32
 
 def write_sealed(path: Path, content: bytes, key_file: Path) -> None:
     """Write a file that `read_sealed` accepts for this path, atomically; make the key where there is none."""
-    with locked(key_file.with_name(f"{key_file.name}.lock")):
-        if not key_file.exists():
-            write_atomic(key_file, os.urandom(_KEY_BYTES), 0o600)
-            if not WINDOWS and key_file.parent.stat().st_mode & stat.S_IWGRP:
-                key_file.chmod(0o640)  # a home that a group shares on purpose
-    write_atomic(path, _seal(path, content, key_file) + b"\n" + content)
+    try:
+        key = _key(key_file)
+    except (OSError, DataError):
+        key = _new_key(key_file)
+    write_atomic(path, _seal(path, content, key) + b"\n" + content)
 
 
 def read_sealed(path: Path, key_file: Path, most_bytes: int = MOST_BYTES) -> bytes:
     """Read a file that `write_sealed` wrote to this path with this key.
+
+    Who may read a home, and not its key, takes what only the owner of the home can have written.
 
     Raises:
         DataError: It is another file.
@@ -41,15 +43,45 @@ def read_sealed(path: Path, key_file: Path, most_bytes: int = MOST_BYTES) -> byt
     """
     seal, _, content = read_file(path, most_bytes).partition(b"\n")
     try:
-        expected = _seal(path, content, key_file)
+        is_own = hmac.compare_digest(seal, _seal(path, content, _key(key_file)))
+    except PermissionError:
+        info, home = path.stat(), key_file.parent.stat()
+        is_own = info.st_uid == home.st_uid and not (info.st_mode | path.parent.stat().st_mode) & 0o022
     except OSError:
-        expected = b""
-    if not expected or not hmac.compare_digest(seal, expected):
+        is_own = False
+    if not is_own:
         raise DataError(f"`{path}` is not as this rocenv home wrote it")
     return content
 
 
-def _seal(path: Path, content: bytes, key_file: Path) -> bytes:
+def _key(path: Path) -> bytes:
+    """Read the key; raise DataError for one that somebody else may know or have chosen."""
+    key = read_file(path, _KEY_BYTES)
+    info = path.lstat()
+    if WINDOWS:
+        is_own = True
+    else:
+        is_shared = bool(path.parent.stat().st_mode & stat.S_IWGRP)  # on purpose; else it was refused
+        owners = {0, os.geteuid(), path.parent.stat().st_uid}
+        is_own = (is_shared or info.st_uid in owners) and not info.st_mode & (0o007 if is_shared else 0o077)
+    if len(key) != _KEY_BYTES or not is_own:
+        raise DataError(f"`{path}` is not a key that this rocenv home made")
+    return key
+
+
+def _new_key(path: Path) -> bytes:
+    with locked(path.parent / "locks" / "key.lock"):
+        with contextlib.suppress(OSError, DataError):
+            return _key(path)  # another process was first
+        remove_path(path)
+        key = os.urandom(_KEY_BYTES)
+        write_atomic(path, key, 0o600)
+        if not WINDOWS and path.parent.stat().st_mode & stat.S_IWGRP:
+            path.chmod(0o640)  # a home that a group shares on purpose
+        return key
+
+
+def _seal(path: Path, content: bytes, key: bytes) -> bytes:
     # With the name of the file and its folder, so that one sealed file cannot stand in for another.
     name = os.fsencode(f"{path.parent.name}/{path.name}") + b"\n"
-    return hmac.digest(read_file(key_file, _KEY_BYTES), name + content, "sha256").hex().encode()
+    return hmac.digest(key, name + content, "sha256").hex().encode()

@@ -262,8 +262,8 @@ def _require_suite(place: Place, fields: dict[str, str], answer: Response) -> No
     # `buster/updates` calls itself `buster`, as apt allows too.
     if not {place.suite, place.suite.partition("/")[0]} & set(names):
         raise FetchError(
-            f"`{shown(answer.url)}` is the index of {stated}, not of `{place.suite}`: the mirror is set up "
-            "wrongly, or somebody serves other files",
+            f"`{shown(answer.url)}` is the index of {stated}, not of `{place.suite}`: the mirror is "
+            "misconfigured, or somebody serves other files",
             hints=(_other_mirror(place),),
             code="index-suite",
         )
@@ -275,7 +275,7 @@ def _seconds_in(place: Place, fields: dict[str, str], name: str) -> float:
         return seconds_of(value)
     except ValueError as error:
         raise FetchError(
-            f"{place.title} has `{value}` as its {name}, which is no date", code="index-damaged"
+            f"{place.title} has no valid field `{name}`", hints=(_other_mirror(place),), code="index-damaged"
         ) from error
 
 
@@ -288,10 +288,10 @@ def _instead_of(place: Place, older: State, last: State, kept: State | None) -> 
     )
     if kept is None:
         raise FetchError(
-            f"{text}: the mirror lags behind, or somebody serves old files",
+            f"{text}: the mirror is out of date, or somebody serves an old index",
             hints=(
                 f"try again later, or {_other_mirror(place)}",
-                "if the older one is right, make rocenv forget the newer: `rocenv cache clear indices`",
+                "to accept the older index: `rocenv cache clear indices`",
             ),
             code="index-older",
         )

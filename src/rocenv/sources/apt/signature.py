@@ -60,9 +60,10 @@ def verified_text(
     import pysequoia
 
     again = "a mirror or proxy may have changed the file; try again, or another mirror"
-    message = _message_in(signed)
-    if message is None:
-        raise _refused(f"{what} is not signed in the way of an `InRelease` file", again, remedy)
+    try:
+        message = _message_in(signed)
+    except ValueError as error:
+        raise _refused(f"{what} {error}", again, remedy) from error
     certificates = []
     for keyring in keyrings:
         try:
@@ -94,14 +95,16 @@ def _refused(text: str, *hints: str) -> FetchError:
     return FetchError(text, hints=hints, code="signature")
 
 
-def _message_in(signed: bytes) -> bytes | None:
-    """Cut out the one clear-signed message; None if there is none, or not only one, or it is too large."""
+def _message_in(signed: bytes) -> bytes:
+    """Cut out the one clear-signed message; raise ValueError with what is wrong, as a predicate."""
     borders = list(islice(_BORDER.finditer(signed), len(_BORDERS) + 1))
-    if len(signed) > RELEASE_BYTES or [border[0].rstrip() for border in borders] != _BORDERS:
-        return None
+    if len(signed) > RELEASE_BYTES:
+        raise ValueError(f"has more than {RELEASE_BYTES >> 10} KiB")
+    if [border[0].rstrip() for border in borders] != _BORDERS:
+        raise ValueError("is not exactly one clear-signed message")
     begin, signature, end = borders
     if end.end() - signature.start() > _SIGNATURE_BYTES:
-        return None
+        raise ValueError(f"has more than {_SIGNATURE_BYTES >> 10} KiB of signatures")
     return signed[begin.start() : end.end()] + b"\n"
 
 
