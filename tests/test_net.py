@@ -271,9 +271,10 @@ def send_slowly(connection: socket.socket) -> None:
 
 
 def test_slow_but_honest_is_fast_enough(server: Loopback) -> None:
-    server.always("/index", Fault(bytes_per_s=5 * 1024, block_bytes=512))
+    body = BODY[:4096]
+    server.always("/index", Fault(body=body, bytes_per_s=8 * 1024, block_bytes=1024))
     network = Network(slow_after_s=0.3)
-    assert body_of(network, f"{server.url}/index") == BODY
+    assert body_of(network, f"{server.url}/index") == body
     assert len(server.requests) == 1
 
 

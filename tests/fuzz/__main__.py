@@ -93,6 +93,14 @@ def outcomes(names: list[str], limit_of: Callable[[str], list[str]], *, anew: bo
         yield Outcome(name, status == 0, time.monotonic() - since, output)
 
 
+def require_known(names: list[str], parser: argparse.ArgumentParser) -> None:
+    """End the program if one of the names is not a target's."""
+    from tests.fuzz.targets import TARGETS
+
+    if unknown := set(names) - set(TARGETS):
+        parser.error(f"no such target: {', '.join(sorted(unknown))}; there are {', '.join(TARGETS)}")
+
+
 def main() -> int:
     """Run the targets that are named, or all; exit with 1 if one of them found something."""
     parser = argparse.ArgumentParser(
@@ -100,12 +108,13 @@ def main() -> int:
     )
     parser.add_argument("target", nargs="*", help="default: all of them")
     parser.add_argument("--seconds", type=int, default=SECONDS, help="for each target (default: %(default)s)")
-    parser.add_argument("--short", action="store_true", help="some hundred inputs each, the same every time")
-    parser.add_argument(
-        "--input", type=Path, help="give the targets only this file, as an earlier run found it"
-    )
+    parser.add_argument("--short", action="store_true", help="at most 300 inputs for each, with a fixed seed")
+    parser.add_argument("--input", type=Path, help="give TARGET only this file, which an earlier run found")
     options = parser.parse_args()
     if options.input:
+        if not options.target:
+            parser.error("--input needs a TARGET")
+        require_known(options.target, parser)
         from tests.fuzz.reading import read
 
         for name in options.target:
@@ -120,8 +129,7 @@ def main() -> int:
 
         from tests.fuzz.targets import TARGETS
 
-    if unknown := set(options.target) - set(TARGETS):
-        parser.error(f"no such target: {', '.join(sorted(unknown))}; there are {', '.join(TARGETS)}")
+    require_known(options.target, parser)
     names = options.target or list(TARGETS)
 
     def limit_of(name: str) -> list[str]:

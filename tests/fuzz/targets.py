@@ -1,7 +1,7 @@
 """What reads foreign bytes, each as a function of those bytes, and files to begin with.
 
-A target may raise RocenvError, or what it names in `allowed`, and nothing else. Seeds are made by the
-builders of the other tests; all of them have to be accepted, so that mutations begin behind the first checks.
+A target may raise RocenvError and nothing else. Seeds are made by the builders of the other tests; all of
+them have to be accepted, so that mutations begin behind the first checks.
 """
 
 from __future__ import annotations
@@ -70,13 +70,11 @@ class Target:
     Attributes:
         run: Reads the bytes; the folder is empty, and is emptied again afterwards.
         seeds: Inputs that it accepts.
-        allowed: What it may raise besides RocenvError.
         short_runs: How many inputs it gets in `scripts/test`: fewer where one takes long.
     """
 
     run: Callable[[bytes, Path], object]
     seeds: Callable[[], Sequence[bytes]]
-    allowed: tuple[type[Exception], ...] = ()
     short_runs: int = 300  # in `scripts/test`
 
 
@@ -105,7 +103,7 @@ def tree_in(folder: Path, *, for_windows: bool) -> Tree:
 
 
 def require_inside(tree: Tree) -> None:
-    """Nothing lies beside the tree, and no link in it leads out of it."""
+    """Raise AssertionError if something is beside the tree, or if a link in it leads out of it."""
     assert [each.name for each in tree.folder.parent.iterdir()] == ["tree"]
     top = os.path.realpath(tree.folder)
     for here, folders, files in os.walk(top):

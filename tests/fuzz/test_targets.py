@@ -6,11 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rocenv.core.errors import ArchiveError
+from tests.fuzz.__main__ import main
 from tests.fuzz.reading import TooMuch, read
-from tests.fuzz.targets import TARGETS, Target
+from tests.fuzz.targets import TARGETS, Target, unpacking
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from rocenv.install.tree import Tree
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -33,3 +37,47 @@ def test_a_target_finds_what_no_reader_may_do(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("tests.fuzz.reading._peak_mb", iter([0, 400, 400]).__next__)
     with pytest.raises(TooMuch, match="400 MB for 1 bytes"):
         read("greedy", b"x")
+
+
+@pytest.mark.parametrize("escape", ["file beside", "link out", "neither"])
+def test_a_target_finds_what_leaves_the_tree(tmp_path: Path, escape: str) -> None:
+    """Even if the reader refuses the archive afterwards."""
+
+    def unpack(tree: Tree) -> None:
+        (tree.folder / "inside").write_bytes(b"")
+        (tree.folder / "link").symlink_to("inside")
+        if escape == "file beside":
+            (tree.folder.parent / "outside").write_bytes(b"")
+        elif escape == "link out":
+            (tree.folder / "out").symlink_to(tmp_path)
+        raise ArchiveError("refused")
+
+    with pytest.raises(ArchiveError if escape == "neither" else AssertionError):
+        unpacking(tmp_path, unpack)
+
+
+@pytest.mark.parametrize(
+    ("argv", "why"),
+    [
+        (["--input", "FILE"], "--input needs a TARGET"),
+        (["--input", "FILE", "zap"], "no such target: zap; there are deb, "),
+    ],
+)
+def test_a_target_that_is_missing_or_unknown(
+    argv: list[str], why: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["scripts/fuzz", *argv])
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert caught.value.code == 2
+    assert why in capsys.readouterr().err
+
+
+def test_a_file_that_an_earlier_run_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "input"
+    file.write_bytes(b"torch\n")
+    monkeypatch.setattr("sys.argv", ["scripts/fuzz", "folder-file", "--input", str(file)])
+    assert main() == 0
+    assert capsys.readouterr().out == "folder-file: accepted\n"

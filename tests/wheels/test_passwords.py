@@ -15,7 +15,7 @@ import pytest
 import rocenv.sources.uv
 from rocenv import config
 from rocenv.context import Context
-from rocenv.core.errors import DataError
+from rocenv.core.errors import DataError, FetchError
 from rocenv.core.logins import mask_logins
 from rocenv.core.model import Request
 from rocenv.home import Home
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tests.mini import Mini
 
 NAME = "anna"
-PASSWORDS = ("hunter2-secret", "hunter2/@:#?% secret")
+PLAIN, ENCODED = "hunter2-secret", "hunter2/@:#?% secret"
 
 
 def with_login(url: str, password: str) -> str:
@@ -77,6 +77,17 @@ def collect(mini: Mini, name: str, out: Path, env: Mapping[str, str] = MappingPr
     assert (out / "report.json").exists(), done.stderr
 
 
+def look(mini: Mini, done: subprocess.CompletedProcess[str], password: str, name: str = "demo") -> None:
+    """Look at what `create` printed, at the lock that others get, and at all files."""
+    assert done.returncode == 0, done.stderr
+    assert not said(done, password), (done.stdout, done.stderr)
+    for command in (("lock", name), ("doctor", "--json")):
+        done = mini.run(*command, NO_PROXY="127.0.0.1")
+        assert done.stdout, (command, done.stderr)
+        assert not said(done, password), (command, done.stdout, done.stderr)
+    assert holders(mini.home, password) == []
+
+
 def look_everywhere(mini: Mini, password: str, name: str = "demo") -> None:
     """Run every command that writes or prints something about an env, and look at all of it."""
     out = mini.root / "out"
@@ -109,57 +120,56 @@ def look_everywhere(mini: Mini, password: str, name: str = "demo") -> None:
     assert holders(mini.home, password) == []
 
 
-@pytest.mark.parametrize("password", PASSWORDS, ids=["plain", "encoded"])
 class TestPackagesOfDebian:
-    def test_behind_a_mirror_of_the_settings(self, mini: Mini, password: str) -> None:
-        mini.server.login = f"{NAME}:{password}"
-        address = with_login(f"{mini.server.url}/debian", password)
+    def test_behind_a_mirror_of_the_settings(self, mini: Mini) -> None:
+        mini.server.login = f"{NAME}:{ENCODED}"
+        address = with_login(f"{mini.server.url}/debian", ENCODED)
         assert mini.run("config", "set", "mirrors.debian:", address).returncode == 0
         done = mini.create("demo", "--json")
-        assert not said(done, password), done.stderr
+        assert not said(done, ENCODED), done.stderr
         assert f'"{mini.server.url}/debian/pool' in mini.run("lock", "demo").stdout
         for each in (mini.home / "cache" / "artifacts").iterdir():
             each.unlink()
         shutil.rmtree(mini.home / "store", onerror=None)
-        look_everywhere(mini, password)
+        look_everywhere(mini, ENCODED)
 
-    def test_behind_a_mirror_of_the_machines_apt(self, mini: Mini, password: str) -> None:
-        mini.server.login = f"{NAME}:{password}"
+    def test_behind_a_mirror_of_the_machines_apt(self, mini: Mini) -> None:
+        mini.server.login = f"{NAME}:{ENCODED}"
         sources = mini.sysroot / "etc/apt/sources.list.d/mini.sources"
-        sources.write_text(
-            sources.read_text().replace(mini.server.url, with_login(mini.server.url, password))
-        )
-        done = mini.create("demo", "--json")
-        assert not said(done, password), done.stderr
-        look_everywhere(mini, password)
+        sources.write_text(sources.read_text().replace(mini.server.url, with_login(mini.server.url, ENCODED)))
+        look(mini, mini.create("demo", "--json"), ENCODED)
 
-    def test_in_netrc(self, mini: Mini, password: str) -> None:
-        if not password.isprintable() or " " in password:
-            password = PASSWORDS[0]
-        mini.server.login = f"{NAME}:{password}"
-        (mini.root / "user" / ".netrc").write_text(f"machine 127.0.0.1 login {NAME} password {password}\n")
-        mini.create()
-        assert holders(mini.home, password) == []
+    def test_in_netrc(self, mini: Mini) -> None:
+        """It is not encoded there."""
+        mini.server.login = f"{NAME}:{PLAIN}"
+        (mini.root / "user" / ".netrc").write_text(f"machine 127.0.0.1 login {NAME} password {PLAIN}\n")
+        look(mini, mini.create(), PLAIN)
 
-    def test_that_is_wrong(self, mini: Mini, password: str) -> None:
+    def test_that_is_wrong(self, mini: Mini) -> None:
         mini.server.login = "anna:another"
-        for address in (
-            with_login(f"{mini.server.url}/debian", password),
-            with_login("http://127.0.0.1:1/debian", password),
-            with_login("http://no-such-host.invalid/debian", password),
-        ):
-            assert mini.run("config", "set", "mirrors.debian:", address).returncode == 0
-            for argv in (("create", "demo", "--rocm", "5.7", "--json"), ("create", "demo", "--rocm", "5.7")):
-                done = mini.run(*argv)
-                assert done.returncode == 1
-                assert not said(done, password), done.stderr
-        assert holders(mini.home, password) == []
+        mirror = with_login(f"{mini.server.url}/debian", ENCODED)
+        assert mini.run("config", "set", "mirrors.debian:", mirror).returncode == 0
+        for argv in (("create", "demo", "--rocm", "5.7", "--json"), ("create", "demo", "--rocm", "5.7")):
+            done = mini.run(*argv)
+            assert done.returncode == 1
+            assert "401 (Unauthorized)" in done.stdout + done.stderr
+            assert not said(done, ENCODED), done.stderr
+        assert holders(mini.home, ENCODED) == []
 
-    def test_a_download_that_was_cut(self, mini: Mini, password: str) -> None:
+    @pytest.mark.parametrize("server", ["http://127.0.0.1:1", "http://no-such-host.invalid"])
+    def test_of_a_server_that_is_not_there(self, server: str) -> None:
+        network = Network(mirrors=(("debian:", (with_login(server, ENCODED),)),), pause_s=0.001)
+        with pytest.raises(FetchError) as caught:
+            network.get("debian:dists/mini/InRelease")
+        text = "\n".join((str(caught.value), caught.value.message, *caught.value.hints))
+        assert server in text
+        assert not any(form in text.encode() for form in forms(ENCODED))
+
+    def test_a_download_that_was_cut(self, mini: Mini) -> None:
         from tests.loopback import Fault
 
-        mini.server.login = f"{NAME}:{password}"
-        address = with_login(f"{mini.server.url}/debian", password)
+        mini.server.login = f"{NAME}:{ENCODED}"
+        address = with_login(f"{mini.server.url}/debian", ENCODED)
         assert mini.run("config", "set", "mirrors.debian:", address).returncode == 0
         mini.create()
         packages = [each.path for each in mini.server.requests if each.path.endswith(".deb")]
@@ -171,9 +181,9 @@ class TestPackagesOfDebian:
             mini.server.always(path, Fault(status=403))
         done = mini.run("create", "demo", "--rocm", "5.7")
         assert done.returncode == 1
-        assert not said(done, password), done.stderr
+        assert not said(done, ENCODED), done.stderr
         assert list((mini.home / "cache" / "artifacts").glob("*.part.json"))
-        assert holders(mini.home, password) == []
+        assert holders(mini.home, ENCODED) == []
 
 
 @pytest.fixture
@@ -191,42 +201,36 @@ def torch(mini: Mini, python: Interpreter) -> Iterator[Index]:
         yield index
 
 
-@pytest.mark.parametrize("password", PASSWORDS, ids=["plain", "encoded"])
 class TestWheels:
-    def test_of_torch_and_of_the_general_index(self, mini: Mini, torch: Index, password: str) -> None:
-        torch.login = f"{NAME}:{password}"
+    def test_of_torch_and_of_the_general_index(self, mini: Mini, torch: Index) -> None:
+        torch.login = f"{NAME}:{ENCODED}"
         for key, folder in ((ORIGINAL, "mirror/rocm6.4"), ("pypi:", "simple")):
-            address = with_login(torch.url(folder), password)
+            address = with_login(torch.url(folder), ENCODED)
             assert mini.run("config", "set", f"mirrors.{key}", address).returncode == 0
         done = self.create(mini)
         assert done.returncode == 0, done.stderr
-        assert not said(done, password)
-        look_everywhere(mini, password, "sd")
+        assert not said(done, ENCODED)
+        look_everywhere(mini, ENCODED, "sd")
 
     @pytest.mark.parametrize("where", ["uv", "pip"])
-    def test_of_an_index_of_uvs_or_pips_settings(
-        self, mini: Mini, torch: Index, password: str, where: str
-    ) -> None:
-        torch.login = f"{NAME}:{password}"
-        address = with_login(torch.url("mirror/rocm6.4"), password)
+    def test_of_an_index_of_uvs_or_pips_settings(self, mini: Mini, torch: Index, where: str) -> None:
+        torch.login = f"{NAME}:{ENCODED}"
+        address = with_login(torch.url("mirror/rocm6.4"), ENCODED)
         assert mini.run("config", "set", f"mirrors.{ORIGINAL}", address).returncode == 0
-        general = with_login(torch.url("simple"), password)
+        general = with_login(torch.url("simple"), ENCODED)
         variable = {"uv": "UV_DEFAULT_INDEX", "pip": "PIP_INDEX_URL"}[where]
         mini.env[variable] = general
-        done = self.create(mini)
-        assert done.returncode == 0, done.stderr
-        assert not said(done, password), address
-        look_everywhere(mini, password, "sd")
+        look(mini, self.create(mini), ENCODED, "sd")
 
     def test_no_command_line_contains_it(
-        self, mini: Mini, torch: Index, password: str, monkeypatch: pytest.MonkeyPatch
+        self, mini: Mini, torch: Index, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """All users of a machine can read them."""
-        torch.login = f"{NAME}:{password}"
+        torch.login = f"{NAME}:{ENCODED}"
         for name, value in {**mini.env, "NO_PROXY": "127.0.0.1"}.items():
             monkeypatch.setenv(name, value)
         mirrors = tuple(
-            (key, (with_login(torch.url(folder), password),))
+            (key, (with_login(torch.url(folder), ENCODED),))
             for key, folder in ((ORIGINAL, "mirror/rocm6.4"), ("pypi:", "simple"))
         )
         seen: list[str] = []
@@ -241,16 +245,16 @@ class TestWheels:
         lock = make_plan(Request(platform="linux", rocm="6.4", torch="*", target="gfx1100"), context)
         assert {wheel.name for wheel in lock.part("torch").artifacts} == {"torch", "filelock", "numpy"}  # type: ignore[union-attr]
         assert seen
-        assert not any(form in word.encode() for form in forms(password) for word in seen)
+        assert not any(form in word.encode() for form in forms(ENCODED) for word in seen)
 
-    def test_that_is_wrong(self, mini: Mini, torch: Index, password: str) -> None:
+    def test_that_is_wrong(self, mini: Mini, torch: Index) -> None:
         torch.login = "anna:another"
         for key, folder in ((ORIGINAL, "mirror/rocm6.4"), ("pypi:", "simple")):
-            mini.run("config", "set", f"mirrors.{key}", with_login(torch.url(folder), password))
+            mini.run("config", "set", f"mirrors.{key}", with_login(torch.url(folder), ENCODED))
         done = self.create(mini)
         assert done.returncode == 1
-        assert not said(done, password), done.stderr
-        assert holders(mini.home, password) == []
+        assert not said(done, ENCODED), done.stderr
+        assert holders(mini.home, ENCODED) == []
 
     def create(self, mini: Mini) -> subprocess.CompletedProcess[str]:
         argv = ("create", "sd", "--rocm", "6.4", "--torch", "--no-verify", "--json")
@@ -260,13 +264,12 @@ class TestWheels:
 @pytest.mark.parametrize("release", ["10.0", "7.14"])
 def test_wheels_of_amd(tmp_path: Path, release: str) -> None:
     """10.0 is an index of pages, 7.14 one page of AMD's files beside the general index."""
-    password = PASSWORDS[0]
     with AmdIndex() as index:
         home = tmp_path / "home"
         write_settings(home, index)
-        index.login = f"{NAME}:{password}"
+        index.login = f"{NAME}:{PLAIN}"
         file = home / "config.toml"
-        file.write_text(file.read_text().replace(index.url, with_login(index.url, password)))
+        file.write_text(file.read_text().replace(index.url, with_login(index.url, PLAIN)))
         world = World(home, index, {})
         import os
 
@@ -283,7 +286,7 @@ def test_wheels_of_amd(tmp_path: Path, release: str) -> None:
         for command in (("lock", "x"), ("show", "x"), ("doctor", "x", "--json")):
             done = world.run(*command, ok=False)
             assert b"hunter2" not in done.stdout + done.stderr
-        assert holders(home, password) == []
+        assert holders(home, PLAIN) == []
 
 
 class TestSettings:
@@ -327,7 +330,7 @@ class TestSettings:
         out.mkdir()
         variables |= {"HF_TOKEN": "hf_hunter2", "HSA_OVERRIDE_GFX_VERSION": proxy}
         collect(mini, "demo", out, variables)
-        assert holders(out, "hunter2-secret") == []
+        assert holders(out, PLAIN) == []
 
     def test_an_error_in_json(self, mini: Mini) -> None:
         from rocenv.cli import error_json
