@@ -291,7 +291,7 @@ def test_on_windows_case_hides_no_variable(name: str) -> None:
         (change("PIP_CONSTRAINT", "https://evil.example/x.txt"), "PIP_CONSTRAINT"),
         (change("ROCM_PATH", "/opt/rocm"), "ROCM_PATH"),
         (change("ROCM_PATH", "/opt/rocm", "prepend"), "puts `/opt/rocm` in front of `ROCM_PATH`"),
-        (change("MIOPEN_FIND_MODE", "", "unset"), "removes the variable `MIOPEN_FIND_MODE`"),
+        (change("MIOPEN_FIND_MODE", "", "unset"), "unsets `MIOPEN_FIND_MODE`"),
         (change(OVERRIDE, "x; y"), OVERRIDE),
         (change(VISIBLE, "x", "prepend"), VISIBLE),
     ],
@@ -317,7 +317,7 @@ def test_commands_that_the_data_does_not_have_are_shown() -> None:
     started = Program(path="rocm/usr/bin/bash", names=("ls",), arguments=("-c", "touch evil"))
     layout = Layout(root="rocm", library_dirs=(), libraries={}, programs=(started,))
     (line,) = compared(lock_of(layout=layout), MATRIX, PLACES).lines
-    assert "starts `rocm/usr/bin/bash` with `-c touch evil`" in line
+    assert "runs `rocm/usr/bin/bash` with `-c touch evil`" in line
     shims = Shims(
         runtime=(), driver=(), behind=(), files=(), switches=(Switch(name="hub.x", how="call", value=True),)
     )

@@ -103,7 +103,9 @@ class TestAHomeThatOthersCanWriteTo:
         outside.chmod(0o777)
         (mini.home / "link").symlink_to(outside)
         done = mini.create("second")
-        assert f"others could write to `{mini.home}`; now only you can" in done.stderr
+        assert (
+            f"others could write to `{mini.home}`; rocenv has removed their write permission" in done.stderr
+        )
         assert "rocenv config set home.shared true" in done.stderr
         assert mode_of(mini.home) == 0o755
         assert mode_of(mini.home / "envs") == 0o2755

@@ -128,7 +128,7 @@ def test_what_is_no_archive_is_not_recorded(tmp_path: Path, server: Loopback) ->
 def test_an_unencrypted_address_vouches_for_nothing(tmp_path: Path) -> None:
     mirrors = (("https://example.invalid/", ("http://192.0.2.1/",)),)
     work = workshop(tmp_path, network=Network(mirrors=mirrors, pause_s=0.01))
-    with pytest.raises(FetchError, match="which is not encrypted"):
+    with pytest.raises(FetchError, match="the connection is not encrypted"):
         pinned(unpinned("https://example.invalid/zluda.zip"), work)
 
 

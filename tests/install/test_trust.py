@@ -230,7 +230,7 @@ class TestHowMuchAPackageMayUnpack:
         package = deb([file("./x", bytes(200 << 20))], compression=how)
         artifact = replace(cellar.artifact("x", (), package), installed_bytes=1024)
         assert self.written(cellar, artifact) <= 65 << 20
-        assert "unpack to more than 67.1 MB; the package index states 1.0 kB" in self.message
+        assert "it unpacks to more than 67.1 MB, but the package index states 1.0 kB" in self.message
 
     def test_one_of_which_the_index_states_no_size(self, cellar: Cellar) -> None:
         package = deb([file("./x", bytes(200 << 20))])

@@ -19,7 +19,7 @@ class RocenvError(Exception):
 
     Attributes:
         message: One sentence, no final period, without passwords in addresses.
-        hints: What to do next, one line each.
+        hints: What to do next, one line each; without passwords too.
         code: A stable word for `--json`.
     """
 
@@ -29,7 +29,7 @@ class RocenvError(Exception):
     def __init__(self, message: str, *, hints: tuple[str, ...] = (), code: str | None = None) -> None:
         self.message = mask_logins(message)
         super().__init__(self.message)
-        self.hints = hints
+        self.hints = tuple(map(mask_logins, hints))
         if code is not None:
             self.code = code
 
