@@ -204,12 +204,15 @@ class TestAHomeOfAnotherUser:
         assert theirs.server.requests == []
 
     def test_ones_own_settings_count(self, theirs: Mini, monkeypatch: pytest.MonkeyPatch) -> None:
-        theirs.home.chmod(0o777)
+        theirs.home.chmod(0o775)
         env = {name: value for name, value in theirs.env.items() if name != "ROCENV_HOME"}
         command = theirs.command("config", "set", "home.shared", "true")
         subprocess.run(command, env=env, check=True, capture_output=True)
         theirs.create()
-        assert mode_of(theirs.home) == 0o777
+        assert mode_of(theirs.home) == 0o775
+        theirs.home.chmod(0o777)
+        refused = theirs.run("create", "second", "--rocm", "5.7", "--json")
+        assert '"error": "home-not-yours"' in refused.stdout, "shared with everybody"
         own = theirs.root / "user" / ".config" / "rocenv" / "config.toml"
         monkeypatch.setenv("HOME", str(theirs.root / "user"))
         monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
