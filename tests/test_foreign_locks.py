@@ -470,3 +470,17 @@ def test_an_address_with_control_characters_is_refused(mini: Mini) -> None:
     lock = write(mini, host="https://evil.invalid/\x1b[2J")
     with pytest.raises(DataError, match="control character"):
         read_lock(lock)
+
+
+def test_a_folder_of_the_machine_is_shown() -> None:
+    """Only an installed HIP SDK is ever copied, and from where this machine has it."""
+    folder = replace(file_at(""), kind="folder", path="/tmp/x")
+    lock = lock_of()
+    [part] = lock.components
+    part = replace(part, artifacts=(folder,))
+    assert list(compared(replace(lock, components=(part,)), MATRIX, PLACES).hosts) == ["/tmp/x"]
+    assert hosts_of("file:///tmp/x", "ftp://h/x", "evil:pool/x.deb") == [
+        "'evil:pool/x.deb'",
+        "'file:///tmp/x'",
+        "'ftp://h/x'",
+    ]

@@ -113,6 +113,27 @@ class TestAHomeThatOthersCanWriteTo:
         assert mode_of(outside) == 0o777
         assert "others could write" not in mini.create("third").stderr
 
+    def test_a_folder_in_it_that_was_open_is_closed_and_what_was_kept_is_made_anew(self, mini: Mini) -> None:
+        mini.create()
+        key = (mini.home / "key").read_bytes()
+        (mini.home / "envs").chmod(0o775)
+        assert "has removed their write permission" in mini.create("second").stderr
+        assert mode_of(mini.home / "envs") == 0o755
+        assert (mini.home / "key").read_bytes() != key
+
+    def test_what_another_user_has_put_there_is_named(self, mini: Mini) -> None:
+        if sys.platform == "win32" or os.geteuid() != 0:
+            missing("only root can make a file of another user")
+        mini.create()
+        planted = mini.home / "store" / "planted"
+        planted.write_text("x")
+        os.chown(planted, OTHER, OTHER)
+        (mini.home / "store").chmod(0o775)
+        done = mini.run("create", "second", "--rocm", "5.7")
+        assert done.returncode == 1
+        assert f"holds `{planted}`, which belongs to another user" in done.stderr
+        assert f"mv {mini.home} {mini.home}.old" in done.stderr
+
     def test_readers_keep_their_right(self, mini: Mini) -> None:
         mini.create()
         mini.home.chmod(0o755)

@@ -114,7 +114,7 @@ def test_space_that_runs_out_while_unpacking(disk: Disk) -> None:
     assert "error: no space left" in done.stderr
     assert "hint: free some: `rocenv gc`" in done.stderr
     assert "Traceback" not in done.stderr
-    count = 'find "$ROCENV_HOME/store" "$ROCENV_HOME/envs" -type f | grep -c large || true'
+    count = 'find "$ROCENV_HOME/store/.staging" "$ROCENV_HOME/envs" -type f | grep -c large || true'
     listed = disk.run("list", first=count)
     assert (listed.returncode, listed.stdout.splitlines()[0]) == (0, "0"), "nothing half may stay"
     disk.resize("size=300m")

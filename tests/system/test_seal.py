@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -52,3 +54,42 @@ def test_a_group_that_shares_a_home_shares_its_key(tmp_path: Path) -> None:
     tmp_path.chmod(0o2775)
     write_sealed(tmp_path / "x", b"one", tmp_path / "key")
     assert (tmp_path / "key").stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has other rights")
+def test_a_key_that_somebody_else_may_know_counts_for_nothing(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    key, file = tmp_path / "key", tmp_path / "x"
+    for content, mode in ((b"", 0o600), (b"k" * 100, 0o600), (b"k" * 32, 0o644), (b"k" * 32, 0o640)):
+        key.write_bytes(content)
+        key.chmod(mode)
+        write_sealed(file, b"one", key)
+        assert read_sealed(file, key) == b"one"
+        assert key.stat().st_mode & 0o777 == 0o600
+        assert len(set(key.read_bytes())) > 1, "a new one"
+        key.chmod(0o644)
+        with pytest.raises(DataError, match="is not a key that this rocenv home made"):
+            read_sealed(file, key)
+        key.unlink()
+    key.mkdir()
+    write_sealed(file, b"one", key)
+    assert read_sealed(file, key) == b"one"
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() != 0, reason="needs a second user")
+def test_who_may_read_a_home_takes_what_its_owner_wrote(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    (home / "cache").mkdir(parents=True)
+    write_sealed(home / "cache" / "x", b"one", home / "key")
+    for folder in (home / "cache", home, *list(home.parents)[:-1]):
+        folder.chmod(folder.stat().st_mode | 0o055)
+    code = "import sys; from pathlib import Path; from rocenv.system.seal import read_sealed\n"
+    code += "print(read_sealed(Path(sys.argv[1]) / 'cache' / 'x', Path(sys.argv[1]) / 'key'))"
+
+    def read() -> subprocess.CompletedProcess[str]:
+        argv = ["setpriv", "--reuid=65534", "--clear-groups", sys.executable, "-c", code, str(home)]
+        return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=30)
+
+    assert read().stdout == "b'one'\n", read().stderr
+    (home / "cache" / "x").chmod(0o666)
+    assert "is not as this rocenv home wrote it" in read().stderr

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rocenv.core.errors import FetchError, RocenvError
-from rocenv.core.model import Artifact
 from rocenv.net import Network
 from rocenv.sources.encryption import is_trusted, require_encrypted
 from rocenv.sources.general_index import from_first
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from rocenv.core.model import Artifact
     from rocenv.sources.interpreter import Interpreter
     from rocenv.sources.uv import Uv
 

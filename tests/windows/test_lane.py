@@ -219,7 +219,8 @@ class TestFailures:
         first, removed = sd.rocenv([*CREATE_OTHER, "--no-verify"], ["remove", "other"])
         assert first.code == removed.code == 0, first.text
         pins = (sd.home / "pins.json").read_text()
-        with sd.serving(sd.urls["zluda"], b"PK of another day"):
+        size = sd.mirror.place(sd.urls["zluda"]).stat().st_size
+        with sd.serving(sd.urls["zluda"], b"PK of another day".ljust(size)[:size]):
             (sd.home / "pins.json").write_text(pins)
             [done] = sd.rocenv([*CREATE_OTHER])
         assert done.code == 1

@@ -115,7 +115,10 @@ class Uv:
             raise outcome.resolution_error(requirements, index_url, python.series, offline=self.offline)
         rank = ranking(python)
         packages = tomlkit.parse(outcome.stdout).unwrap().get("packages", [])
-        return tuple(_artifact(package, rank) for package in packages)  # uv sorts by name
+        found = tuple(_artifact(package, rank) for package in packages)  # uv sorts by name
+        # An exception of the user's proxy may have let uv follow a redirect that it was not to follow.
+        require_encrypted((each.url for each in found), self.environ, "a wheel")
+        return found
 
     def select(
         self,
