@@ -191,12 +191,12 @@ class TestAHomeOfAnotherUser:
             home.require_usable()
         assert caught.value.code == "home-not-yours"
         assert "set ROCENV_HOME to a folder of your own" in caught.value.hints[0]
-        assert "config set home.shared true" in caught.value.hints[1]
         return caught.value
 
     def test_is_refused(self, theirs: Mini, monkeypatch: pytest.MonkeyPatch) -> None:
         error = self.refused(Home(theirs.home), monkeypatch, 4711)
         assert "belongs to the user `nobody`" in error.message
+        assert "config set home.shared true" in error.hints[1]
 
     @pytest.mark.parametrize("user", [0, 4711])
     def test_that_everybody_can_write_to_is_refused_even_for_root(
@@ -206,6 +206,16 @@ class TestAHomeOfAnotherUser:
             theirs.home.chmod(mode)
             error = self.refused(Home(theirs.home), monkeypatch, user)
             assert "everybody can write to it" in error.message
+
+    @pytest.mark.parametrize("argv", [("run", "demo", "--", "true"), ("repair", "demo"), ("remove", "demo")])
+    def test_that_everybody_can_write_to_runs_and_changes_nothing(
+        self, theirs: Mini, argv: tuple[str, ...]
+    ) -> None:
+        theirs.home.chmod(0o777)
+        done = theirs.run(*argv)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "is not yours, and everybody can write to it" in done.stderr
+        assert f"chmod o-w {theirs.home}" in done.stderr
 
     def test_of_an_unknown_number(self, theirs: Mini, monkeypatch: pytest.MonkeyPatch) -> None:
         os.chown(theirs.home, 54321, 54321)

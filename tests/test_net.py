@@ -217,6 +217,14 @@ def test_only_what_the_server_vouches_for_is_continued(server: Loopback, network
     thread.join()
 
 
+def test_what_has_a_hash_is_continued_wherever_it_is(network: Network) -> None:
+    """Package lists have tens of MB, and some mirrors send no ETag."""
+    with Loopback({"/list": BODY}, validators=False) as server:
+        server.always("/list", Fault(reset_after=1000))
+        assert network.get(f"{server.url}/list", hashed=True).body == BODY
+        assert [request.first_byte for request in server.requests] == list(range(0, len(BODY), 1000))
+
+
 def test_another_part_than_asked_for_is_not_appended(server: Loopback, network: Network) -> None:
     server.fail("/index", Fault(cut_after=1000), Fault(shifts_range=500))
     assert body_of(network, f"{server.url}/index") == BODY

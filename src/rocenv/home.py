@@ -121,6 +121,17 @@ class Home:
 
         return platformdirs.user_config_path("rocenv", appauthor=False) / "config.toml"
 
+    def require_closed(self) -> None:
+        """Raise PrefixError for a home of another user that everybody can write to; absent is fine."""
+        if WINDOWS:
+            return
+        try:
+            info = self.path.stat()
+        except OSError:
+            return
+        if info.st_mode & 0o002 and info.st_uid != os.geteuid():
+            raise _not_yours(self.path, info)
+
     def require_usable(
         self, *, shared: bool = False, report: Callable[[str], None] = lambda _text: None
     ) -> None:
@@ -189,13 +200,22 @@ def _require_own(path: Path, report: Callable[[str], None]) -> None:
         return
     if user == 0 and not info.st_mode & 0o002:
         return
-    who = "everybody can write to it" if info.st_mode & 0o002 else f"it belongs to {_name_of(info.st_uid)}"
-    raise PrefixError(
+    raise _not_yours(path, info)
+
+
+def _not_yours(path: Path, info: os.stat_result) -> PrefixError:
+    if info.st_mode & 0o002:
+        who = "everybody can write to it"
+        hint = (
+            f"take that right away: `chmod o-w {path}`; on a disk without permissions (NTFS, exFAT) with the "
+            "mount option `uid=` and your user number"
+        )
+    else:
+        who = f"it belongs to {_name_of(info.st_uid)}"
+        hint = "if you share it on purpose: `env -u ROCENV_HOME rocenv config set home.shared true`"
+    return PrefixError(
         f"`{path}` is not yours, and {who}: others could change the programs that you run from there",
-        hints=(
-            "set ROCENV_HOME to a folder of your own, e.g. `export ROCENV_HOME=$HOME/rocenv`",
-            "if you share it on purpose: `env -u ROCENV_HOME rocenv config set home.shared true`",
-        ),
+        hints=("set ROCENV_HOME to a folder of your own, e.g. `export ROCENV_HOME=$HOME/rocenv`", hint),
         code="home-not-yours",
     )
 

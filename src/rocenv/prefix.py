@@ -250,8 +250,9 @@ def prefix_of(home: Home, name: str) -> Prefix:
     """Locate the prefix of an env, which need not exist; on Windows in the spelling of its folder.
 
     Raises:
-        PrefixError: The name cannot be one; says why.
+        PrefixError: The name cannot be one, says why; or everybody can write to the home, and it is not ours.
     """
+    home.require_closed()
     reason = _against_name(name)
     if reason:
         raise PrefixError(

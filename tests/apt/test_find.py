@@ -92,6 +92,16 @@ def test_an_answer_that_somebody_else_has_put_there_is_worked_out_again(inside: 
         assert answer.read_bytes() == whole
 
 
+def test_offline_an_index_that_an_older_rocenv_kept_says_what_to_do(inside: Inside) -> None:
+    inside.find()
+    (state,) = inside.home.indices.glob("*/state.json")
+    state.write_bytes(state.read_bytes().partition(b"\n")[2])
+    done = inside.mini.run("create", "demo", "--rocm", "5.7", "--offline")
+    assert done.returncode == 1
+    assert "was kept by an older rocenv" in printed(done)
+    assert "run the same command once without `--offline`" in printed(done)
+
+
 @pytest.mark.parametrize("fields", [{"SHA256": ""}, {"SHA256": "../../../etc/passwd"}, {"Filename": ""}])
 def test_a_package_that_nobody_vouches_for(inside: Inside, fields: dict[str, str]) -> None:
     inside.mini.repo.remove("mini5-hip")

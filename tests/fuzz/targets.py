@@ -326,7 +326,7 @@ class Answers(Network):
 
     __slots__ = ()
 
-    def get(self, url: str, *, etag: str = "", limit_bytes: int = 0) -> Response:
+    def get(self, url: str, *, etag: str = "", limit_bytes: int = 0, hashed: bool = False) -> Response:
         name = "InRelease" if url.endswith("/InRelease") else ""
         return Response(url=url, body=FILES_OF_MIRROR[name], final_url=url)
 

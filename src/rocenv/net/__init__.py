@@ -121,8 +121,13 @@ class Network:
             )
         return found
 
-    def get(self, url: str, *, etag: str = "", limit_bytes: int = SMALL_BYTES) -> Response:
+    def get(
+        self, url: str, *, etag: str = "", limit_bytes: int = SMALL_BYTES, hashed: bool = False
+    ) -> Response:
         """Fetch a small file, such as an index or a key; one with this ETag is not sent again.
+
+        Where the caller checks a hash (`hashed`), it is continued after a break even if the server does not
+        vouch that it is still the same file.
 
         Raises:
             FetchError: No address served it. The code is `offline`, `gone` (404 everywhere), `too-large` ...
@@ -130,7 +135,7 @@ class Network:
         failures: list[FetchError] = []
 
         def read_all(candidate: str) -> Response:
-            body = Body(limit_bytes)
+            body = Body(limit_bytes, hashed=hashed)
             answer = self.persist(
                 lambda: self._read(candidate, body, etag),
                 lambda: len(body.content),

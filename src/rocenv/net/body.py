@@ -44,19 +44,21 @@ def require_range(url: str, response: requests.Response, first_byte: int) -> Non
 
 
 class Body:
-    """The body of a small file on its way; its rest is asked for where the server vouches for it."""
+    """The body of a small file on its way; its rest is asked for where a server or a hash vouches for it."""
 
-    def __init__(self, limit_bytes: int) -> None:
+    def __init__(self, limit_bytes: int, *, hashed: bool = False) -> None:
         self.content = bytearray()
+        self._hashed = hashed
         self._limit_bytes = limit_bytes
         self._etag = ""
         self._resumes = True
 
     def resume_headers(self) -> dict[str, str]:
         """Ask for the rest, if a part is there that can be continued."""
-        if not (self.content and self._etag and self._resumes):
+        if not (self.content and (self._etag or self._hashed) and self._resumes):
             return {}
-        return {"Range": f"bytes={len(self.content)}-", "If-Range": self._etag}
+        headers = {"Range": f"bytes={len(self.content)}-"}
+        return {**headers, "If-Range": self._etag} if self._etag else headers
 
     def begin(self, url: str, response: requests.Response) -> None:
         """Continue with the answer, or start over if it begins at the first byte."""

@@ -197,6 +197,12 @@ def refresh(
     kept = last if last and all((folder / file.sha256).exists() for file in last.files) else None
     if kept is not None and (network.is_offline or _is_fresh(place, kept, max_age_s)):
         return kept
+    if network.is_offline and last is None and state_file.exists():
+        raise FetchError(
+            f"{place.title} was kept by an older rocenv, or in another home, so it does not count",
+            hints=("run the same command once without `--offline` and ROCENV_OFFLINE",),
+            code="offline",
+        )
     address = join(place.base, f"dists/{place.suite}/InRelease")
     # Mirrors copied from each other have the same ETags: of several, it would be unknown which one answered.
     is_known = kept is not None and kept.mirrors == place.mirrors and len(network.candidates(address)) == 1
@@ -372,9 +378,9 @@ def _get_list(url: str, listed: ListFile, network: Network, *, by_hash: bool) ->
     if by_hash:
         # Under its hash a list stays what it was even while the mirror moves to the next one.
         try:
-            return network.get(f"{url.rpartition('/')[0]}/by-hash/SHA256/{listed.sha256}")
+            return network.get(f"{url.rpartition('/')[0]}/by-hash/SHA256/{listed.sha256}", hashed=True)
         except FetchError as error:
             # Some mirrors leave these out; whatever comes under the plain name must have the same hash.
             if error.code != "gone":
                 raise
-    return network.get(url)
+    return network.get(url, hashed=True)
