@@ -36,7 +36,7 @@ IMPOSSIBLE = (
     Request(target="gfx1031", rocm="6.1", zluda="3.8.3", torch="*", platform="windows"),
     Request(target="gfx1100", rocm="6.2", zluda="3.9.6", torch="*", platform="windows"),
     Request(target="gfx1100", zluda="<=3.9.4", torch="*", platform="windows", driver="25.6.1"),
-    Request(target="gfx803", zluda="*", torch="*", platform="windows", driver="25.6.1"),
+    Request(target="gfx942", zluda="*", torch="*", platform="windows"),
 )
 
 
