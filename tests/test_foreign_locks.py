@@ -164,7 +164,7 @@ def test_no_lock_of_the_shipped_data_is_a_reason_to_ask() -> None:
         "https://download-r2.pytorch.org/whl/rocm6.4/torch-2.9.0%2Brocm6.4-cp312-cp312-linux_x86_64.whl",
         "https://wheels.example.org/packages/ab/cd/numpy-1-py3-none-any.whl",
         "debian:pool/main/x.deb",
-        "http://x.debian.org/debian/pool/main/x.deb",
+        "http://a.mirror.debian.org/debian/pool/main/x.deb",
         "http://ftp.de.debian.org/debian/pool/main/x.deb",
         "http://de.archive.ubuntu.com/ubuntu/pool/main/x.deb",
     ],
