@@ -35,7 +35,7 @@ from rocenv.data.load import load
 from rocenv.data.releases import RocmSet, RocmWheels, TorchSet
 from rocenv.resolve import resolve
 from rocenv.sources import source_of
-from rocenv.sources.lock_review import Review, compared, known_places
+from rocenv.sources.lock_review import Review, compared, known_places, places_of_pip
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +45,8 @@ if TYPE_CHECKING:
     from tests.mini import Mini
 
 MATRIX = load()
-PLACES = tuple(known_places(MATRIX))
+[(FILES, _)] = places_of_pip()
+PLACES = (*known_places(MATRIX), *places_of_pip())
 SHA256 = "0" * 64
 
 
@@ -114,7 +115,7 @@ def with_file(part: Component, candidate: Candidate) -> Component:
     elif part.kind == "torch" and isinstance(torch, TorchSet):
         urls = [f"{torch.index.rstrip('/')}/{name}" for name in ("torch-1%2Brocm6.whl", "numpy/x.whl")]
         urls += [f"{torch.index.rstrip('/').rpartition('/')[0]}/x.whl"]
-        urls += ["https://wheels.example.org/packages/ab/cd/numpy-1-py3-none-any.whl"]
+        urls += [f"{FILES}/packages/ab/cd/numpy-1-py3-none-any.whl"]
     return replace(part, artifacts=(*part.artifacts, *map(file_at, urls)))
 
 
@@ -162,7 +163,7 @@ def test_no_lock_of_the_shipped_data_is_a_reason_to_ask() -> None:
         "https://download.pytorch.org/whl/x-1-py3-none-any.whl",
         "https://download.pytorch.org/whl/rocm6.2/torch-2.5.1%2Brocm6.2-cp311-cp311-linux_x86_64.whl",
         "https://download-r2.pytorch.org/whl/rocm6.4/torch-2.9.0%2Brocm6.4-cp312-cp312-linux_x86_64.whl",
-        "https://wheels.example.org/packages/ab/cd/numpy-1-py3-none-any.whl",
+        f"{FILES}/packages/ab/cd/numpy-1-py3-none-any.whl",
         "debian:pool/main/x.deb",
         "http://a.mirror.debian.org/debian/pool/main/x.deb",
         "http://ftp.de.debian.org/debian/pool/main/x.deb",

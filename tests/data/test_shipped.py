@@ -53,7 +53,6 @@ HOSTS = (
     "man7.org",
     "pip.pypa.io",  # manuals of pip and uv, which envs of wheels steer
     "docs.astral.sh",
-    "example.org",  # the files of the index that both ask where nothing else is set
     "s3.amazonaws.com",  # TheRock's nightly archives
     "lykos.ai",  # StabilityMatrix
     "drive.google.com",  # where the unofficial addition to the HIP SDK lies

@@ -74,7 +74,7 @@ def review(lock: Lock, context: Context) -> Review:
     Raises:
         DataError: The lock changes a variable that no lock may change.
     """
-    places = [*known_places(context.matrix), *_places_of_machine(context)]
+    places = [*known_places(context.matrix), *_places_of_machine(context), *places_of_pip()]
     return compared(lock, context.matrix, places)
 
 
@@ -136,6 +136,14 @@ def _places_of_machine(context: Context) -> Iterator[Place]:
         for index in general_indices(os.environ, network):
             # Its files are in another folder of the server, which only its pages name.
             yield from ((origin, "/") for origin, _ in _place(index))
+
+
+def places_of_pip() -> Iterator[Place]:
+    """Yield where the index that pip asks by default has its files, as the pip beside rocenv knows it."""
+    with contextlib.suppress(ImportError, AttributeError):
+        from pip._internal.models.index import PyPI
+
+        yield f"https://{PyPI.file_storage_domain}", "/packages/"
 
 
 def _place(url: str) -> Iterator[Place]:
