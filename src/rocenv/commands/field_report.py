@@ -99,7 +99,7 @@ def field_report(prefix: Prefix, verification: Verification, host: Host) -> dict
 
 
 def _hiding(prefix: Prefix) -> Callable[[str], str]:
-    """Return what takes names and foreign folders out of the texts of a program."""
+    """Return a function that removes names, and folders outside the env, from a text."""
     home = prefix.path.parent.parent
     own = {prefix.name: "ENV", str(prefix.path): "ENV", str(prefix.path.resolve()): "ENV"}
     own |= {str(home): "HOME", str(home.resolve()): "HOME"}

@@ -50,7 +50,7 @@ class Entry:
     components: tuple[str, ...]
     signed_by: tuple[str, ...] = ()  # paths of keyrings, fingerprints, or a key; () = apt's own keyrings
     is_dateless: bool = False  # its index is used though it has run out
-    is_undated: bool = False  # its index is used though its date lies in the future; implies the former
+    is_undated: bool = False  # its index is used even if it is dated in the future; implies the former
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
