@@ -113,6 +113,24 @@ class TestAHomeThatOthersCanWriteTo:
         assert mode_of(outside) == 0o777
         assert "others could write" not in mini.create("third").stderr
 
+    @pytest.mark.parametrize(
+        "argv",
+        [
+            ("run", "demo", "--", "true"),
+            ("repair", "demo"),
+            ("rename", "demo", "new"),
+            ("gc",),
+            ("cache", "clear"),
+        ],
+    )
+    def test_every_command_that_uses_it_closes_it(self, mini: Mini, argv: tuple[str, ...]) -> None:
+        mini.create()
+        mini.home.chmod(0o775)
+        done = mini.run(*argv)
+        assert done.returncode == 0, done.stderr
+        assert "rocenv has removed their write permission" in done.stderr
+        assert mode_of(mini.home) == 0o755
+
     def test_a_folder_in_it_that_was_open_is_closed_and_what_was_kept_is_made_anew(self, mini: Mini) -> None:
         mini.create()
         key = (mini.home / "key").read_bytes()
@@ -131,7 +149,7 @@ class TestAHomeThatOthersCanWriteTo:
         (mini.home / "store").chmod(0o775)
         done = mini.run("create", "second", "--rocm", "5.7")
         assert done.returncode == 1
-        assert f"holds `{planted}`, which belongs to another user" in done.stderr
+        assert f"contains `{planted}`, which belongs to another user" in done.stderr
         assert f"mv {mini.home} {mini.home}.old" in done.stderr
 
     def test_readers_keep_their_right(self, mini: Mini) -> None:
@@ -216,6 +234,41 @@ class TestAHomeOfAnotherUser:
         assert (done.returncode, done.stdout) == (1, "")
         assert "is not yours, and everybody can write to it" in done.stderr
         assert f"chmod o-w {theirs.home}" in done.stderr
+
+    @pytest.mark.parametrize(
+        ("mode", "user", "changes", "shared", "allowed"),
+        [
+            (0o755, 4711, False, False, True),  # an admin's envs
+            (0o755, 4711, True, False, False),
+            (0o755, 4711, True, True, True),
+            (0o755, 0, True, False, True),
+            (0o775, 4711, False, False, False),
+            (0o775, 4711, False, True, True),
+            (0o775, 4711, True, True, True),
+            (0o775, 0, True, False, True),
+            (0o777, 4711, False, True, False),
+            (0o777, 0, False, True, False),
+        ],
+    )
+    def test_who_may_use_it(
+        self,
+        theirs: Mini,
+        monkeypatch: pytest.MonkeyPatch,
+        mode: int,
+        user: int,
+        changes: bool,
+        shared: bool,
+        allowed: bool,
+    ) -> None:
+        theirs.home.chmod(mode)
+        monkeypatch.setattr(os, "geteuid", lambda: user)
+        home = Home(theirs.home)
+        if allowed:
+            home.require_own(changes=changes, shared=lambda: shared)
+        else:
+            with pytest.raises(PrefixError, match="is not yours"):
+                home.require_own(changes=changes, shared=lambda: shared)
+        assert mode_of(theirs.home) == mode
 
     def test_of_an_unknown_number(self, theirs: Mini, monkeypatch: pytest.MonkeyPatch) -> None:
         os.chown(theirs.home, 54321, 54321)

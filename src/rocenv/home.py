@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from rocenv.core.errors import PrefixError
 from rocenv.system import WINDOWS
+from rocenv.system.private import keep_others_out, make_private, open_to_others
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -121,32 +122,61 @@ class Home:
 
         return platformdirs.user_config_path("rocenv", appauthor=False) / "config.toml"
 
-    def require_closed(self) -> None:
-        """Raise PrefixError for a home of another user that everybody can write to; absent is fine."""
+    def require_own(
+        self,
+        *,
+        changes: bool = False,
+        shared: Callable[[], bool] = lambda: False,
+        report: Callable[[str], None] = lambda _text: None,
+    ) -> None:
+        """Make sure that nobody can change the programs in this home behind the user's back.
+
+        In the user's own home, take write permission from others. Root may use the home of another user, as
+        containers often do. Without `changes`, so may everybody, if only its owner can write to it.
+
+        Args:
+            changes: The command changes something in the home.
+            shared: Whether the user shares the home on purpose; then its group may write to it.
+            report: Receives a line if rocenv removed write permission.
+
+        Raises:
+            PrefixError: The home is another user's, or contains something of another user.
+        """
         if WINDOWS:
             return
         try:
             info = self.path.stat()
         except OSError:
+            return  # absent, or whoever needs it will say why it cannot be used
+        open_to_all, is_own = bool(info.st_mode & 0o002), info.st_uid == os.geteuid()
+        if is_own and not any(map(open_to_others, (self.path, *(self.path / name for name in _FOLDERS)))):
             return
-        if info.st_mode & 0o002 and info.st_uid != os.geteuid():
+        if not is_own and not info.st_mode & 0o022 and (not changes or os.geteuid() == 0):
+            return
+        if shared() and not open_to_all:
+            return
+        if is_own:
+            _tighten(self.path, report)
+        elif open_to_all or os.geteuid() != 0:
             raise _not_yours(self.path, info)
 
     def require_usable(
-        self, *, shared: bool = False, report: Callable[[str], None] = lambda _text: None
+        self,
+        *,
+        shared: Callable[[], bool] = lambda: False,
+        report: Callable[[str], None] = lambda _text: None,
     ) -> None:
-        """Create the home for this user alone, and make sure that nobody else can write to it.
+        """Create the home for this user alone, or check that an env can be made in it.
 
         Args:
-            shared: It is shared on purpose, so its owner and its mode are as they should be.
-            report: Called with a line where the right to write was taken from others.
+            shared: As in `require_own`.
+            report: As in `require_own`.
 
         Raises:
-            PrefixError: It is on a network share, it is not writable, or others can change what is in it.
+            PrefixError: The home is on a network share or not writable, or as `require_own` raises.
         """
         from rocenv.system.files import beside
         from rocenv.system.machine import NETWORK_FILESYSTEMS, mount_of
-        from rocenv.system.private import make_private
 
         hint = "set ROCENV_HOME to a folder on a local disk, e.g. `export ROCENV_HOME=/var/tmp/$USER/rocenv`"
         mount = mount_of(self.path)
@@ -159,8 +189,7 @@ class Home:
             )
         try:
             make_private(self.path)
-            if not WINDOWS and (not shared or self.path.stat().st_mode & 0o002):
-                _require_own(self.path, report)
+            self.require_own(changes=True, shared=shared, report=report)
             probe = beside(self.path / "home", "test")
             probe.open("xb").close()
             probe.unlink()
@@ -173,34 +202,23 @@ class Home:
 _FOLDERS = ("envs", "store", "cache", "locks", "pythons", "profiles")
 
 
-def _require_own(path: Path, report: Callable[[str], None]) -> None:
-    """Take the right to write to our own folder from others; raise PrefixError where it is not ours.
+def _tighten(path: Path, report: Callable[[str], None]) -> None:
+    """Take write permission from others; raise PrefixError if another user owns something below.
 
-    Root may use the home of another user: in containers that is the usual case. What others may have put
-    there is not kept: a key makes all that it sealed count for nothing when it goes.
+    Others may have changed what rocenv sealed, so its key is removed: nothing that it sealed counts any more.
     """
-    from rocenv.system.private import keep_others_out, open_to_others
-
-    info, user = path.stat(), os.geteuid()
-    if info.st_uid == user:
-        if not any(map(open_to_others, (path, *(path / name for name in _FOLDERS)))):
-            return
-        planted = keep_others_out(path)
-        if planted is None:
-            return  # the file system keeps no modes
-        if planted:
-            raise PrefixError(
-                f"`{path}` holds `{planted}`, which belongs to another user: others could write there",
-                hints=(f"remove it, or start over in a new home: `mv {path} {path}.old`",),
-                code="home-not-yours",
-            )
-        (path / "key").unlink(missing_ok=True)
-        report(f"others could write to `{path}`; rocenv has removed their write permission")
-        report(f"to share it: `chmod g+ws {path}`, then `rocenv config set home.shared true`")
-        return
-    if user == 0 and not info.st_mode & 0o002:
-        return
-    raise _not_yours(path, info)
+    planted = keep_others_out(path)
+    if planted is None:
+        return  # the file system has no modes
+    if planted:
+        raise PrefixError(
+            f"`{path}` contains `{planted}`, which belongs to another user, so others could write there",
+            hints=(f"remove it, or start over with a new home: `mv {path} {path}.old`",),
+            code="home-not-yours",
+        )
+    (path / "key").unlink(missing_ok=True)
+    report(f"others could write to `{path}`; rocenv has removed their write permission")
+    report(f"to share it: `chmod g+ws {path}`, then `rocenv config set home.shared true`")
 
 
 def _not_yours(path: Path, info: os.stat_result) -> PrefixError:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from rocenv.context import Context
 from rocenv.core.codec import from_plain, to_plain, verification_file, verification_from_plain
 from rocenv.core.errors import DataError, PrefixError
 from rocenv.core.foreign import load_json
@@ -250,9 +251,9 @@ def prefix_of(home: Home, name: str) -> Prefix:
     """Locate the prefix of an env, which need not exist; on Windows in the spelling of its folder.
 
     Raises:
-        PrefixError: The name cannot be one, says why; or everybody can write to the home, and it is not ours.
+        PrefixError: The name is invalid, or others could change the programs in the home.
     """
-    home.require_closed()
+    Context(home).require_own_home()
     reason = _against_name(name)
     if reason:
         raise PrefixError(

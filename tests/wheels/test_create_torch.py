@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -20,6 +20,7 @@ from tests.wheels.index import Index, build_wheel, serve
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from rocenv.sources.interpreter import Interpreter
     from tests.mini import Mini
@@ -177,3 +178,46 @@ def test_an_index_that_breaks_off_says_nothing_about_the_channel_of_rocm(
     assert "could not download the package lists, so `create` would fail now" in lock.notes[0]
     done = mini.run("resolve", "--rocm", "6.4")
     assert done.returncode == 0, done.stderr
+
+
+class TestALockThatNamesAnotherIndex:
+    """Wheels from an unknown host are fine if this machine's own index lists them with the same hash."""
+
+    @pytest.fixture
+    def lock(self, torch_world: tuple[Mini, Index]) -> Path:
+        mini, index = torch_world
+        rows = mini.root / "profiles" / "torch.toml"
+        rows.write_text(rows.read_text().replace("targets =", 'companions = { numpy = "1.0" }\ntargets ='))
+        index.wheels["simple"] = [build_wheel("numpy", "1.0")]
+        mini.env["UV_DEFAULT_INDEX"] = index.url("simple")
+        create(mini, "one", "--rocm", "6.4", "--torch", "--no-verify")
+        path = mini.root / "their.lock"
+        assert mini.run("lock", "one", "-o", str(path)).returncode == 0
+        assert index.url("simple").partition("/simple")[0] in path.read_text()
+        path.write_text(path.read_text().replace(index.url("simple"), "https://mirror.invalid/simple"))
+        return path
+
+    def review(self, mini: Mini, lock: Path, url: str, *more: str) -> tuple[list[Any], str]:
+        argv = ("create", "two", "--from", str(lock), "--dry-run", "--json", *more)
+        done = mini.run(*argv, NO_PROXY="127.0.0.1", UV_HTTP_RETRIES="0", UV_DEFAULT_INDEX=url)
+        return json.loads(done.stdout)["foreign_hosts"], done.stderr
+
+    def test_nothing_is_asked(self, torch_world: tuple[Mini, Index], lock: Path) -> None:
+        mini, index = torch_world
+        assert self.review(mini, lock, index.url("simple"))[0] == []
+        assert self.review(mini, lock, index.url("simple"), "--offline")[0] == [], "uv has kept the pages"
+
+    def test_a_wheel_with_another_hash_is_shown(self, torch_world: tuple[Mini, Index], lock: Path) -> None:
+        mini, index = torch_world
+        index.wheels["own"] = [build_wheel("numpy", "1.0", files={"numpy/other.py": b""})]
+        hosts, _ = self.review(mini, lock, index.url("own"))
+        assert [each["files"] for each in hosts] == [["numpy"]]
+
+    def test_a_wheel_that_the_index_lacks_is_shown_with_the_reason(
+        self, torch_world: tuple[Mini, Index], lock: Path
+    ) -> None:
+        mini, index = torch_world
+        index.wheels["own"] = [build_wheel("numpy", "1.1")]
+        hosts, said = self.review(mini, lock, index.url("own"))
+        assert [each["host"] for each in hosts] == ["https://mirror.invalid"]
+        assert "does not have `numpy==1.0`" in said

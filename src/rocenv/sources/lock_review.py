@@ -7,23 +7,23 @@ judge, and some variables no lock may change.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from rocenv.core.errors import DataError
+from rocenv.core.errors import DataError, RocenvError
 from rocenv.core.model import EnvChange
 from rocenv.core.variables import OVERRIDE, VISIBLE, overridden_target
-from rocenv.core.versions import joined
+from rocenv.core.versions import joined, series
 from rocenv.data.environment import machine_variables
 from rocenv.sources.apt.mirrors import addresses, is_symbolic
-from rocenv.sources.general_index import general_indices
+from rocenv.sources.general_index import from_first, general_indices
+from rocenv.sources.uv import Uv
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from rocenv.context import Context
     from rocenv.core.model import Lock, Program
@@ -71,15 +71,55 @@ class Review:
 def review(lock: Lock, context: Context) -> Review:
     """Compare a lock with the data and with this machine's own mirrors and package index.
 
+    Wheels from an unknown host are looked up in the index by name and hash: the lock may come from a machine
+    that uses a mirror. A note says why the index does not confirm them.
+
     Raises:
         DataError: The lock changes a variable that no lock may change.
     """
-    places = [*known_places(context.matrix), *_places_of_machine(context), *places_of_pip()]
-    return compared(lock, context.matrix, places)
+    places = [*known_places(context.matrix), *_places_of_machine(context)]
+    listed = frozenset[str]()
+    for python, pins in _wheels_from_elsewhere(lock, places).items():
+        listed |= _hashes_in_index(pins, python, context)
+    return compared(lock, context.matrix, places, listed)
 
 
-def compared(lock: Lock, matrix: Matrix, places: Sequence[Place]) -> Review:
-    """Compare a lock with the data; `places` are where files may come from. See `review` for errors."""
+def _wheels_from_elsewhere(lock: Lock, places: Sequence[Place]) -> dict[str, list[str]]:
+    """Collect wheels from unknown hosts: version of Python -> `project==version`."""
+    found: dict[str, list[str]] = {}
+    for part in lock.components:
+        for each in part.artifacts if part.python else ():
+            if each.kind == "wheel" and _foreign_host(each.url, places):
+                found.setdefault(series(part.python), []).append(f"{each.name}=={each.version}")
+    return found
+
+
+def _hashes_in_index(pins: list[str], python: str, context: Context) -> frozenset[str]:
+    """Collect the hashes that this machine's index lists for wheels; none if it lacks one of them."""
+    uv = Uv.for_context(context)
+    try:
+        with context.progress.wait("Looking up the lock's wheels"):
+            indices = general_indices(os.environ, context.network)
+            return from_first(indices, lambda url: uv.listed(pins, index_url=url, series=python), uv)
+    except RocenvError as error:
+        context.note(str(error))
+        return frozenset()
+
+
+def compared(
+    lock: Lock, matrix: Matrix, places: Sequence[Place], listed: Collection[str] = frozenset()
+) -> Review:
+    """Compare a lock with the data.
+
+    Args:
+        lock: From anywhere.
+        matrix: The data.
+        places: Where files may come from.
+        listed: The sha256 of files that may come from anywhere.
+
+    Raises:
+        DataError: As `review` raises it.
+    """
     hosts: dict[str, list[str]] = {}
     symbolic = {repo.base for repo in matrix.repo if is_symbolic(repo)}
     for part in lock.components:
@@ -89,6 +129,8 @@ def compared(lock: Lock, matrix: Matrix, places: Sequence[Place]) -> Review:
             # On Windows an installed HIP SDK is taken from where this machine has it, whatever the lock says.
             is_sdk = lock.platform == "windows" and part.artifacts[0].kind in ("installer", "folder")
             is_folder = artifact.kind == "folder" and not is_sdk
+            if artifact.sha256 in listed:
+                continue
             if host := artifact.path if is_folder else _foreign_host(artifact.url, places):
                 hosts.setdefault(host, []).append(artifact.name)
     return Review(
@@ -132,18 +174,6 @@ def _places_of_machine(context: Context) -> Iterator[Place]:
     for repo in filter(is_symbolic, context.matrix.repo):
         for base in addresses(repo, network):
             yield from _place(base)
-    with contextlib.suppress(DataError):  # whoever needs the index is told
-        for index in general_indices(os.environ, network):
-            # Its files are in another folder of the server, which only its pages name.
-            yield from ((origin, "/") for origin, _ in _place(index))
-
-
-def places_of_pip() -> Iterator[Place]:
-    """Yield where the index that pip asks by default has its files, as the pip beside rocenv knows it."""
-    with contextlib.suppress(ImportError, AttributeError):
-        from pip._internal.models.index import PyPI
-
-        yield f"https://{PyPI.file_storage_domain}", "/packages/"
 
 
 def _place(url: str) -> Iterator[Place]:

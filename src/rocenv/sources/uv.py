@@ -9,6 +9,7 @@ import contextlib
 import os
 import re
 import stat
+import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -158,6 +159,29 @@ class Uv:
         lines = (line.partition(";")[0].strip() for line in outcome.stdout.splitlines())
         pins = (line.partition("==") for line in lines if "==" in line)
         return {name.partition("[")[0]: version for name, _, version in pins}
+
+    def listed(self, pins: Sequence[str], *, index_url: str, series: str) -> frozenset[str]:
+        """Collect the sha256 of every wheel that an index lists for `project==version`, for any machine.
+
+        Raises:
+            ResolutionImpossible: The index lacks one of them for Python `series`.
+            FetchError: The index is unreachable.
+        """
+        import tomlkit
+
+        with tempfile.TemporaryDirectory(prefix="rocenv-") as folder:
+            wanted = Path(folder) / "requirements.in"
+            wanted.write_text("".join(f"{line}\n" for line in pins), encoding="utf-8")
+            outcome = self._ask(
+                *("pip", "compile", str(wanted), "--format=pylock.toml", "--only-binary=:all:", "--no-deps"),
+                *("--universal", f"--python-version={series}", f"--python={sys.executable}"),
+                index_url=index_url,
+            )
+        if outcome.code:
+            raise outcome.resolution_error(pins, index_url, series, offline=self.offline)
+        packages = tomlkit.parse(outcome.stdout).unwrap().get("packages", [])
+        wheels = (wheel for package in packages for wheel in package.get("wheels", []))
+        return frozenset(wheel.get("hashes", {}).get("sha256", "") for wheel in wheels) - {""}
 
     def _ask(self, *arguments: str, index_url: str, page: str = "") -> Outcome:
         """Run uv on an index, or a page of links; see `run`.
