@@ -14,6 +14,8 @@ from rocenv.system import WINDOWS
 from rocenv.system.private import add_to_umask
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rocenv.config import Config
     from rocenv.core.progress import Progress
     from rocenv.data.rows import Matrix
@@ -69,9 +71,9 @@ class Context:
         """Create the home or check that an env can be made in it; see `Home.require_usable` for errors."""
         self.home.require_usable(shared=lambda: self.shares_home, report=self.note)
 
-    def require_own_home(self, *, changes: bool = False) -> None:
+    def require_own_home(self, *, env: Path | None = None, changes: bool = False) -> None:
         """Make sure that nobody else can change what is in the home; see `Home.require_own` for errors."""
-        self.home.require_own(changes=changes, shared=lambda: self.shares_home, report=self.note)
+        self.home.require_own(env=env, changes=changes, shared=lambda: self.shares_home, report=self.note)
 
     @cached_property
     def network(self) -> Network:

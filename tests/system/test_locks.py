@@ -164,7 +164,7 @@ class TestALongWait:
         with holder(path, shared=True) as first, holder(path, shared=True) as second, waiter(path) as said:
             line = said.readline()
         if sys.platform == "linux":
-            named = re.fullmatch(rf"still waiting for process (\d+), (\d+), which holds `{path}`\n", line)
+            named = re.fullmatch(rf"still waiting for processes (\d+), (\d+), which hold `{path}`\n", line)
             assert named is not None
             assert {int(pid) for pid in named.groups()} == {first, second}
         else:

@@ -7,13 +7,18 @@ judge, and some variables no lock may change.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from dataclasses import dataclass
+from textwrap import shorten
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from rocenv.core.errors import DataError, RocenvError
+from msgspec import structs
+from packaging.utils import canonicalize_name
+
+from rocenv.core.errors import DataError, ResolutionImpossible, RocenvError
 from rocenv.core.model import EnvChange
 from rocenv.core.variables import OVERRIDE, VISIBLE, overridden_target
 from rocenv.core.versions import joined, series
@@ -26,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from rocenv.context import Context
-    from rocenv.core.model import Lock, Program
+    from rocenv.core.model import Artifact, Lock, Program
     from rocenv.data.rows import Matrix
 
     # `https://host` or `*.domain`, and `/path/`
@@ -35,6 +40,7 @@ if TYPE_CHECKING:
 # They decide which programs and libraries run, or what a shell or Python runs first.
 _NEVER = re.compile(r"(LD|DYLD|BASH|GIT)_\w+|PATH|PYTHON\w*|PROMPT\w*|ENV|IFS|PS[0-4]|PATHEXT|COMSPEC")
 _HOST = re.compile(r"([a-z0-9.-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
+_MOST_LOOKUPS = 100  # a set has some 30 wheels
 _SEPARATORS = {"linux": ":", "windows": ";"}
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 
@@ -68,46 +74,61 @@ class Review:
         return (*hosts, *map(_change_text, self.variables), *self.commands)
 
 
-def review(lock: Lock, context: Context) -> Review:
+def review(lock: Lock, context: Context) -> tuple[Lock, Review]:
     """Compare a lock with the data and with this machine's own mirrors and package index.
 
-    Wheels from an unknown host are looked up in the index by name and hash: the lock may come from a machine
-    that uses a mirror. A note says why the index does not confirm them.
+    A lock names the mirror of the machine that wrote it. So a wheel from an unknown host gets the address
+    that this machine's index has for it, if the index lists the same name, version and hash. A wheel that is
+    already downloaded may come from anywhere.
 
     Raises:
         DataError: The lock changes a variable that no lock may change.
     """
     places = [*known_places(context.matrix), *_places_of_machine(context)]
-    listed = frozenset[str]()
-    for python, pins in _wheels_from_elsewhere(lock, places).items():
-        listed |= _hashes_in_index(pins, python, context)
-    return compared(lock, context.matrix, places, listed)
-
-
-def _wheels_from_elsewhere(lock: Lock, places: Sequence[Place]) -> dict[str, list[str]]:
-    """Collect wheels from unknown hosts: version of Python -> `project==version`."""
-    found: dict[str, list[str]] = {}
+    known: set[Artifact] = set()
+    parts = []
     for part in lock.components:
-        for each in part.artifacts if part.python else ():
-            if each.kind == "wheel" and _foreign_host(each.url, places):
-                found.setdefault(series(part.python), []).append(f"{each.name}=={each.version}")
-    return found
+        foreign = [
+            each
+            for each in part.artifacts
+            if part.python and each.kind == "wheel" and _foreign_host(each.url, places)
+        ]
+        here = {each for each in foreign if (context.home.artifacts / each.sha256).is_file()}
+        moved = _from_index([each for each in foreign if each not in here], series(part.python), context)
+        known |= here | set(moved.values())
+        artifacts = tuple(moved.get(each, each) for each in part.artifacts)
+        parts.append(structs.replace(part, artifacts=artifacts))
+    lock = structs.replace(lock, components=tuple(parts))
+    return lock, compared(lock, context.matrix, places, known)
 
 
-def _hashes_in_index(pins: list[str], python: str, context: Context) -> frozenset[str]:
-    """Collect the hashes that this machine's index lists for wheels; none if it lacks one of them."""
+def _from_index(wheels: Sequence[Artifact], python: str, context: Context) -> dict[Artifact, Artifact]:
+    """Find wheels in this machine's index: each that it has -> the same with the index's address."""
+    pins = sorted({f"{each.name}=={each.version}" for each in wheels})
+    if not pins or len(pins) > _MOST_LOOKUPS:
+        return {}
     uv = Uv.for_context(context)
-    try:
-        with context.progress.wait("Looking up the lock's wheels"):
-            indices = general_indices(os.environ, context.network)
-            return from_first(indices, lambda url: uv.listed(pins, index_url=url, series=python), uv)
-    except RocenvError as error:
-        context.note(str(error))
-        return frozenset()
+    listed: dict[tuple[str, str, str], str] = {}
+
+    def look_up(*pins: str) -> None:
+        indices = general_indices(os.environ, context.network)
+        listed.update(from_first(indices, lambda url: uv.listed(pins, index_url=url, series=python), uv))
+
+    with context.progress.wait("Looking up the lock's wheels"):
+        try:
+            look_up(*pins)
+        except ResolutionImpossible:  # it lacks one, or they are two versions of one project
+            for pin in pins:
+                with contextlib.suppress(RocenvError):
+                    look_up(pin)
+        except RocenvError as error:
+            context.note(f"cannot look up the lock's wheels: {shorten(error.message, 200, placeholder=' …')}")
+    keys = {each: (canonicalize_name(each.name), each.version, each.sha256) for each in wheels}
+    return {each: structs.replace(each, url=listed[key]) for each, key in keys.items() if key in listed}
 
 
 def compared(
-    lock: Lock, matrix: Matrix, places: Sequence[Place], listed: Collection[str] = frozenset()
+    lock: Lock, matrix: Matrix, places: Sequence[Place], known: Collection[Artifact] = frozenset()
 ) -> Review:
     """Compare a lock with the data.
 
@@ -115,7 +136,7 @@ def compared(
         lock: From anywhere.
         matrix: The data.
         places: Where files may come from.
-        listed: The sha256 of files that may come from anywhere.
+        known: Files that may come from anywhere.
 
     Raises:
         DataError: As `review` raises it.
@@ -129,7 +150,7 @@ def compared(
             # On Windows an installed HIP SDK is taken from where this machine has it, whatever the lock says.
             is_sdk = lock.platform == "windows" and part.artifacts[0].kind in ("installer", "folder")
             is_folder = artifact.kind == "folder" and not is_sdk
-            if artifact.sha256 in listed:
+            if artifact in known:
                 continue
             if host := artifact.path if is_folder else _foreign_host(artifact.url, places):
                 hosts.setdefault(host, []).append(artifact.name)

@@ -160,8 +160,10 @@ class Uv:
         pins = (line.partition("==") for line in lines if "==" in line)
         return {name.partition("[")[0]: version for name, _, version in pins}
 
-    def listed(self, pins: Sequence[str], *, index_url: str, series: str) -> frozenset[str]:
-        """Collect the sha256 of every wheel that an index lists for `project==version`, for any machine.
+    def listed(self, pins: Sequence[str], *, index_url: str, series: str) -> dict[tuple[str, str, str], str]:
+        """List every wheel that an index has of `project==version`, for any machine: its address.
+
+        The keys are normalized name, version and sha256; wheels without a hash are left out.
 
         Raises:
             ResolutionImpossible: The index lacks one of them for Python `series`.
@@ -179,9 +181,15 @@ class Uv:
             )
         if outcome.code:
             raise outcome.resolution_error(pins, index_url, series, offline=self.offline)
-        packages = tomlkit.parse(outcome.stdout).unwrap().get("packages", [])
-        wheels = (wheel for package in packages for wheel in package.get("wheels", []))
-        return frozenset(wheel.get("hashes", {}).get("sha256", "") for wheel in wheels) - {""}
+        found = {
+            (package["name"], package.get("version", ""), wheel.get("hashes", {}).get("sha256", "")): shown(
+                wheel["url"].partition("#")[0]
+            )
+            for package in tomlkit.parse(outcome.stdout).unwrap().get("packages", [])
+            for wheel in package.get("wheels", [])
+        }
+        require_encrypted(found.values(), self.environ, "a wheel")
+        return {key: url for key, url in found.items() if key[2]}
 
     def _ask(self, *arguments: str, index_url: str, page: str = "") -> Outcome:
         """Run uv on an index, or a page of links; see `run`.

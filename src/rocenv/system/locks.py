@@ -107,9 +107,12 @@ def _holder(path: Path, descriptor: int) -> str:
     except OSError:
         found = None
     if found is None or not _lives(int(found[1])):
-        sharing = ", ".join(map(str, _sharing(descriptor)))
-        who = f"process {sharing}" if sharing else "another process"
-        return f"still waiting for {who}, which holds `{path}`"
+        pids = _sharing(descriptor)
+        if len(pids) > 1:
+            return f"still waiting for processes {', '.join(map(str, pids))}, which hold `{path}`"
+        return (
+            f"still waiting for {f'process {pids[0]}' if pids else 'another process'}, which holds `{path}`"
+        )
     verb = found[3].decode()
     held_s = max(0, int(time.time()) - int(found[2]))
     held = f"{held_s // 60} min" if held_s >= 120 else f"{held_s} s"
@@ -123,10 +126,14 @@ def _sharing(descriptor: int) -> list[int]:
         lines = Path("/proc/locks").read_text().splitlines()
     except OSError:
         return []
-    inode = str(os.fstat(descriptor).st_ino)
-    # "1: FLOCK  ADVISORY  READ 4711 08:01:131 0 EOF"; some file systems show another device there than stat.
+    info = os.fstat(descriptor)
+    # "1: FLOCK  ADVISORY  READ 4711 08:01:131 0 EOF"
     fields = (line.split() for line in lines if "->" not in line)
-    return [int(each[4]) for each in fields if each[1] == "FLOCK" and each[5].rpartition(":")[2] == inode]
+    found = [(each[5], int(each[4])) for each in fields if each[1] == "FLOCK"]
+    file = f"{os.major(info.st_dev):02x}:{os.minor(info.st_dev):02x}:{info.st_ino}"
+    if all(place != file for place, _ in found):  # btrfs shows another device there than `stat`
+        file = next((place for place, _ in found if place.endswith(f":{info.st_ino}")), "")
+    return [pid for place, pid in found if place == file]
 
 
 def _lives(pid: int) -> bool:
