@@ -24,7 +24,7 @@ def command(yes: bool, dry_run: bool, as_json: bool) -> None:
     from rocenv.prefix import all_prefixes
 
     context = Context()
-    context.require_own_home(changes=True)
+    context.require_own_home(changes=not dry_run)
     home = context.home
     with (
         storage_errors(home.path),
