@@ -98,7 +98,7 @@ class TestWords:
             (("create",), "Missing argument 'NAME'"),
             (("list", "--frob"), "--frob"),
             (("create", "x", "--torch", "2", "--no-torch"), "exclude each other"),
-            (("create", "x", "--rocm", "abc"), "`abc` is not a version for --rocm"),
+            (("create", "x", "--rocm", "abc"), "`abc` is not a valid version for --rocm"),
             (("create", "x", "--from", "a.lock", "--rocm", "5.7"), "--from names the whole set"),
             (("create", "x", "--rocm", ">=" + "9" * 5000), "it is longer than 200 characters"),
             (("matrix", "--torch", "9" * 5000), "it is longer than 200 characters"),

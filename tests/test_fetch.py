@@ -513,7 +513,7 @@ def test_two_processes_that_want_the_same_fetch_it_once(server: Loopback, cache:
     assert [child.returncode for child in children] == [0, 0], outputs
     assert [out for out, _ in outputs] == ["done\n", "done\n"]
     assert server.sent_bytes("/demo.deb") == len(DATA)
-    assert "waiting for another process that fetches demo 1.0" in outputs[0][1] + outputs[1][1]
+    assert "waiting for another process that is downloading demo 1.0" in outputs[0][1] + outputs[1][1]
 
 
 # ---------------------------------------------------------------- the disk

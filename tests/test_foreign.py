@@ -30,7 +30,7 @@ def test_brackets_in_strings_nest_nothing(value: Any, is_ascii: bool) -> None:
 def test_nesting_has_a_limit(around: tuple[str, str]) -> None:
     opening, closing = around
     assert parse_json(opening * 64 + "0" + closing * 64, "x")
-    with pytest.raises(DataError, match="`x` is not valid JSON: its values are nested too deeply"):
+    with pytest.raises(DataError, match="`x` is not valid JSON: it is nested too deeply"):
         parse_json(opening * 65 + "0" + closing * 65, "x")
 
 

@@ -419,17 +419,17 @@ def test_a_lock_that_cannot_be_read(tmp_path: Path, name: str) -> None:
         (("components", 0, "surprise"), 1, r"unknown key `components\[0\]\.surprise`"),
         (("components", 0, "artifacts", 0, "sha256"), "../../../../tmp/x", "the sha256 of `mini5-blas`"),
         (("components", 0, "artifacts", 0, "sha256"), "AB" * 32, "the sha256 of `mini5-blas`"),
-        (("components", 0, "layout", "root"), "../..", r"`\.\./\.\.` in .* leads out of the env"),
+        (("components", 0, "layout", "root"), "../..", r"`\.\./\.\.` in .* points outside the env"),
         (
             ("components", 0, "layout", "library_dirs"),
             ["usr/lib", "/opt/rocm/lib"],
             "`/opt/rocm/lib` in .* leads out",
         ),
-        (("components", 0, "layout", "libraries"), {"hip": "/usr/lib/x.so"}, "leads out of the env"),
-        (("components", 0, "loader"), "../../evil", "leads out of the env"),
-        (("components", 0, "into"), ".rocenv", "is not a folder that a part of a set may be in"),
-        (("components", 0, "into"), "", "is not a folder that a part of a set may be in"),
-        (("components", 0, "layout", "bin"), "bin", "`bin` in .* is not in the part's own folder `rocm`"),
+        (("components", 0, "layout", "libraries"), {"hip": "/usr/lib/x.so"}, "points outside the env"),
+        (("components", 0, "loader"), "../../evil", "points outside the env"),
+        (("components", 0, "into"), ".rocenv", "is not a valid component folder"),
+        (("components", 0, "into"), "", "is not a valid component folder"),
+        (("components", 0, "layout", "bin"), "bin", "`bin` in .* is outside the component's folder `rocm`"),
         (
             ("components", 0, "layout", "links"),
             {"bin": "rocm/x"},
@@ -438,10 +438,10 @@ def test_a_lock_that_cannot_be_read(tmp_path: Path, name: str) -> None:
         (
             ("components", 0, "layout", "names"),
             {"rocm/../../x": "rocm/y"},
-            "leads out of the env",
+            "points outside the env",
         ),
-        (("environment", 0, "name"), "X; touch evil; Y", "cannot be the name of a variable"),
-        (("watched",), ["X$(touch evil)"], "cannot be the name of a variable"),
+        (("environment", 0, "name"), "X; touch evil; Y", "is not a valid variable name"),
+        (("watched",), ["X$(touch evil)"], "is not a valid variable name"),
         (("components", 0, "artifacts", 0, "name"), "x\n--index-url=http://evil/", "not the name or version"),
         (
             ("components", 0, "artifacts", 0, "version"),
@@ -579,7 +579,7 @@ def test_packages_of_a_lock_cannot_be_unpacked_outside_the_env(planner: Planner,
     del plain["components"][0]["into"], plain["components"][0]["layout"]
     path = tmp_path / "x.lock"
     path.write_text(json.dumps(plain))
-    with pytest.raises(DataError, match="is not a folder that a part of a set may be in"):
+    with pytest.raises(DataError, match="is not a valid component folder"):
         read_lock(path)
     path.write_text(json.dumps({**plain, "schema": 1}))
     assert read_lock(path).components[0].into == "rocm"

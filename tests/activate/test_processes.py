@@ -52,7 +52,7 @@ def test_a_shell_tells_of_signals_by_exit_codes(code: int, told: int) -> None:
 
 
 def test_what_an_end_means_where_its_name_does_not_say() -> None:
-    same = "it read or wrote memory that is not its own"
+    same = "it accessed memory outside its own"
     assert [meaning_of_exit(code) for code in (0xC0000005, -1073741819, -11)] == [same] * 3
     assert [meaning_of_exit(code) for code in (0, 3, 139, -200, 0xC000013A)] == [""] * 5
 

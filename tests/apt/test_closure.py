@@ -251,9 +251,9 @@ def test_a_kept_out_package_does_not_come_in_under_another_name() -> None:
 @pytest.mark.parametrize(
     ("roots", "said"),
     [
-        ("a", "`missing (>= 2)`, needed by c 1, cannot be met: the index has no such package"),
-        ("b", "`d (>= 3)`, needed by b 1, cannot be met: the index has d 1, d 2"),
-        ("nothing", "`nothing`, needed by the set itself, cannot be met: the index has no such package"),
+        ("a", "`missing (>= 2)`, needed by c 1, is not available: the index has none"),
+        ("b", "`d (>= 3)`, needed by b 1, is not available: the index has d 1, d 2"),
+        ("nothing", "`nothing`, needed by the set itself, is not available: the index has none"),
     ],
 )
 def test_the_reason_names_the_need_and_whose_it_is(roots: str, said: str) -> None:

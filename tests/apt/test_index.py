@@ -297,7 +297,7 @@ def test_an_index_names_its_suite_by_either_name(world: World, fields: dict[str,
         ({"Suite": "stable", "Codename": "trixie"}, "`stable` or `trixie`"),
         ({"Suite": "mini-security", "Codename": "mini-security"}, "`mini-security`"),
         ({"Suite": "mini-updates", "Codename": "MINI"}, "`MINI`"),
-        ({"Suite": "", "Codename": ""}, "a suite without a name"),
+        ({"Suite": "", "Codename": ""}, "an unnamed suite"),
     ],
 )
 def test_the_index_of_another_suite(world: World, fields: dict[str, str], said: str) -> None:
@@ -506,7 +506,7 @@ def test_a_state_that_somebody_else_has_put_there_is_no_state(world: World) -> N
 def test_a_list_that_another_process_has_just_replaced(world: World) -> None:
     state = world.refresh()
     (world.folder / state.files[0].sha256).unlink()
-    with pytest.raises(FetchError, match="cannot read the kept index") as caught:
+    with pytest.raises(FetchError, match="cannot read the cached index") as caught:
         world.lists(state)
     assert "repeat the command" in caught.value.hints[0]
 

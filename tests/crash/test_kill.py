@@ -40,7 +40,7 @@ def kill_create(lab: Lab, points: int, share: int = 0, shares: int = 1) -> None:
         lab.require_whole_store()
         again = lab.run(*CREATE)
         if states.get("demo") == "complete":
-            assert (again.returncode, "exists already" in again.stderr) == (1, True), told
+            assert (again.returncode, "already exists" in again.stderr) == (1, True), told
         else:
             assert again.returncode == 0, f"{told}\n{again.stderr}"
         assert lab.envs() == expected, told

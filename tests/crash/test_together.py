@@ -78,7 +78,7 @@ class TestSeveral:
             start(mini, children, "create", "demo", "--rocm", "5.7", "--no-verify")
         (won, _), (lost, said) = finish(children)
         assert (won, lost) == (0, 1)
-        assert "env `demo` exists already" in said
+        assert "env `demo` already exists" in said
         assert Lab(mini).states() == {"demo": "complete"}
         assert fetches(mini) == [1, 1]
 
@@ -115,7 +115,7 @@ class TestSeveral:
             start(mini, children, "create", "demo", "--rocm", "5.7", "--no-verify")
         for code, said in finish(children):
             assert code in (0, 1), said
-            assert code == 0 or "exists already" in said or "there is no env" in said, said
+            assert code == 0 or "already exists" in said or "there is no env" in said, said
         assert set(Lab(mini).states().values()) <= {"complete"}
 
 

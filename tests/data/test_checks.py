@@ -106,10 +106,10 @@ def test_a_target_that_is_not_there(table: str, field: str, tmp_path: Path) -> N
         return table, example(table, **{field: ["gfx1030", name] if is_list else name})
 
     loaded(tmp_path, row("gfx1031"))
-    said = rf"`{field}`: there is no target `gfx1999` .*1\.toml: {table}\[0\]"
+    said = rf"`{field}`: unknown target `gfx1999` .*1\.toml: {table}\[0\]"
     refused(tmp_path, said, row("gfx1999"))
     if (table, field) != ("override", "runs_as"):
-        refused(tmp_path, rf"`{field}`: there is no target `\*`", row("*"))
+        refused(tmp_path, rf"`{field}`: unknown target `\*`", row("*"))
 
 
 def test_no_field_that_names_targets_is_forgotten() -> None:
@@ -139,10 +139,10 @@ def test_features_of_a_target_are_no_part_of_its_name(tmp_path: Path) -> None:
         (
             "zluda",
             {"assets": [{"name": "a.zip", "rocm": ["6.2", "6.3"]}]},
-            "`assets`: there is no HIP SDK `6.3`",
+            "`assets`: unknown HIP SDK `6.3`",
         ),
-        ("zluda", {"assets": [{"name": "a.zip", "rocm": ["7"]}]}, "`assets`: there is no HIP SDK `7`"),
-        ("pack", {"rocm": ["6.2.4", "7.1.1"]}, "`rocm`: there is no HIP SDK `7.1.1`"),
+        ("zluda", {"assets": [{"name": "a.zip", "rocm": ["7"]}]}, "`assets`: unknown HIP SDK `7`"),
+        ("pack", {"rocm": ["6.2.4", "7.1.1"]}, "`rocm`: unknown HIP SDK `7.1.1`"),
     ],
 )
 def test_a_thing_that_is_not_there(table: str, values: dict[str, Any], said: str, tmp_path: Path) -> None:
@@ -162,12 +162,12 @@ def test_an_asset_may_be_for_a_series_or_for_all_of_a_major_release(tmp_path: Pa
 @pytest.mark.parametrize(("table", "field"), VERSIONS)
 def test_a_version_that_is_none(table: str, field: str, tmp_path: Path) -> None:
     latest: Any = "latest" if get_type_hints(TABLES[table])[field] is str else ["latest"]
-    said = rf"`{field}`: `latest` is not a version \(`.*1\.toml: {table}\[0\]`\)"
+    said = rf"`{field}`: `latest` is not a valid version \(`.*1\.toml: {table}\[0\]`\)"
     refused(tmp_path, said, (table, example(table, **{field: latest})))
 
 
 def test_a_pattern_that_cannot_be_searched(tmp_path: Path) -> None:
-    said = r"`pattern`: `RX \(` is not a regular expression: .* \(`.*1\.toml: gpu_name\[0\]`\)"
+    said = r"`pattern`: `RX \(` is not a valid regular expression: .* \(`.*1\.toml: gpu_name\[0\]`\)"
     refused(tmp_path, said, ("gpu_name", example("gpu_name", pattern="RX (")))
 
 
@@ -175,7 +175,7 @@ def test_a_pattern_that_cannot_be_searched(tmp_path: Path) -> None:
 def test_a_range_that_is_none(table: str, field: str, tmp_path: Path) -> None:
     loaded(tmp_path, (table, example(table, **{field: ">=6.2,<7"})))
     for wrong in ("6.2", ">= 6.x", "newest"):
-        said = rf"`{field}`: `{wrong}` is not a version range \(`.*1\.toml: {table}\[0\]`\)"
+        said = rf"`{field}`: `{wrong}` is not a valid version range \(`.*1\.toml: {table}\[0\]`\)"
         refused(tmp_path, said, (table, example(table, **{field: wrong})))
 
 

@@ -41,7 +41,7 @@ def test_every_table_wants_a_source_a_day_and_a_status(table: str, tmp_path: Pat
         "blank source": ({**row, "source": " \n"}, f"{where} has no source"),
         "no such day": (
             {**row, "checked": "2026-11-31"},
-            f"`checked` in {where} is '2026-11-31', not a day like `2026-11-20`",
+            f"`checked` in {where} is '2026-11-31', not a date such as `2026-11-20`",
         ),
         "unknown key": ({**row, "sourcs": "x"}, f"unknown key `sourcs` in {where}"),
     }
@@ -91,9 +91,9 @@ def test_a_value_of_the_wrong_kind(table: str, values: dict[str, Any], said: str
         ("schema = 1", "", r"1\.toml` has schema None"),
         ("schema = 1", "schema = true", r"1\.toml` has schema True"),
         ("schema = 1", f"schema = 0x{'f' * 5000}", r"cannot read `.*1\.toml`"),
-        ("[[pci]]", "a = " + "[" * 100_000, r"cannot read `.*1\.toml`: its values are nested too deeply"),
+        ("[[pci]]", "a = " + "[" * 100_000, r"cannot read `.*1\.toml`: it is nested too deeply"),
         ("[[pci]]", "[[pc]]", r"unknown table `pc` in `.*1\.toml`"),
-        ("[[pci]]", "[pci]", r"`pci` in `.*1\.toml` is not a list of tables"),
+        ("[[pci]]", "[pci]", r"`pci` in `.*1\.toml` is not an array of tables"),
         ("[[pci]]", "pci = [7]\n[[watched]]", r"1\.toml: pci\[0\]`: expected `object`, got `int`"),
         ("[[pci]]", "[[pci]\n", r"cannot read `.*1\.toml`"),
         ("[[pci]]", "\x00", r"cannot read `.*1\.toml`"),
@@ -140,7 +140,7 @@ def test_what_never_ends_is_not_opened(tmp_path: Path) -> None:
 def test_a_file_that_is_far_too_long(tmp_path: Path) -> None:
     with (write(tmp_path, BASE) / "long.toml").open("wb") as file:
         file.truncate(MOST_BYTES + 1)
-    with pytest.raises(DataError, match=r"cannot read `.*long\.toml`: it has more than"):
+    with pytest.raises(DataError, match=r"cannot read `.*long\.toml`: larger than"):
         load(tmp_path)
 
 
@@ -170,7 +170,7 @@ def test_files_below_a_folder_are_read_and_others_are_not(tmp_path: Path) -> Non
 
 
 def test_data_without_a_c_library(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="has no `c_library`"):
+    with pytest.raises(DataError, match="contains no `c_library`"):
         load(write(tmp_path, [row for row in BASE if row[0] != "c_library"]))
 
 

@@ -91,7 +91,7 @@ def test_the_user_has_the_last_word_on_a_combination(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("own", "said"),
     [
-        ([("pci", example("pci", target="gfx1999"))], r"`target`: there is no target `gfx1999`"),
+        ([("pci", example("pci", target="gfx1999"))], r"`target`: unknown target `gfx1999`"),
         ([PCI, PCI], r"is about the same as"),
         ([("pci", {**example("pci"), "source": " "})], r"has no source"),
         (

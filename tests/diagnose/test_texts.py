@@ -132,18 +132,18 @@ def rule_of(**values: object) -> tuple[str, dict[str, object]]:
         ({"title": {"en": "{gfx}", "zh": "{gfx}"}}, "`{gfx}` needs words for when it is not known"),
         ({"why": [{"text": {"en": "{gfx}", "zh": "{gfx}"}}]}, "`{gfx}` needs words for when it is not known"),
         ({"title": {"en": "{thing|a}", "zh": "{thing|b}"}}, "nothing fills `{thing}`"),
-        ({"title": {"en": "{gfx|a}", "zh": "b"}}, "the languages have different places"),
+        ({"title": {"en": "{gfx|a}", "zh": "b"}}, "the languages have different placeholders"),
         (
             {"remedy": [{"text": {"en": "x", "zh": "x"}, "commands": ["rocenv verify {env}"]}]},
             "`{env}` needs words for when it is not known",
         ),
         (
             {"remedy": [{"text": {"en": "x", "zh": "x"}, "when": {"thing": "*"}}]},
-            "`when`: nothing in a log is `thing`",
+            "`when`: no clue provides `thing`",
         ),
         (
             {"sign": [{"text": ["some text"], "when": {"thing": "*"}, "weight": 0.5}]},
-            "`when` of a sign: no clue finds `thing`",
+            "`when` of a sign: no clue provides `thing`",
         ),
     ],
 )

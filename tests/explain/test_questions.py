@@ -141,7 +141,7 @@ class TestWhichRelease:
         assert "7.14.1: hipErrorInvalidValue is reported" in text
 
     def test_one_that_only_moves_on(self, read: Read) -> None:
-        assert "which PyTorch belongs to it was not read yet" in read("10.2")
+        assert "the matching PyTorch is not known yet" in read("10.2")
 
 
 class TestWhyNot61:

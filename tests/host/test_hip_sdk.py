@@ -38,9 +38,9 @@ def test_the_files_tell_and_not_the_folder(tmp_path: Path, matrix: Matrix) -> No
 @pytest.mark.parametrize(
     ("names", "why_not"),
     [
-        (("amdhip64.dll",), "no file in it says which release it is"),
-        (("hiprtc0507.dll", "hiprtc0602.dll", *LIBRARIES), "it holds files of 5.7.1 and 6.2.4 at once"),
-        (("hiprtc0507.dll", *LIBRARIES[1:]), "`rocblas.dll` is missing in it"),
+        (("amdhip64.dll",), "no file in it identifies its release"),
+        (("hiprtc0507.dll", "hiprtc0602.dll", *LIBRARIES), "it mixes files of 5.7.1 and 6.2.4 at once"),
+        (("hiprtc0507.dll", *LIBRARIES[1:]), "`rocblas.dll` is missing"),
     ],
 )
 def test_what_cannot_be_taken_over_says_why(

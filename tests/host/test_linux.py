@@ -127,7 +127,7 @@ def test_partitions_lie_on_the_board_they_are_of(root: Root, look: Look) -> None
     host = look()
     assert {gpu.address for gpu in host.gpus} == {"0000:05:00.0"}
     assert [gpu.memory_bytes for gpu in host.gpus] == [24 * GIB] * 8
-    assert host.notes == ("8 of these are partitions of one board, each with a share of memory and units",)
+    assert host.notes == ("8 of these are partitions of one board, which share its memory and compute units",)
 
 
 def test_a_first_partition_a_little_smaller_is_still_the_first(root: Root, look: Look) -> None:
@@ -180,7 +180,7 @@ def test_a_card_that_cannot_compute_gives_way_to_an_igpu(root: Root, look: Look)
     root.kernel().cpu().gpu(1, RAPHAEL, 100306).card("0000:08:00.0", RX_580)
     host = look()
     assert (targets(host), host.selected) == (["gfx1036", "gfx803"], 0)
-    assert host.why == "GPU 0 (gfx1036) is the only one that can compute"
+    assert host.why == "GPU 0 (gfx1036) is the only GPU that can compute"
     assert host.visible_devices() == "", "an iGPU that is used must not be hidden"
 
 
@@ -234,22 +234,22 @@ def test_a_small_igpu_is_used_where_there_is_no_other(root: Root, look: Look) ->
 
 def test_cards_are_ranked_by_support_then_memory_then_age(root: Root, look: Look) -> None:
     root.kernel().gpu(1, 0x66A1, 90006, memory=32 * GIB).gpu(2, RX_6800, 100300, memory=16 * GIB)
-    assert look().why == "today's releases do more for GPU 1 (gfx1030) than for GPU 0 (gfx906)"
+    assert look().why == "current releases support GPU 1 (gfx1030) than for GPU 0 (gfx906)"
     root.gpu(3, RX_7900, 110000, memory=24 * GIB)
     assert look().why == "GPU 2 (gfx1100) has more memory than GPU 1 (gfx1030)"
     root.gpu(4, 0x7550, 120001, memory=24 * GIB)
-    assert look().why == "GPU 3 (gfx1201) is of a newer kind than GPU 2 (gfx1100)"
+    assert look().why == "GPU 3 (gfx1201) is newer than GPU 2 (gfx1100)"
     root.gpu(5, 0x7550, 120001, memory=24 * GIB)
-    assert look().why == "GPU 3 (gfx1201) is the first of several that are alike"
+    assert look().why == "GPU 3 (gfx1201) is the first of several similar GPUs"
 
 
 def test_no_gpu(root: Root, look: Look) -> None:
-    assert (look().gpus, look().why) == ((), "there is no AMD GPU here")
+    assert (look().gpus, look().why) == ((), "this machine has no AMD GPU")
     root.card("0000:09:00.0", 0x2204, vendor=0x10DE, driver="nvidia").card("0000:00:02.0", 1, vendor=0x8086)
     assert (look().gpus, look().selected, look().why) == (
         (),
         None,
-        "there is no AMD GPU here, only Intel and NVIDIA",
+        "this machine has no AMD GPU, only Intel and NVIDIA",
     )
 
 
@@ -328,7 +328,7 @@ def test_without_permission(root: Root, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     first, second, selected, remedies = json.loads(done.stdout)
     assert first[:2] == ["gfx1030", "barred"]
-    assert "KFD node 1 cannot be read" in first[2]
+    assert "KFD node 1 is not readable" in first[2]
     assert second == ["gfx1100", "barred", "no permission to open `/dev/kfd`"]
     assert selected == 1
     assert any("usermod -aG render,video" in remedy for remedy in remedies)
@@ -408,7 +408,7 @@ def test_the_variable_stands_in_for_the_machine(
         ("10.3.0", 100305, "wrong results"),
         ("10.3.0", 100301, ""),
         ("9.0.0", 90012, ""),
-        ("1030", 100300, "is not a version"),
+        ("1030", 100300, "is not a valid version"),
     ],
 )
 def test_an_override_left_in_the_environment(
@@ -433,9 +433,9 @@ def test_a_variable_that_names_no_target_is_an_error(
 
 
 def test_what_cannot_be_listed_is_not_called_absent(root: Root, look: Look) -> None:
-    assert look().why == "there is no AMD GPU here"
+    assert look().why == "this machine has no AMD GPU"
     root.put("sys/bus/pci/devices", "no folder")
-    assert look().why.startswith("whether there is an AMD GPU here is not known: `/sys/bus/pci/devices`")
+    assert look().why.startswith("cannot tell whether this machine has an AMD GPU: `/sys/bus/pci/devices`")
 
 
 @pytest.mark.parametrize("name", ["nowhere", "proc/version", "x" * 300])
@@ -460,4 +460,4 @@ def test_no_word_of_the_machine_reaches_a_terminal_as_a_command(root: Root, look
 
 def test_the_only_one_of_amd_is_not_called_the_only_one(root: Root, look: Look) -> None:
     root.kernel().gpu(1, RX_7900, 110000).card("0000:09:00.0", 0x2684, vendor=0x10DE, driver="nvidia")
-    assert look().why == "GPU 0 (gfx1100) is the only one of AMD, beside NVIDIA"
+    assert look().why == "GPU 0 (gfx1100) is the only GPU from AMD, beside NVIDIA"

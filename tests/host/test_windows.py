@@ -140,7 +140,7 @@ def test_nvidia_beside(root: Root, look: Look, other: dict[str, Any]) -> None:
     root.windows(igpu, controllers=[other, adapter("AMD Radeon(TM) Graphics", "164E")])
     assert (look().selected, look().others) == (None, ("NVIDIA",))
     root.windows(controllers=[other])
-    assert look().why == "there is no AMD GPU here, only NVIDIA"
+    assert look().why == "this machine has no AMD GPU, only NVIDIA"
 
 
 def test_memory_that_the_field_cannot_hold_is_not_believed(root: Root, look: Look) -> None:
@@ -217,9 +217,9 @@ def test_hip_itself_is_asked_in_a_child(tmp_path: Path) -> None:
 
 def test_adapters_that_cannot_be_understood_are_not_called_absent(root: Root, look: Look) -> None:
     root.windows()
-    assert look().why == "there is no AMD GPU here"
+    assert look().why == "this machine has no AMD GPU"
     root.put("windows/video_controllers.json", "no JSON")
-    assert "video_controllers.json` cannot be read" in look().why
+    assert "video_controllers.json` is not readable" in look().why
 
 
 def test_files_that_powershell_wrote_begin_with_a_mark(root: Root, look: Look) -> None:

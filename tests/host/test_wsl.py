@@ -60,13 +60,13 @@ def test_of_two_gpus_the_card_is_used_and_no_number_is_made_up(root: Root, look:
 
 def test_windows_has_no_gpu_of_amd(root: Root, look: Look) -> None:
     root.wsl(NVIDIA)
-    assert (look().gpus, look().why) == ((), "there is no AMD GPU here, only NVIDIA")
+    assert (look().gpus, look().why) == ((), "this machine has no AMD GPU, only NVIDIA")
 
 
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
-        ("interop is off: the kernel starts no programs of Windows", "interop is off"),
+        ("interop is off, so Linux cannot start Windows programs", "interop is off"),
         ("`powershell.exe` failed: it did not end within 20 s", "did not end within 20 s"),
         ("", "nobody asked Windows"),
     ],
@@ -169,8 +169,8 @@ def test_windows_is_really_asked_and_the_answer_is_recorded(
     ("body", "told"),
     [
         ("sys.exit('Access is denied.')", "exit code 1 (Access is denied.)"),
-        ("print('what is this')", "listed no display adapter (what is this)"),
-        ("", "listed no display adapter"),
+        ("print('what is this')", "listed no display adapters (what is this)"),
+        ("", "listed no display adapters"),
         ("time.sleep(60)", "did not end within 0.5 s"),
     ],
 )

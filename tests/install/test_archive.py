@@ -189,7 +189,7 @@ class TestWhatComesOut:
         into = 'for word; do case "$word" in -o*) cd "${word#-o}";; esac; done;'
         for act, why in [
             ("exit 0", "was not unpacked"),
-            ("mkdir bin; echo x > bin/rocblas.dll", "is not what the archive says"),
+            ("mkdir bin; echo x > bin/rocblas.dll", "does not match the archive's listing"),
             ("mkdir bin; ln -s /etc/hostname bin/rocblas.dll", "is a link"),
             (f"ln -s {tmp_path} bin; cp /etc/hostname bin/rocblas.dll", "behind a link"),
             ("mkdir bin; ln /proc/self/exe bin/x; touch bin/y; ln bin/y bin/rocblas.dll", "is a link"),

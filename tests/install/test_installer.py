@@ -154,7 +154,7 @@ def test_a_download_that_broke_off(made: Path, into: Path, tmp_path: Path) -> No
     ("answer", "why"),
     [
         ("exit 65", r"`msiexec /a` of ROCm_Libs_RT\.msi: exit code 65"),
-        ("exit 0", r"`msiexec /a` of ROCm_Libs_RT\.msi: nothing came out"),
+        ("exit 0", r"`msiexec /a` of ROCm_Libs_RT\.msi: it unpacked no files"),
     ],
 )
 def test_what_windows_installer_refuses_is_named(

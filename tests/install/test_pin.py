@@ -207,13 +207,11 @@ class TestInstalledSdk:
             InstalledSdk(
                 folder=tmp_path, found_by="HIP_PATH", row=structs.replace(self.ROW, version="6.1.2")
             ),
-            InstalledSdk(
-                folder=tmp_path, found_by="x", row=self.ROW, why_not="`rocblas.dll` is missing in it"
-            ),
+            InstalledSdk(folder=tmp_path, found_by="x", row=self.ROW, why_not="`rocblas.dll` is missing"),
         )
         found = pinned(lock, work, others)
         assert found.components[0].artifacts[0].kind == "installer"
-        assert "`rocblas.dll` is missing in it" in capsys.readouterr().err
+        assert "`rocblas.dll` is missing" in capsys.readouterr().err
 
     def test_of_another_machine_comes_from_amd_here(self, tmp_path: Path, server: Loopback) -> None:
         server.files["/AMD.exe"] = data = made_installer(tmp_path)

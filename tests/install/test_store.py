@@ -208,7 +208,7 @@ def test_the_sweep_takes_only_what_nobody_needs(cellar: Cellar) -> None:
     told = store.sweep(cellar.home, keep, dry_run=True)
     assert store.holds(cellar.home, other)
     assert store.sweep(cellar.home, keep, dry_run=False) == told
-    assert [title for title, _ in told] == ["leftovers of interrupted work", "other 1.0"]
+    assert [title for title, _ in told] == ["remains of interrupted work", "other 1.0"]
     assert told[0][1] == 5
     assert told[1][1] >= 5000
     assert whole(cellar) == {needed.sha256}

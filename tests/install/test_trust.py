@@ -146,7 +146,7 @@ def test_something_else_in_the_cache(cellar: Cellar, kind: str, what: str) -> No
     {"a pipe": os.mkfifo, "a folder": os.mkdir, "a device": lambda path: path.symlink_to("/dev/zero")}[what](
         package
     )
-    with pytest.raises(FetchError, match="cannot be read: not a regular file") as caught:
+    with pytest.raises(FetchError, match="is not readable: not a regular file") as caught:
         cellar.add(artifact)
     assert "remove it" in caught.value.hints[0]
 

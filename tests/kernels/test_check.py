@@ -32,7 +32,7 @@ def test_each_kernel_counts_once_though_two_tables_name_it() -> None:
         (bundle("gfx1201", code_object(["main"], 0x4E)), "no kernel"),
         (b"", "neither"),
         (b"ELF, honestly", "neither"),
-        (b"__CLANG_OFFLOAD_BUNDLE__", "cannot be read"),
+        (b"__CLANG_OFFLOAD_BUNDLE__", "is not readable"),
         (b"__CLANG_OFFLOAD_BUNDLE__" + b"\xff" * 64, "cut short"),
         (kernels("gfx1201")[:-1], "cut short"),
     ],

@@ -23,11 +23,11 @@ GOOD = json.dumps({"status": "passed", "detail": "well", "no_device": False})
     ("script", "status", "detail"),
     [
         (f"echo '{GOOD}'", "passed", "well"),
-        ("true", "crashed", "ended without an answer, it printed nothing"),
+        ("true", "crashed", "ended without an answer; it printed nothing"),
         (f"echo '{GOOD}'; echo '{GOOD}'", "crashed", "it printed `{"),
         (f"echo 'hello'; echo '{GOOD}'", "crashed", "it printed `hello"),
         ("echo garbage", "crashed", "it printed `garbage"),
-        ("head -c 300000 /dev/urandom", "crashed", "it prints without end"),
+        ("head -c 300000 /dev/urandom", "crashed", "it printed too much"),
         ("echo '[1]'", "crashed", "it printed `[1]"),
         ("""echo '{"status": "excellent", "detail": ""}'""", "crashed", "it printed `{"),
         ("""echo '{"status": "passed", "detail": 3}'""", "crashed", "it printed `{"),

@@ -41,7 +41,7 @@ def test_every_rung_passes_and_names_the_stand_in(
 ENDS = [
     ("load.hip=segv", "load", "crashed", "SIGSEGV in dlopen"),
     ("load.rocblas=exit:7", "load", "crashed", "exit code 7"),
-    ("load.hip=exit:0", "load", "crashed", "ended without an answer, it printed nothing"),
+    ("load.hip=exit:0", "load", "crashed", "ended without an answer; it printed nothing"),
     ("load.rocblas=hang", "load", "timeout", "no answer within 1.5 s in dlopen"),
     ("version=segv", "version", "crashed", "SIGSEGV in hipRuntimeGetVersion"),
     ("compile=abort", "compile", "crashed", "SIGABRT in hiprtcCompileProgram"),
@@ -52,8 +52,8 @@ ENDS = [
 
 # What the fakes answer, the rung that asks, and what it reports.
 ANSWERS = [
-    ("version=wrong", "version", "failed", "hip says it is 4.3.0, resolved was 5.7"),
-    ("blasversion=wrong", "version", "failed", "rocblas says it is 1.0.0, resolved was 3.1"),
+    ("version=wrong", "version", "failed", "hip says it is 4.3.0, expected 5.7"),
+    ("blasversion=wrong", "version", "failed", "rocblas says it is 1.0.0, expected 3.1"),
     ("version=error:999", "version", "failed", "hipRuntimeGetVersion answered 999 hipErrorUnknown"),
     (
         "compile=error:6",
@@ -74,7 +74,7 @@ ANSWERS = [
     ("download=error:700", "memory", "failed", "hipMemcpy answered 700 hipErrorIllegalAddress"),
     ("free=error:17", "memory", "failed", "hipFree answered 17"),
     ("meminfo=error:1", "memory", "failed", "hipMemGetInfo answered 1"),
-    ("download=wrong1", "memory", "failed", "1 of 4096 bytes came back changed, the first at offset 2048"),
+    ("download=wrong1", "memory", "failed", "1 of 4096 bytes came back wrong, the first at offset 2048"),
     ("upload=wrong", "memory", "failed", "4096 of 4096 bytes came back changed"),
     ("download=unwritten", "memory", "failed", "bytes came back changed"),
     ("module=error:209", "kernel", "failed", "hipModuleLoadData answered 209 hipErrorNoBinaryForGpu"),
@@ -167,7 +167,7 @@ def test_a_crash_after_load_still_names_the_stand_in(rig: Rig) -> None:
         ({"ROCENV_STANDIN_DEVICES": "0"}, "hipInit answered 100 hipErrorNoDevice"),
         ({"ROCENV_STANDIN_FAIL": "init=error:101"}, "hipInit answered 101 hipErrorInvalidDevice"),
         ({"ROCENV_STANDIN_FAIL": "count=error:100"}, "hipGetDeviceCount answered 100 hipErrorNoDevice"),
-        ({"ROCENV_STANDIN_FAIL": "count=wrong"}, "hipGetDeviceCount found none"),
+        ({"ROCENV_STANDIN_FAIL": "count=wrong"}, "hipGetDeviceCount found no devices"),
     ],
 )
 def test_no_gpu_is_told_apart_from_a_fault(rig: Rig, environ: dict[str, str], why: str) -> None:
@@ -235,7 +235,7 @@ def test_a_library_that_is_not_there_fails_load(rig: Rig) -> None:
     libraries = {**probe.task.libraries, "rocblas": str(rig.work / "librocblas.so.3")}
     result = ladder.run_rung(replace(probe, task=replace(probe.task, libraries=libraries)), "load")
     assert result.status == "failed"
-    assert "librocblas.so.3 does not load: " in result.detail
+    assert "librocblas.so.3 cannot be loaded: " in result.detail
 
 
 def test_symbols_that_cannot_be_bound_fail_load(rig: Rig, hip5: Set) -> None:

@@ -44,7 +44,7 @@ def test_a_preloaded_function_of_the_runtime_is_a_leak_under_any_name(rig: Rig, 
     compile_library(preload, source)
     result = rig.rung("load", LD_PRELOAD=str(preload))
     assert result.status == "failed"
-    assert f"there before its library was loaded (LD_PRELOAD?): `{function}`" in result.detail
+    assert f"defined before its library was loaded (LD_PRELOAD?): `{function}`" in result.detail
 
 
 def test_a_library_outside_the_prefix_is_a_leak_unless_it_is_the_machines(rig: Rig, opt_rocm: Path) -> None:

@@ -49,11 +49,11 @@ CUDA = HEAD + "version = N(hip=None, cuda='11.8')\n"
 @pytest.mark.parametrize(
     ("torch", "status", "detail"),
     [
-        ("", "failed", "torch cannot be imported: ModuleNotFoundError"),
+        ("", "failed", "cannot import torch: ModuleNotFoundError"),
         ("raise OSError('libamdhip64.so: cannot open')", "failed", "OSError: libamdhip64.so: cannot open"),
         ("import os; os.abort()", "crashed", "crashed: SIGABRT"),
         ("import time; time.sleep(60)", "timeout", "no answer within 1.5 s"),
-        (HEAD + "version = N(hip=None)", "failed", "torch 2.5.1 is no ROCm build"),
+        (HEAD + "version = N(hip=None)", "failed", "torch 2.5.1 is not a ROCm build"),
         (
             HEAD + "version = N(hip='6.2')\ncuda = N(is_available=lambda: False)\nprint('noise')",
             "skipped",
@@ -80,7 +80,7 @@ GPU = """
 cuda = N(is_available=lambda: True, get_device_name=lambda index: {name!r})
 manual_seed = lambda seed: 1/0
 """
-NO_CUDA = "torch 2.5.1 is no CUDA build, which ZLUDA needs"
+NO_CUDA = "torch 2.5.1 is not a CUDA build, which ZLUDA needs"
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ NO_CUDA = "torch 2.5.1 is no CUDA build, which ZLUDA needs"
         (
             CUDA + GPU.format(name="NVIDIA GeForce RTX 4090"),
             "failed",
-            "torch 2.5.1 does not run on ZLUDA but on `NVIDIA GeForce RTX 4090`",
+            "torch 2.5.1 runs on `NVIDIA GeForce RTX 4090`",
         ),
         (CUDA + GPU.format(name="AMD Radeon RX 6750 XT [ZLUDA]"), "failed", "torch 2.5.1: ZeroDivisionError"),
     ],

@@ -28,7 +28,7 @@ def test_every_rung_passes_through_nvcuda_and_cublas(cuda_rig: Rig) -> None:
         assert (result.status, result.exit_code) == ("passed", 0), result
         assert result.detail.startswith("STAND-IN, not a GPU runtime: ")
     loaded = "libamdhip64.so.5, libnvcuda.so, librocblas.so.3, librocsolver.so.0, libcublas.so.11"
-    assert f"{loaded} from the prefix alone" in results["load"].detail
+    assert f"{loaded} from the prefix only" in results["load"].detail
     assert "hip 5.7." in results["version"].detail
     assert "nvcuda 12.2" in results["version"].detail
     assert "[ZLUDA], gfx1100, 8.0 GiB, the first of 1" in results["device"].detail
@@ -46,14 +46,14 @@ ENDS = [
 
 # What the fakes answer, the rung that asks, and what it reports.
 ANSWERS = [
-    ("cuversion=wrong", "version", "failed", "nvcuda says it is 9.0, resolved was 12.2"),
-    ("version=wrong", "version", "failed", "hip says it is 4.3.0, resolved was 5.7"),
+    ("cuversion=wrong", "version", "failed", "nvcuda says it is 9.0, expected 12.2"),
+    ("version=wrong", "version", "failed", "hip says it is 4.3.0, expected 5.7"),
     ("cuinit=error:999", "device", "failed", "cuInit answered 999 CUDA_ERROR_UNKNOWN"),
     ("cuname=wrong", "device", "failed", "without [ZLUDA]"),
     ("cucontext=error:2", "device", "failed", "cuDevicePrimaryCtxRetain answered 2 CUDA_ERROR_OUT_OF_MEMORY"),
-    ("cuinit=error:100", "device", "failed", "(gfx1100), ZLUDA does not (cuInit answered 100"),
-    ("cucount=wrong", "device", "failed", "ZLUDA does not (cuDeviceGetCount found none)"),
-    ("props=wrong", "device", "failed", "(gfx803), the set is for gfx1100"),
+    ("cuinit=error:100", "device", "failed", "(gfx1100), but ZLUDA does not (cuInit answered 100"),
+    ("cucount=wrong", "device", "failed", "ZLUDA does not (cuDeviceGetCount found no devices)"),
+    ("props=wrong", "device", "failed", "(gfx803), but the set is for gfx1100"),
     ("cumalloc=oom:1000000", "memory", "failed", "cuMemAlloc_v2 of 16777216 bytes answered 2"),
     ("cudownload=wrong1", "memory", "failed", "1 of 4096 bytes came back changed"),
     ("cumeminfo=error:1", "memory", "failed", "cuMemGetInfo_v2 answered 1 CUDA_ERROR_INVALID_VALUE"),
@@ -98,13 +98,13 @@ def test_another_gpu_in_front_is_named_with_the_remedy(cuda_rig: Rig, visible: s
     two = {"ROCENV_STANDIN_DEVICES": "2", "ROCENV_STANDIN_TARGET": "gfx1036,gfx1100"}
     result = cuda_rig.rung("device", **two, HIP_VISIBLE_DEVICES=visible)
     assert result.status == "failed"
-    assert "(gfx1036), the set is for gfx1100, which " in result.detail
+    assert "(gfx1036), but the set is for gfx1100, which " in result.detail
     assert f"with HIP_VISIBLE_DEVICES={number} programs see that one" in result.detail
 
 
 def test_both_versions_that_are_wrong_are_named(cuda_rig: Rig) -> None:
     result = cuda_rig.rung("version", ROCENV_STANDIN_FAIL="version=wrong,cuversion=wrong")
-    assert "hip says it is 4.3.0, resolved was 5.7; nvcuda says it is 9.0, resolved was 12.2" in result.detail
+    assert "hip says it is 4.3.0, expected 5.7; nvcuda says it is 9.0, expected 12.2" in result.detail
 
 
 def test_nvidias_own_libraries_have_no_target(cuda_rig: Rig) -> None:

@@ -217,7 +217,7 @@ def test_what_the_machine_had_is_reported(work: Work) -> None:
         prefix, environ={**work.environ, **dict.fromkeys([*replaced, *acting], "/opt/x")}
     )
     assert_applied(outcome, prefix)
-    for text, names in (("replaced until deactivation", replaced), ("acts on this env too", acting)):
+    for text, names in (("replaced until you leave the env", replaced), ("still in effect", acting)):
         said = next((said for said in outcome.stderr.splitlines() if text in said), "")
         assert sorted(said.rpartition(":")[2].split()) == names
 
@@ -260,7 +260,7 @@ def test_lists_edited_while_active_keep_the_edits(work: Work) -> None:
             work.dump("after"),
             environ={**work.environ, **given},
         )
-        assert "left as it is now" not in outcome.stderr
+        assert "so not restored" not in outcome.stderr
         old = "".join(f"{value}:" for value in given.values())
         assert outcome.dumps["after"] == {
             **outcome.dumps["before"],
@@ -282,7 +282,7 @@ def test_a_variable_changed_while_active_stays_and_is_named(work: Work) -> None:
     )
     assert outcome.dumps["after"] == {**outcome.dumps["before"], "HIP_PATH": "mine", "HIP_PATH_57": "new"}
     (said,) = outcome.stderr.splitlines()
-    assert "left as it is now" in said
+    assert "so not restored" in said
     assert sorted(said.rpartition(":")[2].split()) == ["EMPTY", "HIP_PATH", "HIP_PATH_57"]
 
 

@@ -86,9 +86,9 @@ def test_what_it_says_is_not_lost_in_a_file(tcsh: Work) -> None:
         environ = {**tcsh.environ, "ROCM_PATH": "/opt"}
         subprocess.run(tcsh.driver.argv(code), stderr=file, env=environ, check=True, timeout=30)
     assert said.read_text().splitlines() == [
-        "rocenv: set on this machine, replaced until deactivation: ROCM_PATH",
+        "rocenv: replaced until you leave the env: ROCM_PATH",
         "more",
-        "rocenv: changed while the env was active, and left as it is now: HIP_PATH",
+        "rocenv: changed while the env was active, so not restored: HIP_PATH",
         "more",
     ]
 

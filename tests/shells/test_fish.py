@@ -60,7 +60,7 @@ def test_a_universal_variable_that_cannot_be_hidden_is_reported(configured: Work
     outcome = configured.run(
         "set -Ux HIP_PATH_57 /everywhere", configured.enter(configured.env()), configured.dump("active")
     )
-    assert "acts on this env too: HIP_PATH_57" in outcome.stderr
+    assert "still in effect: HIP_PATH_57" in outcome.stderr
     assert outcome.dumps["active"]["HIP_PATH_57"] == "/everywhere"
 
 

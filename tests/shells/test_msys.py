@@ -127,7 +127,7 @@ def test_path_is_spelled_as_the_shell_does_and_all_else_as_windows_does(lab: Lab
     )
     assert (done.returncode, done.stderr) == (
         0,
-        "rocenv: set on this machine, replaced until deactivation: ROCM_PATH\n" * 2,
+        "rocenv: replaced until you leave the env: ROCM_PATH\n" * 2,
     )
     assert dumps["active"] == dumps["twice"] == lab.expected(name, dumps["before"])
     assert dumps["after"] == dumps["before"]
@@ -149,7 +149,7 @@ def test_envs_nest_and_edits_stay(lab: Lab) -> None:
     assert dumps["back"] == dumps["first"]
     before = dumps["before"]
     assert dumps["after"] == {**before, "PATH": f"/front:{before['PATH']}:/back", "HIP_PATH": "mine"}
-    assert "left as it is now: HIP_PATH\n" in done.stderr
+    assert "so not restored: HIP_PATH\n" in done.stderr
 
 
 @line(44)

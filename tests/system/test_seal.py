@@ -26,7 +26,7 @@ def test_a_changed_a_foreign_and_an_exchanged_file(tmp_path: Path) -> None:
     sealed = file.read_bytes()
 
     def refused() -> None:
-        with pytest.raises(DataError, match="is not as this rocenv home wrote it"):
+        with pytest.raises(DataError, match="was not written by this rocenv home"):
             read_sealed(file, key)
 
     for content in (b"", b"one\n\n", sealed.replace(b"one", b"two"), sealed + b"x", other.read_bytes()):

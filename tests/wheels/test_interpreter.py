@@ -102,7 +102,7 @@ def test_a_python_of_the_store_that_uv_finds_is_passed_over(
 
     monkeypatch.setattr(Uv, "run", run)
     with pytest.raises(
-        RocenvError, match=r"no Python `3\.98`: the only one here is from the Microsoft Store"
+        RocenvError, match=r"no Python `3\.98`: the only one on this machine is from the Microsoft Store"
     ):
         find_python("3.98", uv)
     assert find_python("3.98", replace(uv, environ={})).path == other

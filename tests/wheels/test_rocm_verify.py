@@ -69,7 +69,7 @@ def test_a_library_that_rocm_sdk_finds_instead_fails_load(made: World) -> None:
         ("import sys; sys.modules['_rocm_sdk_core'] = None", "(amdhip64: ModuleNotFoundError"),
         (
             "import rocm_sdk; rocm_sdk.__version__ = '10.1.0'",
-            "package `rocm` is 10.1.0, and the lock has 10.0.0",
+            "package `rocm` is 10.1.0, but the lock has 10.0.0",
         ),
         ("import os; os._exit(3)", "ended with exit code 3 in `rocm_sdk`"),
     ],
@@ -143,7 +143,7 @@ def test_a_torch_that_pip_replaced_is_named_and_put_back(made: World, tmp_path: 
     install = (python, "-m", "pip", "install", "--no-index", f"--find-links={page}", "torch==2.13.0+cu130")
     subprocess.run(install, env={**made.env, **UNCONSTRAINED}, check=True, capture_output=True, timeout=60)
     files = rungs(made, "--upto", "files")["files"]
-    assert "package `torch` is 2.13.0+cu130, and the lock has 2.13.0+rocm10.0.0" in files["detail"]
+    assert "package `torch` is 2.13.0+cu130, but the lock has 2.13.0+rocm10.0.0" in files["detail"]
     [finding] = findings(made)
     assert (finding["check"], finding["code"]) == ("env_torch_replaced", "torch-wrong-wheel")
     assert "torch: 2.13.0+cu130" in json.dumps(finding)

@@ -197,7 +197,7 @@ def test_a_wheel_that_contradicts_itself_is_refused(bench: Bench, how: dict[str,
     with pytest.raises(RocenvError) as caught:
         bench.create("a", liar)
     assert caught.value.code == "wheel-inconsistent"
-    assert "numpy holds files that differ from its own list" in caught.value.message
+    assert "numpy contains files that differ from its own list" in caught.value.message
 
 
 def _names(file: Path, folder: Path) -> bool:
@@ -314,7 +314,9 @@ def test_a_file_that_is_no_wheel_is_refused(bench: Bench) -> None:
 
 def test_a_wheel_that_was_not_fetched_is_named(bench: Bench) -> None:
     bench.files.clear()
-    with pytest.raises(FetchError, match=r"the wheel `filelock-3\.13\.1-py3-none-any\.whl` was not fetched"):
+    with pytest.raises(
+        FetchError, match=r"the wheel `filelock-3\.13\.1-py3-none-any\.whl` was not downloaded"
+    ):
         bench.create("a")
 
 

@@ -139,7 +139,7 @@ def test_what_a_page_of_amds_own_wheels_lacks_comes_from_the_first_general_index
         "torch": "2.9.1+rocmsdk1",
         "torchvision": "0.24.1+rocmsdk1",
     }
-    assert [note.partition(":")[0] for note in notes] == ["the env gets no torchaudio"]
+    assert [note.partition(":")[0] for note in notes] == ["the env will not contain torchaudio"]
     assert f"trying {index.url('simple')}" in said.getvalue()
 
 
@@ -199,7 +199,7 @@ def test_a_companion_that_the_general_index_lacks_is_named(index: Index, python:
 
 def test_a_cpu_torch_is_refused_even_where_it_is_the_only_one(index: Index, resolve: Resolve) -> None:
     index.wheels["whl/cpu"] = [build_wheel("torch", "2.5.1+cpu")]
-    with pytest.raises(ResolutionImpossible, match=r"is 2\.5\.1\+cpu, which is not a build for `rocm6\.2`"):
+    with pytest.raises(ResolutionImpossible, match=r"is 2\.5\.1\+cpu, which is not built for `rocm6\.2`"):
         resolve("torch==2.5.*", folder="whl/cpu")
 
 
@@ -338,7 +338,7 @@ def test_offline_the_cached_index_is_enough_for_uv(index: Index, resolve: Resolv
     first = resolve("torch==2.5.*")
     index.asked.clear()
     assert resolve("torch==2.5.*", uv=replace(uv, offline=True)) == first
-    with pytest.raises(FetchError, match=r"offline, and `torch==2\.5\.\*` .* is not completely cached"):
+    with pytest.raises(FetchError, match=r"offline, but `torch==2\.5\.\*` .* is not fully cached"):
         resolve("torch==2.5.*", uv=replace(uv, offline=True), folder="whl/rocm6.1")
     assert index.asked == []
 
