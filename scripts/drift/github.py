@@ -1,4 +1,4 @@
-"""Releases and files of repositories of GitHub: builds of ZLUDA, and library packs."""
+"""Releases and files in GitHub repositories: ZLUDA builds and library packs."""
 
 from __future__ import annotations
 
@@ -49,61 +49,61 @@ def packs(matrix: Matrix, home: Home) -> Iterator[Part]:
             branches.setdefault((match[1], match[3]), {})[unquote(match[4])] = ""
         elif match:
             by_repository.setdefault(match[1], {})[unquote(match[2])] = row.sha256
-        elif row.tag:  # its files are not known by name
+        elif row.tag:  # the names of its files are unknown
             by_repository.setdefault(row.provider, {})[f"{row.tag}/"] = ""
     for repository, known in by_repository.items():
         yield _releases("packs", repository, known)
     for (repository, branch), known in branches.items():
         address = f"https://github.com/{repository}/tree/{branch}"
-        look = partial(_look_at_files, repository, branch, known)
+        look = partial(_read_files, repository, branch, known)
         yield Part(place="packs", address=address, known=known, look=look)
 
 
 def _releases(place: str, repository: str, known: Things) -> Part:
     address = f"https://github.com/{repository}/releases"
-    return Part(place=place, address=address, known=known, look=partial(_look_at_assets, repository, known))
+    return Part(place=place, address=address, known=known, look=partial(_read_assets, repository, known))
 
 
-def _look_at_assets(repository: str, known: Things, network: Network) -> Things:
-    """Return the assets of the releases that rows name, and of those published after them.
+def _read_assets(repository: str, known: Things, network: Network) -> Things:
+    """Return the assets of the releases in the rows, and of newer releases.
 
-    Nothing is made of archives for Linux, so that new ones are no news.
+    New archives for Linux are left out, because rocenv does not use them.
     """
     tags = {name.partition("/")[0] for name in known}
     found = releases(network, repository)
     newest = max((release.published for release in found if release.tag in tags), default="")
-    seen: dict[str, str] = {}
+    present: dict[str, str] = {}
     for release in found:
         if release.tag not in tags and release.published <= newest:
             continue
         if f"{release.tag}/" in known:
-            seen[f"{release.tag}/"] = ""
+            present[f"{release.tag}/"] = ""
         for asset, sha256 in release.assets.items():
             name = f"{release.tag}/{asset}"
             if name in known or "linux" not in asset:
-                seen[name] = sha256
-    return seen
+                present[name] = sha256
+    return present
 
 
-def _look_at_files(repository: str, branch: str, known: Things, network: Network) -> Things:
+def _read_files(repository: str, branch: str, known: Things, network: Network) -> Things:
     found = files(network, repository, branch)
     return names(name for name in found if name in known or name.endswith((".7z", ".rar", ".zip")))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """One release of a repository of GitHub."""
+    """One release in a GitHub repository."""
 
     tag: str
     published: str  # ISO 8601, UTC
-    assets: dict[str, str]  # name -> sha256, "" where GitHub has none
+    assets: dict[str, str]  # name -> sha256, "" if GitHub has none
 
 
 def releases(network: Network, repository: str) -> list[Release]:
-    """Return all published releases of a repository.
+    """Fetch all published releases of a repository.
 
     Raises:
-        FetchError: GitHub does not answer, or not with a list of releases.
+        FetchError: GitHub does not answer, or the answer is not a list of releases.
     """
     found: list[Release] = []
     for page in range(1, MOST_PAGES + 1):
@@ -115,7 +115,7 @@ def releases(network: Network, repository: str) -> list[Release]:
 
 
 def files(network: Network, repository: str, branch: str) -> set[str]:
-    """Return the names of the files at the top of a branch; raise FetchError as `releases` does."""
+    """Fetch the names of the files in the top folder of a branch; raise FetchError as `releases` does."""
     rows = _json_list(network, f"{GITHUB_API}{repository}/contents/?ref={branch}")
     return {row["name"] for row in rows if row.get("type") == "file"}
 
@@ -129,7 +129,7 @@ def _json_list(network: Network, url: str) -> list[dict[str, Any]]:
     try:
         found = json.loads(body_of(network, url))
     except ValueError as error:
-        raise FetchError(f"`{shown(url)}` is no JSON: {error}") from error
+        raise FetchError(f"`{shown(url)}` is not JSON: {error}") from error
     if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
-        raise FetchError(f"`{shown(url)}` is no list")
+        raise FetchError(f"`{shown(url)}` is not a JSON list of objects")
     return found
