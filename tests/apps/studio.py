@@ -1,7 +1,7 @@
 """Debian's real Blender with a fake HIP runtime, in a minimal env.
 
-Blender, its data and its libraries come from the lane's env, except for the HIP runtime. So Blender finds only
-the runtime, if any, that a test puts into its own env.
+Blender, its data and its libraries come from the lane's env, except for the HIP runtime. So Blender finds
+only the runtime, if any, that a test puts into its own env.
 """
 
 from __future__ import annotations
