@@ -242,7 +242,7 @@ def world(hash_: str = HASH) -> dict[str, bytes]:
 
 @pytest.fixture
 def place(mini: Mini) -> Mini:
-    """The mini world, whose server also replaces every place that rows refer to."""
+    """The mini world; its server also stands in for every host in the rows."""
     key = Key.new("maker")
     text = PROFILES.format(server=mini.server.url, known=KNOWN, hash=HASH, fingerprint=key.fingerprint)
     (mini.root / "profiles" / "world.toml").write_text(text)

@@ -16,7 +16,7 @@ from diagnose_score.noise import BAR, CHINESE, PLAIN, TELLING, interleaved, line
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_GAP = 5  # most lines of other threads between two lines of the log
+_GAP = 5  # the maximum number of lines between two lines of the log
 TIMES = 10_000
 _MOST_BYTES = 8_000_000  # of a repeated log
 _WINDOWS = re.compile(
