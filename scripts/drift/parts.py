@@ -99,7 +99,7 @@ def outcome(part: Part, network: Network) -> Outcome:
     except FetchError as error:
         if error.code != "gone":
             return Outcome(part=part, not_reached=error.message)
-        # Every mirror says so, so this is not a network problem. Parts without known things expect no page.
+        # Every mirror agrees, so this is not a network problem. Parts without known things expect no page.
         return Outcome(part=part, drifts=(drift(part, "gone", "the page"),) if part.known else ())
     except Lacking as error:
         return Outcome(part=part, drifts=(drift(part, "gone", str(error)),))
