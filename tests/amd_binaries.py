@@ -1,4 +1,4 @@
-"""The libraries in AMD's ROCm wheels, made of the stand-ins of `shims/fakes`, with the real names."""
+"""The libraries in AMD's ROCm wheels, with their real names, built from the fakes in `shims/fakes`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 LINUX, WINDOWS = "linux_x86_64", "win_amd64"
 _SYSDEPS, _HOST_MATH = "lib/rocm_sysdeps/lib", "lib/host-math/lib"
-# Folder of the package -> the sonames there that are stubs.
+# Folder in the package -> sonames of the stubs in it.
 _CORE_STUBS = {
     "lib": (
         "libamd_comgr.so.3 libhsa-runtime64.so.1 libhiprtc-builtins.so.7 libhipfile.so.0 libroctx64.so.4 "
@@ -53,17 +53,17 @@ _ONE_FUNCTION = (("STANDIN_GROUP", text("other")), ("STANDIN_FUNCTION", "standin
 
 
 def core(release: Release, platform: str) -> dict[str, bytes]:
-    """Libraries and programs of the runtime: path in its folder -> content."""
+    """Build the libraries and programs of the runtime: path in its folder -> content."""
     return _linux_core(release) if platform == LINUX else _windows_core(release)
 
 
 def libraries(release: Release, platform: str) -> dict[str, bytes]:
-    """Libraries of the mathematical half."""
+    """Build the math libraries."""
     return _linux_libraries() if platform == LINUX else _windows_libraries(release)
 
 
 def torch(release: Release, platform: str) -> dict[str, bytes]:
-    """The GPU half of torch, which needs HIP and rocBLAS by name and has no path to them."""
+    """Build torch's GPU library, which needs HIP and rocBLAS by name and has no path to them."""
     if platform == LINUX:
         needs = ("libamdhip64.so.7", "librocblas.so.5")
         return {"lib/libtorch_hip.so": library("libtorch_hip.so", "torch_hip.c", 0, needs, "$ORIGIN")}
@@ -73,22 +73,22 @@ def torch(release: Release, platform: str) -> dict[str, bytes]:
 
 
 def tools(platform: str) -> list[str]:
-    """The programs of the runtime."""
+    """List the programs of the runtime."""
     return f"{_TOOLS} {_TOOLS_LINUX if platform == LINUX else _TOOLS_WINDOWS}".split()
 
 
-# ---------------------------------------------------------------- libraries of Linux
+# ---------------------------------------------------------------- Linux libraries
 
 
 @cache
 def _folder() -> tempfile.TemporaryDirectory[str]:
-    """A folder for what is compiled, which goes when the process ends."""
+    """Create a folder for compiled files, which is deleted when the process ends."""
     return tempfile.TemporaryDirectory(prefix="rocenv-amd-")
 
 
 @cache
 def library(name: str, source: str, hip: int = 0, needs: tuple[str, ...] = (), rpath: str = _RPATH) -> bytes:
-    """Compile a library of the stand-in with DT_RPATH; `needs` are sonames that it asks for by name."""
+    """Compile a fake library with DT_RPATH; `needs` are the sonames of its dependencies."""
     folder = Path(_folder().name)
     stubs = [folder / soname for soname in needs]
     for stub in stubs:
@@ -112,7 +112,7 @@ def _stub(soname: str) -> bytes:
 
 
 def _renamed(content: bytes, placeholder: str, name: str) -> bytes:
-    """The same library under another name: to compile each of them takes too long."""
+    """Rename a compiled library, because compiling one for each name takes too long."""
     assert len(name) <= len(placeholder)
     return content.replace(placeholder.encode(), name.encode().ljust(len(placeholder), b"\0"))
 
@@ -138,7 +138,7 @@ def _linux_libraries() -> dict[str, bytes]:
     return files
 
 
-# ---------------------------------------------------------------- DLLs of Windows
+# ---------------------------------------------------------------- Windows DLLs
 
 
 def _hip_dll(release: Release) -> Binary:
@@ -158,7 +158,7 @@ def _rocblas_dll(release: Release) -> Binary:
 
 
 def _dlls(names: Iterable[str], release: Release) -> dict[str, bytes]:
-    """DLLs with one function, which are one DLL under several names."""
+    """Build DLLs with one function, all from one compiled DLL."""
     placeholder = f"{_PLACEHOLDER}.dll"
     made = Binary(name=placeholder, source="trivial.c", version=release.rocm, defines=_ONE_FUNCTION)
     content = _workshop().path(made).read_bytes()

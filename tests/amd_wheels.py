@@ -1,4 +1,4 @@
-"""What AMD's indices of ROCm wheels hold, made of the stand-ins of `shims/fakes`."""
+"""The wheels in AMD's indices, built from the fakes in `shims/fakes`."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ if TYPE_CHECKING:
 
 TARGETS = ("gfx1100", "gfx1151", "gfx1201")
 EPOCH_S = 1_704_067_200
-_LARGE = bytes((1 << 20) + 1)  # what an env shares with uv's cache, marked as read-only
+_LARGE = bytes((1 << 20) + 1)  # large enough that envs share it with uv's cache, read-only
 
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """A release of ROCm and the builds of torch for it."""
+    """A ROCm release and the torch builds for it."""
 
     rocm: str
-    hip: int  # what hipRuntimeGetVersion answers
-    rocm_of_torch: str  # what torch requires of `rocm`
+    hip: int  # the result of hipRuntimeGetVersion
+    rocm_of_torch: str  # the version of `rocm` that torch requires
     torch: tuple[str, ...] = ()
     vision: tuple[str, ...] = ()
     audio: str = ""
     triton: str = ""
     targets: tuple[str, ...] = TARGETS
     families: tuple[tuple[str, str], ...] = ()  # target -> the family of its AOTriton kernels
-    libraries: str = "rocm-sdk-libraries"  # "" = torch brings all of ROCm
-    local: str = ""  # of the builds of torch; "" = as AMD's indices have it
-    bare: bool = False  # wheels with nothing inside, which is enough for a plan
+    libraries: str = "rocm-sdk-libraries"  # "" = torch contains all of ROCm
+    local: str = ""  # local version of the torch builds; "" = as in AMD's indices
+    bare: bool = False  # empty wheels, which are enough for a plan
 
     @property
     def build(self) -> str:
@@ -63,7 +63,7 @@ class Release:
 
 _FAMILIES = (("gfx1100", "gfx110x"), ("gfx1151", "gfx115x"), ("gfx1201", "gfx12-0"))
 _FAMILIES_7 = (("gfx1100", "gfx11"), ("gfx1151", "gfx11"))
-# Which torch goes with which ROCm is AMD's table; where it names no triton, the number is made up.
+# The pairs of torch and ROCm are from AMD's table. Triton versions that it does not list are invented.
 LEGACY = (
     Release(
         rocm="7.14.0", hip=71426190, rocm_of_torch="==7.14.0", torch=("2.12.0", "2.13.0"),
@@ -106,7 +106,7 @@ RADEON = (
 Maker = Callable[[], Wheel]
 
 
-# ---------------------------------------------------------------- the wheels of ROCm
+# ---------------------------------------------------------------- ROCm wheels
 
 
 def _below(folder: str, files: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -145,7 +145,7 @@ def _wheel(name: str, version: str, tag: str, files: Mapping[str, bytes], **more
 
 @cache
 def core(release: Release, platform: str) -> Wheel:
-    """The runtime with the compiler."""
+    """Build the runtime with the compiler."""
     if release.bare:
         return _wheel("rocm-sdk-core", release.rocm, f"py3-none-{platform}", {})
     version = f"{release.rocm}\n".encode()
@@ -168,7 +168,7 @@ def core(release: Release, platform: str) -> Wheel:
 
 @cache
 def libraries(release: Release, platform: str) -> Wheel:
-    """The host half of the mathematical libraries."""
+    """Build the host part of the math libraries."""
     if release.bare:
         return _wheel(release.libraries, release.rocm, f"py3-none-{platform}", {})
     binaries = amd_binaries.libraries(release, platform)
@@ -182,7 +182,7 @@ def libraries(release: Release, platform: str) -> Wheel:
 
 @cache
 def device(release: Release, target: str, platform: str) -> Wheel:
-    """The kernels for one target, laid over the folder of the libraries."""
+    """Build the kernels for one target, which go into the folder of the libraries."""
     folder = "lib" if platform == LINUX else "bin"
     named = {
         **_kernels_of(release, target, folder),
@@ -215,14 +215,14 @@ def _kernels_of(release: Release, target: str, folder: str) -> dict[str, bytes]:
 
 
 def _all_kernels(release: Release, folder: str) -> dict[str, bytes]:
-    """The kernels of a release without device wheels."""
+    """Build the kernels of a release without device wheels."""
     each = (_kernels_of(release, target, folder) for target in TARGETS)
     return {name: content for kernels in each for name, content in kernels.items()}
 
 
 @cache
 def devel(release: Release, platform: str) -> Wheel:
-    """Headers and links to all files of the runtime, in a tar that `rocm-sdk init` unpacks."""
+    """Build headers and links to all files of the runtime, in a tar that `rocm-sdk init` unpacks."""
     runtime = zipfile.ZipFile(io.BytesIO(core(release, platform).data)).namelist()
     runtime += zipfile.ZipFile(io.BytesIO(libraries(release, platform).data)).namelist()
     links = {}
@@ -253,7 +253,7 @@ def devel(release: Release, platform: str) -> Wheel:
 
 
 def _tar(files: Mapping[str, bytes], links: Mapping[str, str]) -> bytes:
-    """A tar with the files of each folder before those of the folders in it, which `init` relies on."""
+    """Build a tar with the files of each folder before those of its subfolders, as `init` expects."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=tarfile.GNU_FORMAT) as tar:
         for name in sorted([*files, *links], key=lambda name: (name.count("/"), name)):
@@ -267,14 +267,14 @@ def _tar(files: Mapping[str, bytes], links: Mapping[str, str]) -> bytes:
     return out.getvalue()
 
 
-# Building it runs code of the index: whoever means to says so.
+# Building the sdist runs code from the index, so a test must allow it explicitly.
 _SETUP = """import importlib.util
 import os
 import sys
 
 MARK = os.environ.get("ROCENV_STANDIN_MAY_BUILD")
 if not MARK:
-    sys.exit("rocenv stand-in: the sdist of rocm was built, which nobody asked for")
+    sys.exit("rocenv stand-in: the sdist of rocm must not be built in this test")
 with open(MARK, "a") as mark:
     mark.write(" ".join(sys.argv) + "\\n")
 from setuptools import setup
@@ -297,7 +297,7 @@ _BUILD = b'[build-system]\nrequires = ["setuptools>=70.2.0"]\nbuild-backend = "s
 
 
 def _pkg_info(release: Release) -> bytes:
-    """What the sdist says of itself: a hint, since all that it requires is marked as dynamic."""
+    """Render the metadata of the sdist: only a hint, because its requirements are marked as dynamic."""
     extras = ["libraries", "devel", *(f"device-{target}" for target in release.targets)]
     lines = [
         *("Metadata-Version: 2.4", "Name: rocm", f"Version: {release.rocm}"),
@@ -306,20 +306,20 @@ def _pkg_info(release: Release) -> bytes:
     for extra in extras:
         lines.append(f"Provides-Extra: {extra}")
         lines.append(f'Requires-Dist: rocm-sdk-{extra}=={release.rocm}; extra == "{extra}"')
-    # In lower case, as setuptools writes them, uv overlooks these and builds nothing (astral-sh/uv#18667).
+    # If the names were in lower case, as setuptools writes them, uv would build nothing (astral-sh/uv#18667).
     lines += ["Dynamic: Provides-Extra", "Dynamic: Requires-Dist", ""]
     return "\n".join(lines).encode()
 
 
 @cache
 def sdist(release: Release) -> Wheel:
-    """The package `rocm`, which is no wheel: what it requires is known once its setup.py has run."""
+    """Build the package `rocm`, a source archive: only its setup.py knows its requirements."""
     top = f"rocm-{release.rocm}"
     metadata = _pkg_info(release)
     package = _python("rocm_sdk") | {"_dist_info.py": _dist_info(release)}
     files = {"PKG-INFO": metadata, "pyproject.toml": _BUILD, "setup.py": _SETUP.encode()}
     files |= _below("src/rocm_sdk", package)
-    # setuptools puts what it knows of the package into each sdist.
+    # setuptools adds the metadata of the package to each sdist.
     files["src/rocm.egg-info/entry_points.txt"] = b"[console_scripts]\nrocm-sdk = rocm_sdk.__main__:main\n"
     out = io.BytesIO()
     with gzip.GzipFile(fileobj=out, mode="wb", mtime=EPOCH_S) as packed:
@@ -327,12 +327,12 @@ def sdist(release: Release) -> Wheel:
     return Wheel(f"{top}.tar.gz", out.getvalue(), metadata)
 
 
-# ---------------------------------------------------------------- the wheels of torch
+# ---------------------------------------------------------------- torch wheels
 
 
 @cache
 def torch(release: Release, version: str, python: str, platform: str) -> Wheel:
-    """A torch whose GPU half needs HIP and rocBLAS by name, and whose kernels are in other wheels."""
+    """Build a torch that needs HIP and rocBLAS by name, with its kernels in other wheels."""
     full = f"{version}+{release.build}"
     sources = {} if release.bare else _torch_sources(release, full) | amd_binaries.torch(release, platform)
     requires = [*TORCH_REQUIRES]
@@ -381,7 +381,7 @@ def _framework(
 
 @cache
 def kernels(release: Release, name: str, version: str, python: str, platform: str) -> Wheel:
-    """The kernels of torch or torchvision for a target, or those of AOTriton for a family."""
+    """Build the kernels of torch or torchvision for a target, or those of AOTriton for a family."""
     _, package, _, part = name.split("-", 3)
     full = f"{version}+{release.build}"
     requires = [f"{package}=={full}"]
@@ -394,7 +394,7 @@ def kernels(release: Release, name: str, version: str, python: str, platform: st
 
 @cache
 def vision(release: Release, version: str, torch_version: str, python: str, platform: str) -> Wheel:
-    """A torchvision, which does not say which build of torch it is for."""
+    """Build a torchvision, which does not name its build of torch."""
     full = f"{version}+{release.build}"
     extras = {f"device-{target}": [f"amd-torchvision-device-{target}=={full}"] for target in release.targets}
     requires = ["numpy", f"torch=={torch_version}", "pillow!=8.3.*,>=5.3.0"]
@@ -403,25 +403,25 @@ def vision(release: Release, version: str, torch_version: str, python: str, plat
 
 
 def plain(name: str, version: str, python: str, platform: str, requires: Sequence[str] = ()) -> Wheel:
-    """torchaudio, triton: nothing but a version."""
+    """Build a wheel that contains only a version, such as torchaudio and triton."""
     files = {"__init__.py": f"__version__ = {version!r}\n".encode()}
     return _framework(name, version, python, platform, files, requires=requires)
 
 
-# ---------------------------------------------------------------- what there is: file name -> how it is made
+# ---------------------------------------------------------------- file name -> function that builds it
 
 
 def release_files(
     releases: Iterable[Release], platforms: Sequence[str], pythons: Sequence[str]
 ) -> Iterator[tuple[str, Maker]]:
-    """Releases of ROCm, and torch for them."""
+    """Yield the files of ROCm releases, and of torch for them."""
     for release in releases:
         yield from core_files(release, platforms)
         yield from torch_files(release, platforms, pythons)
 
 
 def core_files(release: Release, platforms: Sequence[str]) -> Iterator[tuple[str, Maker]]:
-    """The packages of ROCm itself."""
+    """Yield the packages of ROCm itself."""
     version = release.rocm
     yield f"rocm-{version}.tar.gz", partial(sdist, release)
     for platform in platforms:
@@ -437,7 +437,7 @@ def core_files(release: Release, platforms: Sequence[str]) -> Iterator[tuple[str
 def torch_files(
     release: Release, platforms: Sequence[str], pythons: Sequence[str]
 ) -> Iterator[tuple[str, Maker]]:
-    """torch and what belongs to it, built for a release of ROCm."""
+    """Yield torch and its companions for a ROCm release."""
     for platform in platforms:
         for python in pythons:
             yield from _torch_files(release, python, platform)
@@ -466,34 +466,34 @@ def _torch_files(release: Release, python: str, platform: str) -> Iterator[tuple
 def vision_files(
     release: Release, version: str, torch_version: str, python: str, platform: str
 ) -> Iterator[tuple[str, Maker]]:
-    """A torchvision alone."""
+    """Yield a torchvision alone."""
     name = f"torchvision-{version}+{release.build}-{python}-{python}-{platform}.whl"
     yield name, partial(vision, release, version, torch_version, python, platform)
 
 
 def pure_files(bootstrap: str = "0.1.0") -> Iterator[tuple[str, Maker]]:
-    """What the index mirrors from PyPI, and rocm-bootstrap."""
+    """Yield the packages that the index mirrors from PyPI, and rocm-bootstrap."""
     for name, (version, requires) in {**PURE, "rocm-bootstrap": (bootstrap, ())}.items():
         file_name = f"{name.replace('-', '_')}-{version}-py3-none-any.whl"
         yield file_name, partial(build_wheel, name, version, requires=requires)
 
 
 def pypi_files() -> Iterator[tuple[str, Maker]]:
-    """What PyPI has of all this: the pure packages, and AMD's empty placeholders."""
+    """Yield the files on PyPI: the pure packages, and AMD's empty placeholders."""
     yield from pure_files("0.3.0")
     for name in ("rocm", "rocm-sdk-core", *(f"amd-torch-device-{target}" for target in TARGETS)):
         yield f"{name.replace('-', '_')}-0.1.0-py3-none-any.whl", partial(build_wheel, name, "0.1.0")
 
 
 def radeon_files(release: Release) -> Iterator[tuple[str, Maker]]:
-    """The flat folder of a release for Windows, older than the index and for one Python."""
+    """Yield the flat folder of a Windows release, which is older than the index and for one Python."""
     if release.libraries:
         yield from core_files(release, (WINDOWS,))
     yield from torch_files(release, (WINDOWS,), ("cp312",))
 
 
 def shipped_files(row: RocmWheels, builds: Iterable[TorchSet]) -> Iterator[tuple[str, Maker]]:
-    """What the index of a row has to offer for a plan: ROCm, and PyTorch of the rows that belong to it."""
+    """Yield what a plan for a row needs: ROCm, and PyTorch from the rows that belong to it."""
     platform = LINUX if row.platform == "linux" else WINDOWS
     rocm = row.version
     if row.floating:

@@ -1,4 +1,4 @@
-"""A real apt repository in a folder, signed with a throw-away key, to be changed between two requests."""
+"""A real apt repository in a folder, signed with a temporary key; tests can change it between requests."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Key:
 
 @cache
 def archive_key() -> Key:
-    """Return the key of the archive; one for the whole run."""
+    """Create the archive's key, once per run."""
     return Key.new()
 
 
@@ -67,7 +67,7 @@ class Built:
 
 @dataclass
 class Repo:
-    """A repository with one suite, below `folder`; nothing is offered before `publish`."""
+    """A repository with one suite below `folder`; changes take effect with `publish`."""
 
     folder: Path
     suite: str = "mini"
@@ -86,19 +86,19 @@ class Repo:
         fields: dict[str, str] | None = None,
         **relations: str,
     ) -> Built:
-        """Put a package into the pool and the next index, beside other versions of it.
+        """Add a package to the pool and the next index; other versions stay.
 
         Args:
-            name: Of the package.
-            version: In full.
+            name: The name of the package.
+            version: The full version.
             entries: Its file tree.
-            compression: Of the file tree.
-            content: The bytes of the package file, instead of a proper package of `entries`.
-            fields: Fields of its stanza, over those that are right (`Size`, `SHA256` ...).
-            **relations: More fields, by names like `depends` and `pre_depends`.
+            compression: The compression of the file tree.
+            content: The bytes of the package file, instead of a valid package of `entries`.
+            fields: Fields of its stanza, which override the right values (`Size`, `SHA256` ...).
+            **relations: More fields, with names like `depends` and `pre_depends`.
         """
-        said = {key.replace("_", "-").title(): value for key, value in relations.items()}
-        control = {"Package": name, "Version": version, "Architecture": "amd64", **said}
+        more = {key.replace("_", "-").title(): value for key, value in relations.items()}
+        control = {"Package": name, "Version": version, "Architecture": "amd64", **more}
         entries = list(entries)
         if content is None:
             content = deb(entries, control=_stanza(control), compression=compression)
@@ -118,7 +118,7 @@ class Repo:
         return built
 
     def remove(self, name: str, *, from_index: bool = True) -> None:
-        """Take every version of a package out of the pool, and out of the next index too if so wished."""
+        """Remove every version of a package from the pool, and by default from the next index."""
         for package in [package for package in self.packages if package.name == name]:
             (self.folder / package.path).unlink(missing_ok=True)
             if from_index:
@@ -132,13 +132,13 @@ class Repo:
         fields: dict[str, str] | None = None,
         key: Key | None = None,
     ) -> str:
-        """Write `Packages` and a signed `InRelease` of what was added; return the text that was signed.
+        """Write `Packages` and a signed `InRelease`; return the signed text.
 
         Args:
-            by_hash: Offer the lists under their hashes too; older ones stay.
+            by_hash: Also offer the lists under their hashes; older lists stay.
             forms: Suffixes of the lists; "" = not compressed.
-            fields: Fields of the release file, over those that are right (`Valid-Until`, `Date` ...).
-            key: Signs instead of the repository's own.
+            fields: Fields of the release file, which override the right values (`Valid-Until`, `Date` ...).
+            key: A key to sign with, instead of the repository's own.
         """
         packages = "\n".join(package.stanza for package in self.packages).encode()
         place = f"{self.component}/binary-amd64"
@@ -159,13 +159,13 @@ class Repo:
         return text
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a file of the suite as it shall be: a tampered `InRelease`, a sign-in page."""
+        """Write any content to a file of the suite: a tampered `InRelease`, a sign-in page."""
         path = self.folder / "dists" / self.suite / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
 
     def read(self, name: str) -> bytes:
-        """Return a file of the suite."""
+        """Read a file of the suite."""
         return (self.folder / "dists" / self.suite / name).read_bytes()
 
     def _write_list(self, name: str, content: bytes) -> str:
@@ -176,7 +176,7 @@ class Repo:
 
 
 def http_date(seconds_from_now: float) -> str:
-    """Return a date as release files have it."""
+    """Format a date as in release files."""
     then = datetime.fromtimestamp(datetime.now(timezone.utc).timestamp() + seconds_from_now, timezone.utc)
     return format_datetime(then, usegmt=True).replace("GMT", "UTC")
 

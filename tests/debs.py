@@ -1,4 +1,4 @@
-"""Debian packages built byte by byte, so that they can hold what no packaging tool would write."""
+"""Debian packages built byte by byte, because packaging tools do not write invalid ones."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _SUFFIX = {"xz": ".xz", "xz-blocks": ".xz", "gz": ".gz", "zst": ".zst", "none": 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One member of a package's file tree, under exactly this name."""
+    """One member of a package's file tree; the name is written unchanged."""
 
     name: str
     kind: bytes = tarfile.REGTYPE
     content: bytes = b""
-    link: str = ""  # what a symbolic or hard link points to, as written
+    link: str = ""  # the target of a symbolic or hard link, written unchanged
     mode: int = 0o644
 
 
@@ -58,7 +58,7 @@ def setuid(name: str, content: bytes = b"#!/bin/sh\n") -> Entry:
 
 
 def tar(entries: Iterable[Entry]) -> bytes:
-    """Return the tar stream that holds the entries, in order, names and links as they are."""
+    """Build a tar with the entries in this order, with unchanged names and links."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=tarfile.GNU_FORMAT) as archive:
         for entry in entries:
@@ -72,12 +72,12 @@ def tar(entries: Iterable[Entry]) -> bytes:
 
 
 def compress(data: bytes, how: Compression, *, block_bytes: int = 1 << 16) -> bytes:
-    """Return `data` compressed; `xz-blocks` makes independent blocks with stated sizes, as dpkg-deb does."""
+    """Compress data; `xz-blocks` makes independent blocks with stated sizes, as dpkg-deb does."""
     match how:
         case "xz":
             return lzma.compress(data, preset=0)
         case "xz-blocks":
-            # Only its threaded encoder writes the sizes of the blocks into their headers.
+            # Only the threaded encoder writes the sizes of the blocks into their headers.
             command = ["xz", "-0", "-c", "-T2", f"--block-size={block_bytes}"]
             return subprocess.run(command, input=data, capture_output=True, check=True, timeout=60).stdout
         case "gz":
@@ -91,7 +91,7 @@ def compress(data: bytes, how: Compression, *, block_bytes: int = 1 << 16) -> by
 
 
 def ar(members: Iterable[tuple[str, bytes]]) -> bytes:
-    """Return an `ar` archive. Source: deb(5), ar(5)"""
+    """Build an `ar` archive. Source: deb(5), ar(5)"""
     out = bytearray(b"!<arch>\n")
     for name, data in members:
         out += f"{name:<16}{1_700_000_000:<12}{0:<6}{0:<6}{'100644':<8}{len(data):<10}`\n".encode()
@@ -107,14 +107,14 @@ def deb(
     block_bytes: int = 1 << 16,
     data: bytes | None = None,
 ) -> bytes:
-    """Return a Debian package.
+    """Build a Debian package.
 
     Args:
         entries: Its file tree.
         control: The text of its control file.
-        compression: Of the file tree.
-        block_bytes: Of the uncompressed tree in each block, for `xz-blocks`.
-        data: The data member as it shall be, instead of `entries`.
+        compression: The compression of the file tree.
+        block_bytes: The uncompressed size of each block, for `xz-blocks`.
+        data: The bytes of the data member, instead of `entries`.
     """
     if data is None:
         data = compress(tar(entries), compression, block_bytes=block_bytes)

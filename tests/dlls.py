@@ -1,4 +1,4 @@
-"""Real DLLs, built by mingw."""
+"""Real DLLs, built with mingw."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ END
 """
 
 
-# A table of what is loaded late, as Microsoft's linker makes it and GNU's does not.
+# A delay-load import table, which Microsoft's linker writes and GNU's does not.
 # Source: learn.microsoft.com, "PE Format", Delay-Load Import Tables
 _DELAYED = """
 asm(".section .rdata\\n"
@@ -56,22 +56,22 @@ def dll(
     text: str = "",
     delayed: str = "",
 ) -> Path:
-    """Build a DLL that imports one function of each DLL in `needs`, which lie there already.
+    """Build a DLL that imports one function from each DLL in `needs`.
 
     Args:
-        path: Where to; the folder is there.
-        needs: What it imports.
-        exports: What it exports.
-        numbers: The version in numbers, `5,7,1,0`; "" with `text` = "" means no version resource.
+        path: The file to write, in an existing folder.
+        needs: The existing DLLs that it imports.
+        exports: The names of its functions.
+        numbers: The version in numbers, `5,7,1,0`; if this and `text` are "", there is no version resource.
         text: The version as text.
-        delayed: Name of the DLL that it loads only when it is called.
+        delayed: The name of a DLL that it loads only when needed.
     """
     build = path.with_name(f"{path.name}.build")
     build.mkdir()
     lines = [f"__declspec(dllexport) int {name}(void) {{ return 42; }}" for name in exports]
     libraries = []
     for number, needed in enumerate(needs):
-        # Each name is imported under another symbol, so that several DLLs with the same export can be linked.
+        # Import each function under its own symbol, because several DLLs export the same name.
         definition = build / f"{number}.def"
         symbol = f"{needed.stem.replace('-', '_').replace('.', '_')}_answer"
         definition.write_text(f"LIBRARY {needed.name}\nEXPORTS\n{symbol} = answer\n")

@@ -1,4 +1,4 @@
-"""A real HTTP server on 127.0.0.1 that serves bytes or a folder, and misbehaves where it is told to."""
+"""A real HTTP server on 127.0.0.1 that serves bytes or a folder, and misbehaves on request."""
 
 from __future__ import annotations
 
@@ -28,32 +28,34 @@ HTML = b"<!DOCTYPE html>\n<html><head><title>Sign in</title></head><body>Please 
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """How one answer differs from a proper one; without a field set it is proper."""
+    """How an answer differs from a correct one; without any field it is correct."""
 
     status: int = 0  # answer with this status and a short text
-    headers: Mapping[str, str] = field(default_factory=dict)  # added, e.g. Retry-After or Location
+    headers: Mapping[str, str] = field(
+        default_factory=dict
+    )  # added to the answer, e.g. Retry-After or Location
     body: bytes | None = None  # serve this instead, with 200
-    cut_after: int | None = None  # close the connection after so many bytes of the body
-    reset_after: int | None = None  # the same, but with a reset, as a failing router does
-    stall_after: int | None = None  # send nothing any more after so many bytes, but keep the connection
+    cut_after: int | None = None  # close the connection after this many bytes of the body
+    reset_after: int | None = None  # the same, but with a reset, like a failing router
+    stall_after: int | None = None  # stop sending after this many bytes, but keep the connection
     bytes_per_s: float = 0
-    block_bytes: int = BLOCK_BYTES  # how much is sent at once
+    block_bytes: int = BLOCK_BYTES  # the size of each write
     ignores_range: bool = False
-    shifts_range: int = 0  # answer 206 with a range that begins so many bytes later
+    shifts_range: int = 0  # answer 206 with a range that starts this many bytes later
     content_length: int | None = None  # claim this length
-    states_length: bool = True  # False: no Content-Length, the end is the end of the connection
+    states_length: bool = True  # False: no Content-Length, closing the connection ends the body
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """A request as it came in, and what was sent for it."""
+    """A received request and its answer."""
 
     method: str
     path: str
     headers: Mapping[str, str]
     status: int
     first_byte: int
-    proxied: bool  # came with a whole address, as to a proxy
+    proxied: bool  # has an absolute address, as requests to a proxy have
 
 
 class Loopback:
@@ -61,12 +63,12 @@ class Loopback:
 
     Args:
         files: Path on the server -> content.
-        folder: Served where `files` has nothing.
+        folder: Served for paths that are not in `files`.
         validators: Send ETag and Last-Modified.
-        tls: Speak HTTPS with this context.
-        ranges: Send parts of a file; else always the whole.
-        most_bytes: The longest part that is sent for a range.
-        missing: The status for what is not there.
+        tls: Use HTTPS with this context.
+        ranges: Support range requests; otherwise send whole files.
+        most_bytes: The longest part sent for a range request.
+        missing: The status for missing files.
     """
 
     def __init__(
@@ -86,7 +88,7 @@ class Loopback:
         self.ranges = ranges
         self.most_bytes = most_bytes
         self.missing = missing
-        self.login = ""  # NAME:PASSWORD that every request must have; "" = none
+        self.login = ""  # NAME:PASSWORD that every request needs; "" = none
         self.requests: list[Request] = []
         self._sent: dict[str, int] = {}
         self._faults: dict[str, list[Fault]] = {}
@@ -112,26 +114,26 @@ class Loopback:
         self._server.server_close()
 
     def fail(self, path: str, *faults: Fault) -> None:
-        """Meet the next requests for `path` with these faults, one each, and those after them properly."""
+        """Answer the next requests for `path` with these faults, one each; later answers are correct."""
         self._faults.setdefault(path, []).extend(faults)
 
     def always(self, path: str, fault: Fault) -> None:
-        """Meet every request for `path` with this fault; `*` = every path."""
+        """Answer every request for `path` with this fault; `*` = every path."""
         self._always[path] = fault
 
     def content(self, path: str) -> bytes | None:
-        """Return what is served under `path` now."""
+        """Return the content for `path`."""
         if path in self.files:
             return self.files[path]
         found = self.folder and self.folder / path.lstrip("/")
         return found.read_bytes() if found and found.is_file() else None
 
     def seen(self, path: str) -> list[Request]:
-        """Return the requests for `path`, in order."""
+        """List the requests for `path`, in order."""
         return [request for request in self.requests if request.path == path]
 
     def sent_bytes(self, path: str) -> int:
-        """Return how many bytes of bodies went out under `path`."""
+        """Return the total size of bodies sent for `path`, in bytes."""
         return self._sent.get(path, 0)
 
     def _next_fault(self, path: str) -> Fault:
@@ -152,7 +154,7 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 64
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Clients that are killed or give up are what these tests are about."""
+        """Print nothing, because tests kill clients and let them give up."""
 
 
 def _handler(loopback: Loopback) -> type[BaseHTTPRequestHandler]:
@@ -201,7 +203,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._serve(path, content, slice(first, end), status, fault)
 
     def _status(self, content: bytes | None, fault: Fault) -> tuple[int, int, int]:
-        """Return the first byte to send, the one after the last, and the status."""
+        """Compute the first byte to send, the byte after the last, and the status."""
         if fault.status:
             return 0, 0, fault.status
         if content is None:
@@ -255,7 +257,7 @@ class _Handler(BaseHTTPRequestHandler):
         if fault.stall_after is not None:
             self.loopback._closing.wait()
         if fault.reset_after is not None:
-            time.sleep(0.05)  # what was not sent yet would be lost
+            time.sleep(0.05)  # a reset discards data that is not sent yet
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self.connection.close()
         if end < len(body):
@@ -267,7 +269,7 @@ def _is_allowed(header: str | None, login: str) -> bool:
 
 
 def _range(asked: str, size: int) -> tuple[int, int]:
-    """Return the first byte of `bytes=5-9`, `bytes=5-` or `bytes=-5`, and the one after the last."""
+    """Parse `bytes=5-9`, `bytes=5-` or `bytes=-5` to the first byte and the byte after the last."""
     begin, _, last = asked.removeprefix("bytes=").partition("-")
     if not begin:
         return max(size - int(last), 0), size
@@ -276,13 +278,13 @@ def _range(asked: str, size: int) -> tuple[int, int]:
 
 def _validators(content: bytes) -> tuple[str, str]:
     digest = hashlib.sha256(content).hexdigest()
-    # A date that follows from the content, since only the content can change here.
+    # The date depends on the content, so that it changes with the content.
     return f'"{digest[:16]}"', formatdate(1_500_000_000 + int(digest[:6], 16), usegmt=True)
 
 
 def wait_until(condition: Callable[[], object], timeout_s: float = 10.0) -> None:
-    """Return once `condition()` holds; fail after `timeout_s`."""
+    """Wait until `condition()` is true; fail after `timeout_s`."""
     end = time.monotonic() + timeout_s
     while not condition():
-        assert time.monotonic() < end, "waited in vain"
+        assert time.monotonic() < end, "timed out"
         time.sleep(0.02)

@@ -1,7 +1,7 @@
-"""A whole small world: a machine, its mirror, and a matrix of tiny sets that the real `rocenv` works with.
+"""A small simulated world for the real `rocenv`: a machine, its mirror, and data with tiny sets.
 
-Two sets of one channel: ROCm 5.7, which runs with any C library, and ROCm 6.4, which asks for one that no
-machine has yet and brings a copy of this machine's own.
+It has two sets in one channel: ROCm 5.7, which runs with any C library, and ROCm 6.4, which needs one that no
+machine has yet and includes a copy of this machine's own.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ repos = ["mini"]
 {_ROW}
 [[keep_out]]
 pattern = "debconf*"
-reason = "nothing is set up in a prefix"
+reason = "packages in a prefix are not configured"
 {_ROW}
 [[c_library]]
 package = "libc6"
@@ -87,7 +87,7 @@ reason = "the libraries of the env first"
 
 @dataclass
 class Mini:
-    """The world below one folder; `env` is what a process needs to live in it."""
+    """The world below one folder; `env` is the environment for processes in it."""
 
     root: Path
     server: Loopback
@@ -96,11 +96,11 @@ class Mini:
 
     @classmethod
     def build(cls, root: Path, server: Loopback, libraries: Mapping[str, bytes] | None = None) -> Mini:
-        """Lay out the machine and publish both sets.
+        """Create the machine and publish both sets.
 
         Args:
             root: An empty folder.
-            server: Started; serves `root / "www"`, mirrors lie below `/debian`.
+            server: A running server for `root / "www"`; mirrors are below `/debian`.
             libraries: Role (hip, hiprtc, rocblas) -> content of the library, instead of plain text.
         """
         mini = cls(root, server, Repo(root / "www" / "debian"))
@@ -133,22 +133,22 @@ class Mini:
         return self.home / "envs" / name
 
     def command(self, *argv: str) -> list[str]:
-        """Return the command line of the real program."""
+        """Build the command line of the real program."""
         return [sys.executable, "-m", "rocenv", *argv]
 
     def run(self, *argv: str, timeout_s: float = 60, **env: str) -> subprocess.CompletedProcess[str]:
-        """Run `rocenv ARGV...` to its end; keyword arguments are added to its environment."""
+        """Run `rocenv ARGV...`; keyword arguments are added to its environment."""
         return forked.run_text(argv, env={**self.env, **env}, cwd=self.root, timeout_s=timeout_s)
 
     def create(self, name: str = "demo", *argv: str, **env: str) -> subprocess.CompletedProcess[str]:
-        """Make an env, of ROCm 5.7 unless another is asked for, without proving it; it must succeed."""
-        wanted = argv if "--rocm" in argv else ("--rocm", "5.7", *argv)
-        done = self.run("create", name, *wanted, "--no-verify", timeout_s=60, **env)
+        """Create an env with ROCm 5.7, or with the ROCm in argv, without verifying it; it must succeed."""
+        options = argv if "--rocm" in argv else ("--rocm", "5.7", *argv)
+        done = self.run("create", name, *options, "--no-verify", timeout_s=60, **env)
         assert done.returncode == 0, done.stderr
         return done
 
     def add_set(self, suffix: str, version: str, glibc: str, libraries: Mapping[str, bytes]) -> None:
-        """Add the packages of one set to the repository; they are offered once it is published."""
+        """Add the packages of one set to the repository; `publish` makes them available."""
         major = version.partition(".")[0]
 
         def library(role: str, name: str) -> list[Entry]:
@@ -166,7 +166,7 @@ class Mini:
                 *library("hip", "libamdhip64"),
                 *library("hiprtc", "libhiprtc"),
                 file("./usr/bin/hipconfig", "#!/bin/sh\necho hipconfig of the env\n", mode=0o755),
-                file(f"./usr/share/doc/{suffix}-hip/copyright", "nobody's\n"),
+                file(f"./usr/share/doc/{suffix}-hip/copyright", "none\n"),
             ],
             depends=f"libc6 (>= {glibc}), debconf (>= 0.5) | debconf-2.0",
         )
@@ -201,7 +201,7 @@ class Mini:
 
 
 def write_profiles(folder: Path) -> None:
-    """Write the matrix of both sets."""
+    """Write the rows of both sets."""
     folder.mkdir()
     sets = "".join(
         _SET.format(version=version, suffix=suffix, major=version[0], row=_ROW, libraries=LIBRARIES)
@@ -211,7 +211,7 @@ def write_profiles(folder: Path) -> None:
 
 
 def c_library_files() -> list[Entry]:
-    """Return the C library that runs this Python, as a package would hold it."""
+    """Read the C library of this Python, as package entries."""
     maps = Path("/proc/self/maps").read_text()
     match = re.search(r"(/\S+)/libc\.so\.6$", maps, re.MULTILINE)
     assert match is not None, "this Python does not run with the GNU C library"

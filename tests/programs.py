@@ -1,10 +1,10 @@
-"""Programs that tests write."""
+"""The first lines of programs that tests write."""
 
 from __future__ import annotations
 
 import sys
 
-# The first lines of a program in Python, wherever that lies: a path with a space cannot stand after `#!`.
+# Starts this Python from a script. `#!` alone does not work, because its path must not contain a space.
 PYTHON = f"""#!/bin/sh
 '''exec' '{sys.executable}' "$0" "$@"
 ' '''

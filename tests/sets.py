@@ -1,4 +1,4 @@
-"""A small set with ZLUDA as a lock has it, for tests that need no Windows."""
+"""A lock with ZLUDA, for tests that need no Windows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TORCH_LIB = "venv/Lib/site-packages/torch/lib"
 
 
 def artifact(name: str, digit: str, kind: str = "archive") -> Artifact:
-    """Return an artifact that nothing is fetched for."""
+    """Build an artifact that is never downloaded."""
     return Artifact(
         kind=kind,  # type: ignore[arg-type]
         name=name,
@@ -33,7 +33,7 @@ def artifact(name: str, digit: str, kind: str = "archive") -> Artifact:
 
 
 def zluda_lock() -> Lock:
-    """Return a lock of all four kinds of parts."""
+    """Build a lock with all four kinds of components."""
     parts = (
         Component(
             kind="rocm",
@@ -60,7 +60,7 @@ def zluda_lock() -> Lock:
             kind="libraries",
             name="rocBLAS library pack",
             version="5.7.1",
-            channel="somebody",
+            channel="someone",
             why="",
             artifacts=(artifact("pack.7z", "3"),),
             into="rocm/5.7",

@@ -1,8 +1,8 @@
-"""Finds the slow tests: those that start programs, threads or servers, and those that try random cases.
+"""Find the slow tests: those that start programs, threads or servers, and those that try random cases.
 
-No list names them, because a list is out of date with the next test. A test starts something if it mentions
-one of `STARTERS`, or if a fixture, function or class in `tests` that it uses does. Two marks correct this:
-`slow` for a test that takes long for another reason, and `quick` for one that is worth its time.
+A list would be out of date with the next test. So a test counts as slow if it mentions one of `STARTERS`, or
+if a fixture, function or class in `tests` that it uses does. Two marks override this: `slow` for a test that
+takes long for another reason, and `quick` for one that is worth its time.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ STARTERS = {
 
 
 def is_slow(item: pytest.Function) -> bool:
-    """Whether `scripts/test --quick` leaves this test out."""
+    """Whether `scripts/test --quick` skips this test."""
     if item.get_closest_marker("slow") or item.get_closest_marker("quick"):
         return item.get_closest_marker("slow") is not None
     if hasattr(item.function, "hypothesis"):
@@ -43,13 +43,13 @@ def is_slow(item: pytest.Function) -> bool:
 
 @functools.cache
 def _starts_something(used: Any) -> bool:
-    seen: set[int] = set()
+    visited: set[int] = set()
     waiting = [used]
     while waiting:
         each = waiting.pop()
-        if id(each) in seen:
+        if id(each) in visited:
             continue
-        seen.add(id(each))
+        visited.add(id(each))
         module = each.__name__ if isinstance(each, ModuleType) else getattr(each, "__module__", None)
         if module in STARTERS:
             return True
@@ -59,7 +59,7 @@ def _starts_something(used: Any) -> bool:
 
 
 def _uses(thing: Any) -> Iterator[Any]:
-    """Yield what a function mentions, or the members of a class."""
+    """Yield the objects that a function mentions, or the members of a class."""
     if isinstance(thing, type):
         for member in vars(thing).values():
             yield getattr(member, "__func__", None) or getattr(member, "fget", None) or member

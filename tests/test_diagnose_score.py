@@ -1,4 +1,4 @@
-"""`scripts/diagnose-score` counts right and wrong answers as they are, and its noise shows no failure."""
+"""`scripts/diagnose-score` counts right and wrong answers correctly, and its noise shows no failure."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ sys.path.append(str(SCRIPT.parent))
 from benchmarks import diagnose as benchmark  # noqa: E402
 from diagnose_score import burying, noise, scoring  # noqa: E402
 
-# Facts of a machine that rules ask for: noise that brings them in makes another case of a log.
+# Facts that rules depend on. If noise contained one, it would change the right answer.
 MATTERS = {
     "gfx",
     "gpu",
@@ -73,17 +73,17 @@ def found_in(data: bytes) -> Diagnosis:
 
 
 @pytest.mark.slow
-class TestTheNoise:
+class TestNoise:
     @pytest.mark.parametrize("seed", [1, 2])
     @pytest.mark.parametrize("system", SYSTEMS)
-    def test_none_of_it_is_taken_for_a_failure(self, system: str, seed: int) -> None:
+    def test_contains_no_failure(self, system: str, seed: int) -> None:
         text = "\n".join(noise.lines(30_000, seed, telling=True, system=system))
         found = found_in(text.encode())
         assert [(each.code, each.evidence[0].text) for each in found.findings] == []
         assert not MATTERS & set(found.facts)
 
     @pytest.mark.parametrize("system", SYSTEMS)
-    def test_the_telling_one_names_the_system_the_programs_and_their_versions(self, system: str) -> None:
+    def test_telling_noise_names_the_system_the_programs_and_their_versions(self, system: str) -> None:
         facts = found_in("\n".join(noise.lines(30_000, 1, telling=True, system=system)).encode()).facts
         assert facts["platform"] == (system,)
         apps = {"sdnext", "webui", "forge", "comfyui", "blender", "ollama", "llama.cpp", "pytorch", "pip"}
@@ -91,22 +91,22 @@ class TestTheNoise:
         assert facts["torch"] == ("2.8.0",)
         assert {"3.11.9", "3.12.3"} <= set(facts["python"])
 
-    def test_the_plain_one_says_nothing_that_could_change_an_answer(self) -> None:
+    def test_plain_noise_contains_no_facts(self) -> None:
         assert found_in("\n".join(noise.lines(30_000, 1)).encode()).facts == {}
 
-    def test_every_line_of_it_comes_and_is_the_same_for_the_same_seed(self) -> None:
+    def test_uses_every_template_and_repeats_for_the_same_seed(self) -> None:
         lines = noise.lines(60_000, 5, telling=True)
         assert lines == noise.lines(60_000, 5, telling=True)
         assert lines[:1000] != noise.lines(1000, 6, telling=True)
         tables = (noise.PLAIN, *noise.TELLING.values())
         templates = {each for table in tables for rows in table.values() for each in rows}
-        # Its longest part without a place stands for a template.
-        said = "\n".join(lines)
-        missing = [each for each in templates - {""} if max(parts_of(each), key=len) not in said]
+        # A template counts as used if its longest constant part occurs.
+        text = "\n".join(lines)
+        missing = [each for each in templates - {""} if max(parts_of(each), key=len) not in text]
         assert missing == []
 
     @pytest.mark.parametrize("system", SYSTEMS)
-    def test_it_puts_the_literals_of_clues_into_many_lines(self, system: str) -> None:
+    def test_many_lines_contain_literals_of_clues(self, system: str) -> None:
         lines = noise.lines(10_000, 1, telling=True, system=system)
         literals = {text for clue in matrix().clue for text in clue.text}
         assert sum(any(text in line for text in literals) for line in lines) > len(lines) / 8
@@ -118,16 +118,15 @@ def parts_of(template: str) -> list[str]:
 
 class TestBurying:
     @pytest.mark.parametrize("way", burying.WAYS)
-    def test_what_a_log_shows_is_found_in_whatever_it_is_buried(self, way: str) -> None:
-        ground = burying.Ground(3000, seed=1)
-        found = found_in(burying.WAYS[way](ground, DENIED))
+    def test_the_cause_is_found_in_a_buried_log(self, way: str) -> None:
+        found = found_in(burying.WAYS[way](burying.Noise(3000, seed=1), DENIED))
         assert [each.code for each in found.findings][:1] == ["kfd-permission-denied"]
 
-    def test_the_lines_stay_whole_and_in_order(self) -> None:
-        ground = burying.Ground(3000, seed=1)
+    def test_lines_stay_whole_and_in_order(self) -> None:
+        noise = burying.Noise(3000, seed=1)
         log = "\n".join(f"line {number} of a log" for number in range(40))
         for way in ("block", "scattered"):
-            buried = getattr(ground, way)(log).decode().split("\n")
+            buried = getattr(noise, way)(log).decode().split("\n")
             at = [buried.index(line) for line in log.split("\n")]
             assert at == sorted(at)
         gaps = [after - before for before, after in pairwise(at)]
@@ -144,18 +143,18 @@ class TestBurying:
         ],
     )
     @pytest.mark.parametrize("way", ["block", "scattered", "coloured", "powershell"])
-    def test_the_noise_is_of_the_system_of_the_log(self, way: str, log: str, system: str) -> None:
-        buried = getattr(burying.Ground(4000, seed=1), way)(log)
+    def test_the_noise_matches_the_system_of_the_log(self, way: str, log: str, system: str) -> None:
+        buried = getattr(burying.Noise(4000, seed=1), way)(log)
         assert found_in(buried).facts["platform"] == (system,)
 
-    def test_each_way_has_its_own_form(self) -> None:
-        ground = burying.Ground(100, seed=1)
-        assert gzip.decompress(ground.packed(DENIED)) == ground.block(DENIED)
-        assert ground.powershell(DENIED).decode("utf-16").split("\r\n")[50] == DENIED.split("\n")[0]
-        assert b"\x1b[1;31m" in ground.coloured(DENIED)
-        assert b"\r" in ground.coloured(DENIED)
-        assert "正在加载模型" in ground.chinese(DENIED).decode("cp936")
-        assert ground.repeated(DENIED).count(b"/dev/kfd") == burying.TIMES
+    def test_each_way_has_its_own_format(self) -> None:
+        noise = burying.Noise(100, seed=1)
+        assert gzip.decompress(noise.packed(DENIED)) == noise.block(DENIED)
+        assert noise.powershell(DENIED).decode("utf-16").split("\r\n")[50] == DENIED.split("\n")[0]
+        assert b"\x1b[1;31m" in noise.coloured(DENIED)
+        assert b"\r" in noise.coloured(DENIED)
+        assert "正在加载模型" in noise.chinese(DENIED).decode("cp936")
+        assert noise.repeated(DENIED).count(b"/dev/kfd") == burying.TIMES
 
 
 def answered(cause: str, *codes: str, also: tuple[str, ...] = (), wrong: str = "") -> scoring.Answer:
@@ -164,16 +163,16 @@ def answered(cause: str, *codes: str, also: tuple[str, ...] = (), wrong: str = "
 
 
 class TestCounting:
-    def test_an_answer_in_also_is_accepted_and_not_right_by_itself(self) -> None:
+    def test_an_answer_in_also_is_accepted_but_not_right(self) -> None:
         rows = [answered("a", "a"), answered("a", "b", also=("b",)), answered("a", "c", "a"), answered("a")]
         figures = {name: (each.part, each.of) for name, each in scoring.shares(rows).items()}
         assert figures["first"] == (1, 4)
         assert figures["first, accepted"] == (2, 4)
         assert figures["among"] == (2, 4)
         assert figures["among, accepted"] == (3, 4)
-        assert figures["precision"] == (3, 4)  # c is a finding that nobody asked for
+        assert figures["precision"] == (3, 4)  # c is wrong
 
-    def test_a_finding_where_there_is_nothing_to_find_is_counted_against_it(self) -> None:
+    def test_a_finding_in_a_log_without_a_cause_is_wrong(self) -> None:
         rows = [answered("none"), answered("none", "a"), answered("none", "b", also=("b",))]
         figures = {name: (each.part, each.of) for name, each in scoring.shares(rows).items()}
         assert figures["silent"] == (1, 3)
@@ -181,24 +180,24 @@ class TestCounting:
         assert figures["precision"] == (1, 2)
         assert figures["first"] == (0, 0)
 
-    def test_of_a_log_that_only_looks_so_just_that_one_cause_is_wrong(self) -> None:
+    def test_in_an_alike_log_only_its_own_cause_is_wrong(self) -> None:
         rows = [answered("", "b", wrong="a"), answered("", "b", "a", wrong="a")]
         assert str(scoring.shares(rows)["silent, accepted"]) == "1/2 50.0 % !"
         assert scoring.confusion(rows) == []
 
-    def test_what_is_only_accepted_is_below_the_strict_goal(self) -> None:
+    def test_an_accepted_answer_misses_the_strict_goal(self) -> None:
         figures = scoring.shares([answered("a", "b", also=("b",))])
         assert [figures[name].met for name in ("first", "first, accepted")] == [False, True]
         assert str(figures["first"]) == "0/1 0.0 % !"
         assert "first" not in scoring.JUDGED
 
-    def test_the_confusion_names_what_was_found_instead(self) -> None:
+    def test_confusion_counts_what_was_found_instead(self) -> None:
         rows = [answered("a", "a"), answered("a", "b"), answered("a", "b", "a"), answered("c")]
-        taken = [(count, right, found) for count, right, found, _ in scoring.confusion(rows)]
-        assert taken == [(2, "a", "b"), (1, "c", "none")]
+        confused = [(count, right, found) for count, right, found, _ in scoring.confusion(rows)]
+        assert confused == [(2, "a", "b"), (1, "c", "none")]
 
 
-class TestTheCommand:
+class TestCommand:
     @pytest.fixture
     def score(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
         loader = SourceFileLoader("diagnose_score", str(SCRIPT))
@@ -206,7 +205,7 @@ class TestTheCommand:
         script.__file__ = str(SCRIPT)
         monkeypatch.setitem(sys.modules, loader.name, script)
         loader.exec_module(script)
-        monkeypatch.setattr(script, "OWN", tmp_path / "none")  # the repo's own logs are many
+        monkeypatch.setattr(script, "OWN", tmp_path / "none")  # the repository has many logs
 
         def score(*argv: str | Path) -> int:
             monkeypatch.setattr(sys, "argv", ["diagnose-score", "--noise", "500", *map(str, argv)])
@@ -220,7 +219,7 @@ class TestTheCommand:
         path.write_text("".join(f"{json.dumps(case)}\n" for case in cases))
         return path
 
-    def test_it_tells_what_it_missed_and_fails_below_a_goal(
+    def test_lists_wrong_answers_and_fails_below_a_goal(
         self, tmp_path: Path, score: Callable[..., int], capsys: pytest.CaptureFixture[str]
     ) -> None:
         cases = self.write(
@@ -230,12 +229,12 @@ class TestTheCommand:
             ("calm-1", "none", "all is well\n"),
         )
         assert score(cases) == 1
-        said = capsys.readouterr().out
-        assert "vram-oom -> kfd-permission-denied  (wrong-1)" in said
-        assert "wrong-1: vram-oom; found: kfd-permission-denied" in said
-        assert "right-1" not in said
+        output = capsys.readouterr().out
+        assert "vram-oom -> kfd-permission-denied  (wrong-1)" in output
+        assert "wrong-1: vram-oom; found: kfd-permission-denied" in output
+        assert "right-1" not in output
 
-    def test_the_exit_code_judges_what_is_accepted_and_the_table_says_so(
+    def test_accepted_answers_decide_the_exit_code(
         self, tmp_path: Path, score: Callable[..., int], capsys: pytest.CaptureFixture[str]
     ) -> None:
         cases = self.write(
@@ -244,12 +243,12 @@ class TestTheCommand:
         assert score(cases) == 0
         _, _, goals, judged, plain, *_ = capsys.readouterr().out.split("\n")
         assert re.findall(r"\d+", goals) == ["95", "95", "98", "98", "95", "95"]
-        assert judged.split() == "by the exit code judged judged judged".split()
+        assert judged.split() == "decides the exit code yes yes yes".split()
         assert re.findall(r"\d/\d \d+\.0 %(?: !)?", plain) == ["0/1 0.0 % !", "1/1 100.0 %"] * 2 + [
             "1/1 100.0 %"
         ]
 
-    def test_the_document_has_each_way_with_its_figures(
+    def test_json_has_the_figures_of_each_way(
         self, tmp_path: Path, score: Callable[..., int], capsys: pytest.CaptureFixture[str]
     ) -> None:
         cases = self.write(tmp_path / "mine.jsonl", ("right-1", "kfd-permission-denied", DENIED))
@@ -262,29 +261,29 @@ class TestTheCommand:
             assert row["figures"]["first"] == {"part": 1, "of": 1, "goal": 0.95, "met": True}
             assert row["missed"] == []
 
-    def test_a_file_of_another_form_is_named(
+    def test_a_file_with_the_wrong_format_is_named(
         self, tmp_path: Path, score: Callable[..., int], capsys: pytest.CaptureFixture[str]
     ) -> None:
         other = tmp_path / "other.jsonl"
         other.write_text('{"id": "x"}\n')
         assert score(other) == 2
-        assert f"`{other}` has another form" in capsys.readouterr().err
+        assert f"`{other}` has the wrong format" in capsys.readouterr().err
 
 
-class TestTheOwnCorpus:
-    def test_a_known_log_and_one_that_only_looks_so_are_told_apart(self, tmp_path: Path) -> None:
+class TestReadCases:
+    def test_reads_known_and_alike_logs(self, tmp_path: Path) -> None:
         for name in ("known-app", "alike-app", "notes"):
             (tmp_path / "vram-oom").mkdir(exist_ok=True)
             (tmp_path / "vram-oom" / f"{name}.log").write_bytes(b"\xff\xfeo\0k\0")
-        alike, known = scoring.of_folder(tmp_path)
+        alike, known = scoring.read_cases(tmp_path)
         assert (known.name, known.cause, known.wrong) == ("vram-oom/known-app", "vram-oom", "")
         assert (alike.name, alike.cause, alike.wrong) == ("vram-oom/alike-app", "", "vram-oom")
-        assert known.text == "ok"  # so that it can be buried
+        assert known.text == "ok"
 
 
 @pytest.mark.slow
-class TestWhatTheFiguresAreMeasuredWith:
-    def test_four_times_the_rules_can_be_loaded_and_find_no_more(self, tmp_path: Path) -> None:
+class TestBenchmarkInputs:
+    def test_the_additional_rules_load_and_find_nothing(self, tmp_path: Path) -> None:
         rules = benchmark.copy_profiles(tmp_path / "profiles")
         more = load(tmp_path / "profiles")
         assert rules == len(matrix().rule) > 30
@@ -293,7 +292,7 @@ class TestWhatTheFiguresAreMeasuredWith:
         assert [each.code for each in diagnose_bytes(log, more).findings] == ["kfd-permission-denied"]
 
     @pytest.mark.skipif(shutil.which("grep") is None, reason="needs grep")
-    def test_grep_looks_for_the_very_literals_of_the_rules(self, tmp_path: Path) -> None:
+    def test_grep_searches_for_the_literals_of_the_rules(self, tmp_path: Path) -> None:
         literals = benchmark.literals_of(benchmark.read_rules())
         assert set(literals) == {text for rule in matrix().rule for sign in rule.sign for text in sign.text}
         (tmp_path / "log").write_text("".join(f"> {text} <\n{text[:-1]}_\n" for text in literals))
@@ -308,7 +307,7 @@ class TestWhatTheFiguresAreMeasuredWith:
         assert len(counts) == 1
         assert int(counts.pop()) >= len(literals)
 
-    def test_the_log_has_one_line_that_a_rule_knows_in_its_middle(self, tmp_path: Path) -> None:
+    def test_the_large_log_has_one_matching_line_in_the_middle(self, tmp_path: Path) -> None:
         benchmark.write_log(tmp_path / "log", 2_000_000)
         found = found_in((tmp_path / "log").read_bytes())
         (finding,) = found.findings

@@ -23,7 +23,7 @@ HASH = "b0c10342f64a34998ae8d5084aa1beae7e11defa46a4e05fe9aa6f09ffb0db37"
 OTHER = "0" * 64
 KNOWN = 'status = "tested"\nsource = "tests/test_drift.py"\nchecked = "2026-11-20"\n'
 
-# What rows say; {server} stands in for the hosts that a row may name.
+# {server} replaces the hosts that rows may name.
 PROFILES = """schema = 1
 [[torch]]
 version = "2.5"
@@ -179,20 +179,20 @@ url = "https://github.com/else/packs/raw/main/old%20one.7z"
 
 
 def listing(*names: str) -> bytes:
-    """Return a page of links as Apache and the indices of wheels write it, with their ways up and to sort."""
+    """Build a listing like those of Apache and wheel indices, with links to sort and to the parent folder."""
     rows = "".join(f'<a href="{name.replace("+", "%2B")}">{name}</a><br>\n' for name in names)
     return f'<html><body><a href="?C=N;O=D">Name</a><a href="../">Parent</a>\n{rows}</body></html>'.encode()
 
 
 def release(tag: str, published: str, **assets: str) -> dict[str, Any]:
-    """Return a release as GitHub's API has it; `assets` are names with _ for every dot -> sha256."""
+    """Build a release as in GitHub's API; `assets` maps names to sha256."""
     digests = [(name, sha256 and f"sha256:{sha256}") for name, sha256 in assets.items()]
     rows = [{"name": name, "size": 1, "digest": digest or None} for name, digest in digests]
     return {"tag_name": tag, "published_at": published, "draft": False, "assets": rows}
 
 
 def world(hash_: str = HASH) -> dict[str, bytes]:
-    """Return pages on which everything is as the rows say."""
+    """Build pages that agree with all rows."""
     zluda = {"zluda-3-windows.zip": hash_, "zluda-3-extra.zip": "", "zluda-3-linux.tar.gz": ""}
     old = release("v2", "2023-01-01T00:00:00Z", **{"zluda-2-windows.zip": ""})  # left out on purpose
     packs = [
@@ -242,19 +242,19 @@ def world(hash_: str = HASH) -> dict[str, bytes]:
 
 @pytest.fixture
 def place(mini: Mini) -> Mini:
-    """The mini world, whose server also stands in for every place that rows speak of."""
+    """The mini world; its server also stands in for every host in the rows."""
     key = Key.new("maker")
     text = PROFILES.format(server=mini.server.url, known=KNOWN, hash=HASH, fingerprint=key.fingerprint)
     (mini.root / "profiles" / "world.toml").write_text(text)
     mini.server.files |= {**world(), "/maker.key": key.armoured}
     mini.home.mkdir()
     (mini.home / "config.toml").write_text(f'[mirrors]\n"{GITHUB}" = "{mini.server.url}/github/"\n')
-    # What a mirror lacks is looked for at its origin, which no test may reach.
+    # rocenv would fetch what a mirror lacks from the original server. Tests must not connect to it.
     mini.env |= {"https_proxy": "http://127.0.0.1:9", "no_proxy": "127.0.0.1"}
     return mini
 
 
-def test_data_that_does_not_load_is_no_drift(place: Mini, tmp_path: Path) -> None:
+def test_invalid_data_is_an_error_not_drift(place: Mini, tmp_path: Path) -> None:
     newer = tmp_path / "newer" / "newer.toml"
     newer.parent.mkdir()
     newer.write_text("schema = 2")
@@ -279,14 +279,14 @@ def check(place: Mini, *options: str, **env: str) -> tuple[int, dict[str, Any]]:
 
 
 def found(place: Mini, *options: str) -> set[tuple[str, str, str]]:
-    """Return the drift as (kind, place, what); every page must have been reached."""
+    """Run the script; return (kind, place, what). Every page must have been reached."""
     code, document = check(place, *options)
     assert document["not_reached"] == []
     assert code == (1 if document["drift"] else 0)
     return {(drift["kind"], drift["place"], drift["what"]) for drift in document["drift"]}
 
 
-def test_a_world_that_is_as_the_rows_say_has_no_drift(place: Mini) -> None:
+def test_pages_that_agree_with_the_rows_have_no_drift(place: Mini) -> None:
     assert found(place) == set()
 
 
@@ -337,7 +337,7 @@ def test_releases_of_the_maker(place: Mini) -> None:
     }
 
 
-def test_a_key_that_is_another_one(place: Mini) -> None:
+def test_a_changed_key_is_drift(place: Mini) -> None:
     other = Key.new("somebody else")
     place.server.files["/maker.key"] = other.armoured
     ((kind, _, what),) = found(place, "--only", "radeon")
@@ -404,14 +404,14 @@ def test_wheels_of_rocm(place: Mini) -> None:
     }
 
 
-# ---------------------------------------------------------------- what cannot be reached
+# ---------------------------------------------------------------- unreachable pages
 
 
 def reasons(document: dict[str, Any]) -> dict[str, str]:
     return {each["address"]: each["reason"] for each in document["not_reached"]}
 
 
-def test_a_page_that_is_another_one_says_nothing_about_the_rows(place: Mini) -> None:
+def test_a_page_with_the_wrong_content_counts_as_not_reached(place: Mini) -> None:
     files, url = place.server.files, place.server.url
     files["/whl/rocm6.2/torch/"] = b"<html><body>Please sign in.</body></html>"
     files["/github/repos/vosen/ZLUDA/releases"] = b'{"message": "API rate limit exceeded"}'
@@ -419,21 +419,21 @@ def test_a_page_that_is_another_one_says_nothing_about_the_rows(place: Mini) -> 
     code, document = check(place, "--only", "pytorch", "--only", "zluda", "--only", "radeon")
     assert code == 4
     assert document["drift"] == []
-    said = reasons(document)
-    assert "lists nothing" in said.pop(f"{url}/whl/rocm6.2/torch/")
-    assert "403" in said.pop(f"{url}/apt/")
-    assert "is no list" in said.pop("https://github.com/vosen/ZLUDA/releases")
-    assert said == {}
+    unreached = reasons(document)
+    assert "lists nothing" in unreached.pop(f"{url}/whl/rocm6.2/torch/")
+    assert "403" in unreached.pop(f"{url}/apt/")
+    assert "is not a JSON list" in unreached.pop("https://github.com/vosen/ZLUDA/releases")
+    assert unreached == {}
     assert f"{url}/whl/cu118/torch/" in document["reached"]
 
 
-def test_drift_counts_for_more_than_a_page_that_was_not_reached(place: Mini) -> None:
+def test_drift_decides_the_exit_code_even_if_pages_were_not_reached(place: Mini) -> None:
     place.server.always("/apt/", Fault(status=403))
     del place.server.files["/windows/rocm-rel-7.2.1/"]
     assert check(place, "--only", "radeon")[0] == 1
 
 
-def test_offline_nothing_is_asked_for(place: Mini) -> None:
+def test_offline_opens_no_connection(place: Mini) -> None:
     code, document = check(place, ROCENV_OFFLINE="1")
     assert code == 4
     assert document["drift"] == []
@@ -442,14 +442,14 @@ def test_offline_nothing_is_asked_for(place: Mini) -> None:
     assert place.server.requests == []
 
 
-def test_a_page_that_never_ends_does_not_hold_up_the_others(place: Mini) -> None:
+def test_a_page_that_never_ends_does_not_delay_the_others(place: Mini) -> None:
     place.server.always("/whl/cu118/torch/", Fault(stall_after=3))
     code, document = check(place, "--only", "pytorch", "--timeout", "4")
     assert code == 4
     assert reasons(document) == {f"{place.server.url}/whl/cu118/torch/": "no answer within 4 s"}
 
 
-def test_people_get_a_table_and_the_progress_beside_it(place: Mini) -> None:
+def test_prints_a_table_on_stdout_and_progress_on_stderr(place: Mini) -> None:
     place.server.always("/apt/", Fault(status=403))
     place.server.always("/apt/6.1/dists/jammy/InRelease", Fault(status=403))
     place.server.files["/windows/"] = listing("rocm-rel-7.2.2/")

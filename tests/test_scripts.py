@@ -1,4 +1,4 @@
-"""The scripts that a newcomer starts with run from anywhere, and say what is wrong before they begin."""
+"""The scripts for newcomers run from any folder, and report wrong usage before they change anything."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def run(*argv: str | Path, cwd: Path, **changes: str) -> subprocess.CompletedPro
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
 class TestEveryScript:
-    def test_explains_itself_from_any_folder(self, script: Path, tmp_path: Path) -> None:
+    def test_prints_help_from_any_folder(self, script: Path, tmp_path: Path) -> None:
         done = run(script, "--help", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         assert "--" in done.stdout
@@ -39,7 +39,7 @@ class TestEveryScript:
         assert "--no-such-thing" in done.stderr
 
 
-def test_bash_can_read_all_of_every_script(tmp_path: Path) -> None:
+def test_bash_can_parse_every_script(tmp_path: Path) -> None:
     texts = [path for path in (ROOT / "scripts").iterdir() if path.is_file()]
     scripts = [path for path in texts if path.suffix == ".bash" or b"bash" in path.read_bytes()[:30]]
     found = {
@@ -54,19 +54,18 @@ def make_venv(venv: Path, **changes: str) -> subprocess.CompletedProcess[str]:
     return run("bash", "-euc", call, "-", ROOT / "scripts/setup.bash", venv, cwd=venv.parent, **changes)
 
 
-class TestMakingAVenv:
-    def test_a_python_that_will_not_do_is_named(self, tmp_path: Path) -> None:
+class TestMakeVenv:
+    def test_an_unsuitable_python_is_named_in_the_error(self, tmp_path: Path) -> None:
         done = make_venv(tmp_path / "venv", PYTHON="/bin/false")
         assert done.returncode == 1
-        assert "`/bin/false` is not a Python 3.10 or newer" in done.stderr
+        assert "`/bin/false` is not Python 3.10 or newer" in done.stderr
         assert not (tmp_path / "venv").exists()
 
-    def test_one_that_was_moved_or_cut_short_is_made_anew_and_a_whole_one_kept(self, tmp_path: Path) -> None:
+    def test_a_moved_or_incomplete_venv_is_replaced_and_a_working_one_kept(self, tmp_path: Path) -> None:
         venv = tmp_path / "it's a venv"
         (venv / "bin").mkdir(parents=True)  # the leftovers of an interrupted attempt
-        quick = (
-            tmp_path / "python"
-        )  # leaves out pip, which takes seconds: an attempt that was interrupted later
+        # Installing pip takes seconds. A venv without pip is what a later interruption leaves behind.
+        quick = tmp_path / "python"
         quick.write_text(
             f'#!/bin/sh\n[ "$2" = venv ] && set -- "$@" --without-pip\nexec {sys.executable} "$@"\n'
         )

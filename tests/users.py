@@ -1,4 +1,4 @@
-"""Being somebody for whom the modes of files mean something."""
+"""Running as a user to whom file permissions apply."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import pytest
 
 
 def missing(what: str) -> None:
-    """Skip the test for want of something; where everything has to be there (`CI`) it fails."""
+    """Skip the test because something is missing; in CI, which must have everything, fail it."""
     if os.environ.get("CI"):
         pytest.fail(what)
     pytest.skip(what)
 
 
 def unprivileged() -> list[str]:
-    """Return the start of a command line that runs the rest without root's right to ignore modes."""
+    """Build a command prefix that removes root's right to ignore file permissions."""
     if sys.platform == "win32" or os.geteuid() != 0:
         return []
     if shutil.which("setpriv") is None:
-        missing("root ignores modes, and there is no setpriv to give that up")
+        missing("root ignores file permissions, and setpriv is not installed to drop that right")
     return ["setpriv", "--inh-caps=-all", "--bounding-set=-all"]

@@ -1,1 +1,1 @@
-"""What `scripts/bench` measures: one module per subject, each with functions that return figures."""
+"""The benchmarks of `scripts/bench`: one module per subject, with a function `figures`."""

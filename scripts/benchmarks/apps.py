@@ -1,7 +1,7 @@
-"""What `rocenv kernels build` costs beside the compiler's own command, and the steps of `rocenv mem --probe`.
+"""The cost of `rocenv kernels build` compared with the compiler alone, and the steps of `rocenv mem --probe`.
 
-Takes the ROCENV_HOME that `scripts/apps-lane` has made, with its env of Blender and its compiler; kernels in
-its cache are cleared. The steps are those of the search alone, on cards of several sizes, partly in use.
+This uses the ROCENV_HOME of `scripts/apps-lane`, with its Blender env and compiler, and clears the kernels in
+its cache. The steps are those of the search alone, on cards of several sizes, partly in use.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ CASES = 200  # of each
 
 
 def figures(bench: Bench, place: Path) -> list[Figure]:
-    """Measure compiling, and count the steps of the search."""
+    """Measure compiling, and count the steps of the memory search."""
     environ = {**bench.environ, "ROCENV_HOME": str(place)}
     output = bench.folder / "by rocenv"
     target = ("--target", TARGET, "--output", str(output))
     build = (bench.rocenv, "kernels", "build", APP, "--env", ENV, *target, "--offline")
-    # The first start compiles bytecode and finds the compiler; what it makes has to be made again.
+    # A first run writes bytecode and finds the compiler. Clear its result, so that the second run compiles.
     run(build, environ)
     run((bench.rocenv, "cache", "clear", "kernels"), environ)
     plain = run(compiler_command(place, bench.folder / "by hand"), environ)
     ours = run(build, environ)
-    what, by_hand = f"kernels build blender for {TARGET}", "the compiler's command by hand"
+    what, by_hand = f"kernels build blender for {TARGET}", "the compiler alone"
     most, least = steps()
     return [
-        ratio(f"{what}, on the clock", ours.seconds, "s", by_hand, plain.seconds, 1.1),
-        ratio(f"{what}, of the processor", ours.cpu_seconds, "s", by_hand, plain.cpu_seconds, 1.1),
+        ratio(f"{what}, elapsed time", ours.seconds, "s", by_hand, plain.seconds, 1.1),
+        ratio(f"{what}, processor time", ours.cpu_seconds, "s", by_hand, plain.cpu_seconds, 1.1),
         ratio(
             f"mem --probe, the most allocations of {CASES * len(CARDS):,} cases",
             most,
             "steps",
-            "log2 of the sizes that it tells apart",
+            "log2 of the number of sizes it distinguishes",
             least,
             1.25,
         ),
@@ -61,7 +61,7 @@ def figures(bench: Bench, place: Path) -> list[Figure]:
 
 
 def compiler_command(place: Path, output: Path) -> tuple[str, ...]:
-    """Return the compiler's command for the same kernel."""
+    """Build the compiler's command for the same kernel."""
     matrix, home = load(), Home(place)
     row = next(row for row in matrix.kernel_source if row.app == APP)
     app = find(str(prefix_of(home, ENV).bin / APP), row, home)
@@ -72,12 +72,12 @@ def compiler_command(place: Path, output: Path) -> tuple[str, ...]:
     envs = (own, prefix_of(home, newest.name)) if newest else (own,)
     toolchain = next(filter(None, (toolchain_of(each, TARGET) for each in envs)), None)
     if toolchain is None:
-        raise NotMeasured(f"there is no compiler for {TARGET} in `{place}`")
+        raise NotMeasured(f"`{place}` has no compiler for {TARGET}")
     return tuple(command(toolchain, job, output))
 
 
 def steps() -> tuple[int, float]:
-    """Return the most allocations that the search takes, and what bisection takes: log2 of the sizes."""
+    """Return the most allocations that the search needs, and the minimum for bisection: log2 of the sizes."""
     chance = random.Random(0)
     most = 0
     for size in CARDS:
@@ -90,7 +90,7 @@ def steps() -> tuple[int, float]:
 
 
 def asked_for(bound: int, free: int) -> int:
-    """Return how many allocations the search takes."""
+    """Count the allocations of one search."""
     tried: list[int] = []
 
     def works(size: int) -> bool:

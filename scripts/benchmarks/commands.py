@@ -1,4 +1,4 @@
-"""How long short commands take, beside the least that a program with click can take."""
+"""The time of short commands, compared with the start of a minimal click program."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 
 def figures(bench: Bench) -> list[Figure]:
-    """Measure starts; the env `first` must exist."""
+    """Measure short commands; the env `first` must exist."""
     windows = ("--platform", "windows", "--target", "gfx1031", "--rocm", "5.7", "--zluda")
     commands = {
         "python -c 'import click'": (sys.executable, "-c", "import click"),
         "rocenv --version": (bench.rocenv, "--version"),
         "rocenv run ENV -- true": (bench.rocenv, "run", "first", "--", "true"),
-        "rocenv resolve, a set for Linux, its index fetched before": (
+        "rocenv resolve, a set for Linux, its index already downloaded": (
             *(bench.rocenv, "resolve", *SET, "--offline"),
         ),
         "rocenv resolve, a set with ZLUDA": (bench.rocenv, "resolve", *windows),

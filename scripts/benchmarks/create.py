@@ -1,4 +1,4 @@
-"""What creating envs takes in time, memory and disk space, beside the system's own tools."""
+"""The time, memory and disk space of creating envs, compared with the system's own tools."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def figures(bench: Bench) -> list[Figure]:
-    """Fetch the set, and measure creating envs of it; the env `first` stays for others."""
+    """Download the set and measure creating envs; the env `first` remains for the other benchmarks."""
     packages = fetched(bench)
     found = [*first_env(bench, packages), *second_env(bench)]
     wipe(bench)
@@ -26,7 +26,7 @@ def figures(bench: Bench) -> list[Figure]:
 
 
 def fetched(bench: Bench) -> list[Path]:
-    """Return the packages of the set, after fetching those that are missing."""
+    """Download missing packages of the set, and return all of them."""
     bench.run(bench.rocenv, "create", "fetch", *SET, "--yes", "--no-verify")
     lock = json.loads((bench.home / "envs" / "fetch" / "rocenv.lock").read_text())
     artifacts = [artifact for part in lock["components"] for artifact in part["artifacts"]]
@@ -34,7 +34,7 @@ def fetched(bench: Bench) -> list[Path]:
 
 
 def first_env(bench: Bench, packages: list[Path]) -> list[Figure]:
-    """Compare creating the first env with unpacking the same packages by the system's tools."""
+    """Compare creating the first env with unpacking the same packages with the system's tools."""
     member = bench.folder / "data.tar.xz"
     write_data_member(max(packages, key=lambda path: path.stat().st_size), member)
     tree = bench.folder / "dpkg"
@@ -51,7 +51,7 @@ def first_env(bench: Bench, packages: list[Path]) -> list[Figure]:
         runs["xz"].append(bench.run("xz", "-dc", "-T2", str(member)))
         progress(runs)
     create, dpkg_run, xz = (middle(runs[name]) for name in ("create", "dpkg", "xz"))
-    what = "create, packages fetched, store empty"
+    what = "create, packages downloaded, store empty"
     by_dpkg = f"dpkg -x of its {len(packages)} packages, one after another"
     return [
         ratio(what, create.seconds, "s", by_dpkg, dpkg_run.seconds, 0.95),
@@ -62,7 +62,7 @@ def first_env(bench: Bench, packages: list[Path]) -> list[Figure]:
 
 
 def second_env(bench: Bench) -> list[Figure]:
-    """Compare creating a second env of a set that is in the store with hard-linking the first one's tree."""
+    """Compare creating a second env of the set with hard-linking the tree of the first."""
     envs = bench.home / "envs"
     runs: dict[str, list[Run]] = {"second": [], "cp": []}
     for _ in range(3 * bench.repetitions):
@@ -77,7 +77,7 @@ def second_env(bench: Bench) -> list[Figure]:
     own, folders = new_bytes(envs / "second")
     return [
         Figure(
-            what="a second env of the same set",
+            what="a second env with the same set",
             ours=middle(runs["second"]).seconds,
             unit="s",
             reference="cp -al of the first",
@@ -95,13 +95,13 @@ def second_env(bench: Bench) -> list[Figure]:
 
 
 def wipe(bench: Bench) -> None:
-    """Empty the store and forget the envs; what was fetched stays."""
+    """Remove the store and the envs, but not the downloads."""
     for part in ("envs", "store"):
         remove(bench.home / part)
 
 
 def write_data_member(package: Path, target: Path) -> None:
-    """Copy the data member of a .deb, which is an ar archive, into a file of its own."""
+    """Write the data member of a .deb (an ar archive) to a file."""
     with package.open("rb") as stream:
         stream.seek(8)
         while header := stream.read(60):
@@ -117,7 +117,7 @@ def write_data_member(package: Path, target: Path) -> None:
 
 
 def new_bytes(tree: Path) -> tuple[int, int]:
-    """Return what a tree takes on the disk beside what it shares: (files with one name only, folders)."""
+    """Return the disk space that a tree does not share: (files with a single name, folders)."""
     own = folders = 0
     for path in (tree, *tree.rglob("*")):
         info = path.lstat()

@@ -1,7 +1,7 @@
-"""What `rocenv diagnose` costs as a whole command, on a large log, on a small one, and with more rules.
+"""The cost of `rocenv diagnose` as a command: on a large log, on a small one, and with more rules.
 
-The noise is that of `diagnose_score`, which holds literals of many clues in each stretch; one line in the
-middle is known to a rule.
+The logs consist of the noise of `diagnose_score`, which contains literals of many clues, and one line in the
+middle that a rule matches.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ TIMES = 4  # as many rules
 LINE = (
     b"Memory access fault by GPU node-1 (Agent handle: 0x55d0) on address 0x7f00. Reason: Page not present\n"
 )
-SPECIAL = ".[]{}()*+?|^$\\"  # in what `grep -E` takes
+SPECIAL = ".[]{}()*+?|^$\\"  # in patterns of `grep -E`
 ROUNDS, SMALL_ROUNDS = 3, 21
 
 
 def figures(bench: Bench) -> list[Figure]:
-    """Measure on logs that are written for this."""
+    """Measure on generated logs."""
     folder = bench.folder / "diagnose"
     folder.mkdir()
     large, small = folder / "large.log", folder / "small.log"
@@ -41,7 +41,7 @@ def figures(bench: Bench) -> list[Figure]:
     literals = literals_of(read_rules())
     (folder / "literals").write_text("|".join(map(escaped, literals)))
     rules = copy_profiles(folder / "profiles")
-    output = folder / "output"  # not the null device, for which grep stops at the first match
+    output = folder / "output"  # not the null device: grep stops at the first match if it writes there
     more = {"ROCENV_HOME": str(folder / "home-more"), "ROCENV_PROFILES": str(folder / "profiles")}
 
     def runner(*argv: str, **changes: str) -> Callable[[], Run]:
@@ -84,18 +84,18 @@ def figures(bench: Bench) -> list[Figure]:
 
 
 def write_log(path: Path, size: int) -> None:
-    """Write noise with one line in the middle that a rule knows."""
-    written, told = 0, False
+    """Write noise with one line in the middle that a rule matches."""
+    written, has_line = 0, False
     with path.open("wb") as stream:
         for block in blocks(size, seed=1):
             written += stream.write(block)
-            if not told and written >= size / 2:
+            if not has_line and written >= size / 2:
                 written += stream.write(LINE)
-                told = True
+                has_line = True
 
 
 def read_rules() -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Yield the files with rules, and what they hold."""
+    """Yield the files with rules, and their contents."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:
@@ -106,18 +106,18 @@ def read_rules() -> Iterator[tuple[Path, dict[str, Any]]]:
 
 
 def literals_of(files: Iterable[tuple[Path, dict[str, Any]]]) -> list[str]:
-    """Return what the rules look for in a log, each once."""
+    """List the distinct literals of the rules."""
     signs = (sign for _, plain in files for rule in plain.get("rule", ()) for sign in rule["sign"])
     return list(dict.fromkeys(text for sign in signs for text in sign["text"]))
 
 
 def escaped(literal: str) -> str:
-    """Return a literal as `grep -E` takes it."""
+    """Escape a literal for `grep -E`."""
     return "".join(f"\\{char}" if char in SPECIAL else char for char in literal)
 
 
 def copy_profiles(target: Path) -> int:
-    """Write profiles with TIMES as many rules, whose literals differ; return how many rules there were."""
+    """Write profiles with TIMES as many rules and different literals; return the original number of rules."""
     import tomlkit
 
     shutil.copytree(PROFILES, target)
@@ -136,7 +136,7 @@ def copy_profiles(target: Path) -> int:
 
 
 def shifted(literal: str, step: int) -> str:
-    """Return a literal as long that no log holds: each letter is another one."""
+    """Replace each letter, which gives a literal of the same length that no log contains."""
     small, large = "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
     other = small[step:] + small[:step] + large[step:] + large[:step]
     return literal.translate(str.maketrans(small + large, other))

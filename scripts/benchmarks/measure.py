@@ -1,4 +1,4 @@
-"""Figures, and how the time and the memory of commands are measured."""
+"""Figures, and how to measure the time and memory of commands."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Figure:
     what: str
     ours: float
     unit: str
-    reference: str = ""  # what it is compared with; "" = the goal is about the figure itself
+    reference: str = ""  # what it is compared with; "" = nothing
     reference_value: float = 0
-    goal: str = ""  # in words; "" = for information
+    goal: str = ""  # as text; "" = none, the figure is only for information
     limit: float = 0  # the goal as a value of `ours`
 
     def row(self) -> tuple[str, ...]:
@@ -39,7 +39,7 @@ class Figure:
 
 
 def ratio(what: str, ours: float, unit: str, reference: str, value: float, times: float = 0) -> Figure:
-    """Compare a figure with a reference; the goal is to take at most `times` as much, if any."""
+    """Compare a figure with a reference; with `times`, the goal is at most that multiple."""
     goal = f"<= {times:g} x" if times else ""
     return Figure(
         what=what,
@@ -58,37 +58,37 @@ def at_most(what: str, ours: float, unit: str, limit: float) -> Figure:
 
 
 class NotMeasured(Exception):
-    """A figure could not be measured; the text says why."""
+    """A figure cannot be measured; the message says why."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """What one command took."""
+    """The resources that one command used."""
 
     seconds: float
-    cpu_seconds: float  # with its children
-    peak_bytes: int  # of the largest process among it and its children
+    cpu_seconds: float  # including its children
+    peak_bytes: int  # of the largest process, the command itself or a child
 
 
 def run(argv: Sequence[str], environ: Mapping[str, str], output: Path | None = None) -> Run:
-    """Run a command to its end; raise NotMeasured if it fails.
+    """Run a command; raise NotMeasured if it fails.
 
     Args:
         argv: The command.
         environ: Its whole environment.
-        output: Where its standard output goes; nowhere by default.
+        output: The file for its standard output; discarded by default.
     """
     with open(output or os.devnull, "wb") as out:
         start = time.perf_counter()
         process = subprocess.Popen(
             argv, env=environ, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.PIPE
         )
-        said = process.stderr.read() if process.stderr else b""
+        errors = process.stderr.read() if process.stderr else b""
         _, status, usage = os.wait4(process.pid, 0)
         seconds = time.perf_counter() - start
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
-        text = said.decode(errors="replace").strip()
+        text = errors.decode(errors="replace").strip()
         raise NotMeasured(f"`{' '.join(argv[:4])} …` exited with {process.returncode}: {text[-800:]}")
     return Run(
         seconds=seconds, cpu_seconds=usage.ru_utime + usage.ru_stime, peak_bytes=usage.ru_maxrss * 1024
@@ -96,12 +96,12 @@ def run(argv: Sequence[str], environ: Mapping[str, str], output: Path | None = N
 
 
 def by_turns(commands: Mapping[str, Callable[[], Run]], rounds: int, warm_up: int = 1) -> dict[str, Run]:
-    """Run commands by turns; return the median times and the highest peak of each.
+    """Run commands in turns; return the median times and the highest peak of each.
 
     Args:
-        commands: Name -> what runs it.
-        rounds: How often each counts.
-        warm_up: Rounds before those: they write bytecode and fill caches.
+        commands: Name -> function that runs the command once.
+        rounds: Number of measured runs of each command.
+        warm_up: Rounds before those, to write bytecode and fill caches.
     """
     runs: dict[str, list[Run]] = {name: [] for name in commands}
     for number in range(warm_up + rounds):
@@ -122,7 +122,7 @@ def middle(runs: Sequence[Run]) -> Run:
 
 
 class Bench:
-    """The program that is measured, in a home of its own."""
+    """The measured program, with its own home."""
 
     def __init__(self, folder: Path, repetitions: int) -> None:
         self.folder = folder
@@ -130,19 +130,19 @@ class Bench:
         self.rocenv = str(Path(sys.executable).with_name("rocenv"))
         self.repetitions = repetitions
         self.environ = {**os.environ, "ROCENV_HOME": str(self.home)}
-        self.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # bytecode is what users have
+        self.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # users have bytecode
 
     def run(self, *argv: str) -> Run:
-        """Run a command to its end; raise NotMeasured if it fails."""
+        """Run a command in the home; raise NotMeasured if it fails."""
         return run(argv, self.environ)
 
     def create(self, name: str, *options: str) -> Run:
-        """Create an env of the set from what was fetched."""
+        """Create an env with the set, from the downloads."""
         return self.run(self.rocenv, "create", name, *SET, "--offline", "--yes", *options)
 
 
 def progress(times: Mapping[str, Sequence[Run]]) -> None:
-    """Print what was measured so far."""
+    """Print the measurements so far."""
     shown = "; ".join(
         f"{name} {' '.join(f'{each.seconds:.2f}' for each in row)} s" for name, row in times.items()
     )
@@ -150,12 +150,12 @@ def progress(times: Mapping[str, Sequence[Run]]) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a tree, whatever modes it has."""
+    """Remove a tree, even read-only folders."""
     subprocess.run(["rm", "-rf", str(path)], check=True)
 
 
 def settle(files: Sequence[Path]) -> None:
-    """Have earlier writes on the disk and these files in memory, so that no run pays for another one."""
+    """Write pending data to the disk and read these files into memory, so that no run pays for another."""
     os.sync()
     for path in files:
         with path.open("rb", buffering=0) as stream:

@@ -1,4 +1,4 @@
-"""What reading the data and resolving take within one process."""
+"""The time to read the data and to resolve, within one process."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ IMPOSSIBLE = (
 
 
 def figures(bench: Bench) -> list[Figure]:
-    """Measure the slowest of the requests that have a set, and of those that have none."""
+    """Measure the slowest request with a matching set, and the slowest without one."""
     data = load(PROFILES)
     home = Home(bench.home)
 
@@ -53,7 +53,7 @@ def figures(bench: Bench) -> list[Figure]:
             first_set(request)
         except ResolutionImpossible:
             return
-        raise NotMeasured(f"an explanation: there is a set for {request}")
+        raise NotMeasured(f"a set matches {request}, so there is no explanation to measure")
 
     resolved = max(milliseconds(lambda each=each: first_set(each), 25) for each in POSSIBLE)  # type: ignore[misc]
     explained = max(milliseconds(lambda each=each: explanation(each), 15) for each in IMPOSSIBLE)  # type: ignore[misc]
@@ -65,7 +65,7 @@ def figures(bench: Bench) -> list[Figure]:
 
 
 def milliseconds(work: Callable[[], object], repetitions: int) -> float:
-    """Return the least time that something takes: what else the machine does can only add."""
+    """Return the shortest time of several runs, because other programs can only add time."""
     times = []
     for _ in range(1 + repetitions):
         start = time.perf_counter()

@@ -1,7 +1,7 @@
-"""What activation and the hook cost in real shells, in milliseconds.
+"""The cost of activation and of the hook in real shells, in milliseconds.
 
-Each shell is a process of its own without start-up files. What sourcing costs is a difference: a shell that
-sources a script against one that sources an empty file.
+Each shell runs in its own process without start-up files. The cost of sourcing is the difference between a
+shell that sources the script and one that sources an empty file.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from benchmarks.measure import Bench
 
-SOURCING_MS = {"bash": 0.5, "zsh": 0.5, "dash": 0.5, "fish": 0.8, "tcsh": 0}  # what it may add; 0 = no limit
+SOURCING_MS = {"bash": 0.5, "zsh": 0.5, "dash": 0.5, "fish": 0.8, "tcsh": 0}  # limits; 0 = none
 ROUNDS = 300
 CALLS = 2000
 ENVIRON = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "LC_ALL": "C.UTF-8"}
@@ -34,7 +34,7 @@ SHELL_ARGV = {
     "fish": ("fish", "--no-config"),
     "tcsh": ("tcsh", "-f"),
 }
-# The same of others: shell -> script below the `bin` of a venv.
+# For comparison: shell -> activation script in the `bin` of a venv.
 PEERS = {
     "bash": "activate",
     "zsh": "activate",
@@ -42,7 +42,7 @@ PEERS = {
     "fish": "activate.fish",
     "tcsh": "activate.csh",
 }
-# How a shell is made to look for a `.rocenv` many times, as before so many prompts.
+# Code that makes a shell check for a `.rocenv` file many times, as it does before each prompt.
 LOOKS = {
     "bash": "for ((i = 0; i < {calls}; i++)); do _rocenv_look; done",
     "zsh": "for ((i = 0; i < {calls}; i++)); do _rocenv_look; done",
@@ -51,7 +51,7 @@ LOOKS = {
 
 
 def figures(bench: Bench) -> list[Figure]:
-    """Measure the shells that are installed, with the env `first`."""
+    """Measure the installed shells with the env `first`."""
     prefix, here = bench.home / "envs" / "first", bench.folder / "shells"
     here.mkdir()
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", here / "venv"], check=True)
@@ -66,10 +66,10 @@ def figures(bench: Bench) -> list[Figure]:
 def sourcing_figure(shell: str, times: dict[str, float]) -> Figure:
     limit = SOURCING_MS[shell]
     return Figure(
-        what=f"sourcing the script in {shell}, above {times['bare']:.2f} ms of the shell",
+        what=f"sourcing the script in {shell}, in addition to {times['bare']:.2f} ms of the shell",
         ours=times["ours"],
         unit="ms",
-        reference="setting PATH alone" if "path" in times else "that of a venv",
+        reference="setting PATH alone" if "path" in times else "the script of a venv",
         reference_value=times.get("path", times["venv"]),
         goal=f"<= {limit} ms" if limit else "",
         limit=limit,
@@ -84,7 +84,7 @@ def look_figures(shells: list[str], here: Path) -> list[Figure]:
     )
     return [
         Figure(
-            what=f"the hook at a prompt of {shell}, nothing changed",
+            what=f"the hook at a prompt of {shell}, no change",
             ours=look(shell, here),
             unit="ms",
             reference="direnv export" if direnv else "",
@@ -97,7 +97,7 @@ def look_figures(shells: list[str], here: Path) -> list[Figure]:
 
 
 def sourcing(shell: str, prefix: Path, here: Path) -> dict[str, float]:
-    """Return the time of a bare shell, and what our script, a venv's, or PATH alone adds to it."""
+    """Return the time of a bare shell, and what our script, a venv's script, or setting PATH adds to it."""
     scripts = {
         "bare": here / "empty",
         "ours": prefix / SHELLS[shell].file_name,
@@ -107,10 +107,10 @@ def sourcing(shell: str, prefix: Path, here: Path) -> dict[str, float]:
     argvs = {}
     for name, script in scripts.items():
         file = here / f"{shell}.{name}"
-        first = "set prompt='> '\n" if shell == "tcsh" else ""  # a venv's script fails without
+        first = "set prompt='> '\n" if shell == "tcsh" else ""  # the script of a venv needs it
         file.write_text(f"{first}{'source' if shell in ('fish', 'tcsh') else '.'} {script}\n")
         argvs[name] = (*SHELL_ARGV[shell], str(file))
-    if shell == "tcsh":  # each change of PATH makes it read all folders of it
+    if shell == "tcsh":  # on each change of PATH, tcsh reads all its folders
         argvs["path"] = (*SHELL_ARGV[shell], str(here / "tcsh.path"))
         (here / "tcsh.path").write_text(f"{first}setenv PATH {prefix}/bin:${{PATH}}\n")
     times = by_turns(argvs, here)
@@ -118,7 +118,7 @@ def sourcing(shell: str, prefix: Path, here: Path) -> dict[str, float]:
 
 
 def look(shell: str, here: Path) -> float:
-    """Return what looking for a `.rocenv` takes where nothing has changed, five folders deep."""
+    """Return the time of one check for `.rocenv` if nothing has changed, five folders deep."""
     deep = here.joinpath("a", "b", "c", "d")
     deep.mkdir(parents=True, exist_ok=True)
     hook = here / f"hook.{shell}"
@@ -134,7 +134,7 @@ def look(shell: str, here: Path) -> float:
 
 
 def function_figure(prefix: Path, here: Path) -> Figure:
-    """Compare `rocenv activate` as the hook's function with the least that a Python process takes."""
+    """Compare the hook's function `rocenv activate` with the start of a Python process."""
     hook, bare, active = here / "hook", here / "bare", here / "active"
     hook.write_text(HOOKS["bash"].render(Place(program="rocenv", envs=str(prefix.parent))))
     bare.write_text(f". {hook}\n")
@@ -149,7 +149,7 @@ def function_figure(prefix: Path, here: Path) -> Figure:
     )
     took = times["active"] - times["bare"]
     return ratio(
-        "`rocenv activate` in bash, by the hook's function", took, "ms", "python -c pass", times["python"], 1
+        "`rocenv activate` in bash, the hook's function", took, "ms", "python -c pass", times["python"], 1
     )
 
 

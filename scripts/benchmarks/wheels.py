@@ -1,4 +1,4 @@
-"""What creating envs of ROCm wheels takes, beside uv alone installing and hashing the same files."""
+"""The cost of creating envs with ROCm wheels, compared with uv and one SHA-256 pass over the same files."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from benchmarks.measure import Bench, Figure, Run
 
 WHEELS = 12
-FILES = 1000  # of each wheel
-LARGE, LARGE_BYTES = 10, 32 << 20  # of its files, the libraries
+FILES = 1000  # per wheel
+LARGE, LARGE_BYTES = 10, 32 << 20  # number and size of the libraries among them
 SMALL_BYTES = 20_000
 _DATE = (1980, 1, 1, 0, 0, 0)
 
@@ -52,7 +52,7 @@ def figures(bench: Bench) -> list[Figure]:
     seconds = {name: middle(each).seconds for name, each in runs.items()}
     return [
         ratio(
-            "create from 12 fetched wheels, 4 GB, 12,000 files",
+            "create from 12 downloaded wheels, 4 GB, 12,000 files",
             seconds["first"],
             "s",
             "uv pip install with a cold cache, and one pass of sha256sum over the files",
@@ -60,7 +60,7 @@ def figures(bench: Bench) -> list[Figure]:
             1.3,
         ),
         ratio(
-            "a second such env",
+            "a second env with the same wheels",
             seconds["second"],
             "s",
             "uv pip install with a warm cache, and one pass of sha256sum over the files",
@@ -74,7 +74,7 @@ def figures(bench: Bench) -> list[Figure]:
 def _plan(bench: Bench) -> int:
     """Plan ROCm and PyTorch from an index without hashes and metadata; return the bytes that it sent.
 
-    What lies before the list of files at the end of a wheel is never asked for, so the wheels are small.
+    rocenv reads only the list of files at the end of each wheel, so the test wheels can be small.
     """
     sys.path.append(str(Path(__file__).resolve().parents[2]))
     from tests.amd_index import AmdIndex, project_of
@@ -106,7 +106,7 @@ def _with_more_files(wheel: bytes) -> bytes:
 
 
 def _wheel(folder: Path, number: int) -> Path:
-    """Write a wheel of libraries and small files; half of each compresses away."""
+    """Write a wheel of libraries and small files; half of each file compresses to nothing."""
     folder.mkdir(parents=True, exist_ok=True)
     name, chance = f"rocm_bench_{number}", random.Random(number)
     path = folder / f"{name}-10.0.0-py3-none-any.whl"
@@ -128,7 +128,7 @@ def _wheel(folder: Path, number: int) -> Path:
 
 
 def _lock(bench: Bench, wheels: list[Path]) -> Path:
-    """Put the wheels where fetched files are, and write a lock of them."""
+    """Put the wheels into the download cache, and write a lock for them."""
     import platform
 
     from rocenv.core.lock import lock_text
@@ -158,7 +158,7 @@ def _lock(bench: Bench, wheels: list[Path]) -> Path:
         name="ROCm wheels",
         version="10.0.0",
         channel="therock",
-        why="measured",
+        why="benchmark",
         artifacts=tuple(artifacts),
         python=version,
         layout=venv_layout(version, "linux"),

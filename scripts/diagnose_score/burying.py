@@ -1,7 +1,7 @@
-"""Ways to bury a log in noise, as logs come: long, of several threads, of a terminal, in other encodings.
+"""Ways to bury a log in noise, as in real logs: long, from several threads, from a terminal, re-encoded.
 
-The noise is telling: other programs on the same system name it, their versions and themselves. Quiet noise,
-which changes no fact of a log, shows whether it was that or the mere length that changed an answer.
+Telling noise comes from other programs that name the system, themselves and their versions. Quiet noise
+changes no fact of a log, so it shows whether those facts or only the length changed an answer.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ import random
 import re
 from typing import TYPE_CHECKING
 
-from diagnose_score.noise import BAR, CHINESE, PLAIN, TELLING, lines, spoken
+from diagnose_score.noise import BAR, CHINESE, PLAIN, TELLING, interleaved, lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_GAP = 5  # lines of other threads between two lines of one
+_GAP = 5  # the maximum number of lines between two lines of the log
 TIMES = 10_000
-_MOST_BYTES = 8_000_000  # of a log that is repeated
+_MOST_BYTES = 8_000_000  # of a repeated log
 _WINDOWS = re.compile(
     r"\b[A-Za-z]:[\\/]|\.dll\b|\.exe\b|win_amd64|WinError|\bWindows[ -]1[01]|0x[Cc]0000[0-9A-Fa-f]{3}"
 )
 
 
-class Ground:
-    """Noise that logs are buried in; made once."""
+class Noise:
+    """Generated noise, and the ways to bury a log in it."""
 
     def __init__(self, count: int, seed: int) -> None:
         self.quiet = lines(count, seed)
@@ -33,19 +33,19 @@ class Ground:
         self.seed = seed
 
     def around(self, log: str) -> list[str]:
-        """Return the noise of the system that a log is of."""
+        """Return the noise for the system of a log."""
         return self.telling["windows" if _WINDOWS.search(log) else "linux"]
 
     def block(self, log: str) -> bytes:
-        """Return a log in the middle of all the noise."""
+        """Put a log in the middle of all the noise."""
         return _joined(self.around(log), _lines(log)).encode()
 
     def quietly(self, log: str) -> bytes:
-        """Return a log in the middle of noise that says nothing of the machine."""
+        """Put a log in the middle of noise that says nothing about the machine."""
         return _joined(self.quiet, _lines(log)).encode()
 
     def scattered(self, log: str) -> bytes:
-        """Return a log whose lines stand among those of other threads, with a little noise around."""
+        """Mix the lines of a log with those of other threads, with a little noise around them."""
         chance = random.Random(self.seed)
         rest = iter(self.around(log))
         mixed = [next(rest, "") for _ in range(200)]
@@ -54,42 +54,42 @@ class Ground:
         return "\n".join([*mixed, *(next(rest, "") for _ in range(200)), ""]).encode()
 
     def coloured(self, log: str) -> bytes:
-        """Return a log as a terminal is sent it: with colours, and progress bars in the same lines."""
+        """Write a log as to a terminal: with colours, and progress bars in the same lines."""
         chance = random.Random(self.seed)
         shown = [_in_colours(line, chance) for line in _lines(log)]
         return _joined(self.around(log)[:400], shown).encode()
 
     def repeated(self, log: str) -> bytes:
-        """Return a log that comes again and again."""
+        """Repeat a log many times."""
         data = log.encode() + b"\n"
         return data * min(TIMES, _MOST_BYTES // len(data) + 1)
 
     def powershell(self, log: str) -> bytes:
-        """Return a log as PowerShell's `>` writes it."""
+        """Encode a log as PowerShell's `>` does."""
         return ("\ufeff" + _joined(self.around(log), _lines(log)).replace("\n", "\r\n")).encode("utf-16-le")
 
     def packed(self, log: str) -> bytes:
-        """Return a log in a file packed with gzip."""
+        """Compress a log with gzip."""
         return gzip.compress(self.block(log), compresslevel=1, mtime=0)
 
     def chinese(self, log: str) -> bytes:
-        """Return a log from a Chinese Windows, between quiet lines: one of another system stays one."""
-        noise = spoken([CHINESE, *PLAIN.values()], 2000, random.Random(self.seed))
+        """Put a log between quiet Chinese lines, in the encoding of Chinese Windows."""
+        noise = interleaved([CHINESE, *PLAIN.values()], 2000, random.Random(self.seed))
         return _joined(noise, _lines(log)).replace("\n", "\r\n").encode("cp936", "replace")
 
 
-# What it is called in a table -> how; the first ones are the usual ones.
-WAYS: dict[str, Callable[[Ground, str], bytes]] = {
-    "a block in telling noise": Ground.block,
-    "scattered in it": Ground.scattered,
-    "with colours and bars": Ground.coloured,
-    f"{TIMES:,} times, or {_MOST_BYTES // 1_000_000} MB": Ground.repeated,
-    "in UTF-16": Ground.powershell,
-    "packed with gzip": Ground.packed,
-    "in code page 936": Ground.chinese,
-    "a block in quiet noise": Ground.quietly,
+# Title in the table -> function. Without --all, only the first USUAL ways are used.
+WAYS: dict[str, Callable[[Noise, str], bytes]] = {
+    "a block in telling noise": Noise.block,
+    "scattered in telling noise": Noise.scattered,
+    "with colours and bars": Noise.coloured,
+    f"{TIMES:,} times, or {_MOST_BYTES // 1_000_000} MB": Noise.repeated,
+    "in UTF-16": Noise.powershell,
+    "compressed with gzip": Noise.packed,
+    "in code page 936": Noise.chinese,
+    "a block in quiet noise": Noise.quietly,
 }
-USUAL = 3  # of them
+USUAL = 3
 
 
 def _joined(noise: list[str], log: list[str]) -> str:

@@ -1,10 +1,9 @@
-"""Output of healthy programs: the same for the same seed.
+"""Output of healthy programs, the same for the same seed.
 
-The lines are of our own making, in the forms in which these programs print. None of them shows a failure:
-what is found in them is found wrongly. The plain ones say nothing of the machine either, so that they
-change no answer. The telling ones name the system and the programs with their versions and paths, as other
-lines of a real log do, but no GPU, no version of ROCm, and not that a
-GPU works: these would be facts of another machine.
+The lines are invented, in the formats of these programs. None shows a failure, so any finding in them is
+wrong. Plain lines say nothing about the machine, so they change no answer. Telling lines name the system
+and the programs with versions and paths, as in real logs. They never name a GPU or a ROCm version, and never
+say that a GPU works, because such facts would contradict the log.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-_STRETCH = (20, 200)  # lines of one program before another one speaks
+_STRETCH = (20, 200)  # consecutive lines of one program
 BAR = "█" * 20
 _WORDS = (
     *("error_handling.py", "test_errors.json", "failed_runs.csv", "out_of_memory_guide.md", "crash.mp4"),
@@ -24,7 +23,7 @@ _WORDS = (
 )
 
 # Program -> its lines. {n} 0-9999, {s} 00-59, {p} 0-99, {m} 0-9, {h} eight hexadecimal digits,
-# {f} a fraction, {w} a name, {bar} a part of a progress bar.
+# {f} a fraction, {w} a word, {bar} a part of a progress bar.
 PLAIN: dict[str, tuple[str, ...]] = {
     "images": (
         '12:04:{s}-{n:06d} INFO     Load model: select="{w}" time={f}',
@@ -246,30 +245,30 @@ CHINESE = (
 
 
 def lines(count: int, seed: int, *, telling: bool = False, system: str = "") -> list[str]:
-    """Return so many lines of noise.
+    """Generate lines of noise.
 
     Args:
-        count: How many.
-        seed: The same one gives the same lines.
-        telling: With lines that name the system and the programs on it.
-        system: Of which system these are; of both where none is named.
+        count: Number of lines.
+        seed: The same seed gives the same lines.
+        telling: Include lines that name the system and its programs.
+        system: The system of those lines; "" = both.
     """
     chance = random.Random(seed)
     programs = dict(PLAIN)
     for name, more in TELLING.items() if telling else ():
         for program, templates in more.items() if system in ("", name) else ():
             programs[program] = (*programs.get(program, ()), *templates)
-    return spoken(list(programs.values()), count, chance)
+    return interleaved(list(programs.values()), count, chance)
 
 
-def spoken(programs: Sequence[Sequence[str]], count: int, chance: random.Random) -> list[str]:
-    """Return lines of programs that speak in turns, each for a while."""
-    told: list[str] = []
-    while len(told) < count:
+def interleaved(programs: Sequence[Sequence[str]], count: int, chance: random.Random) -> list[str]:
+    """Generate lines of programs that print in turns, several lines each."""
+    printed: list[str] = []
+    while len(printed) < count:
         templates = chance.choice(programs)
-        stretch = min(chance.randint(*_STRETCH), count - len(told))
-        told += [_line(templates[int(chance.random() * len(templates))], chance) for _ in range(stretch)]
-    return told
+        stretch = min(chance.randint(*_STRETCH), count - len(printed))
+        printed += [_line(templates[int(chance.random() * len(templates))], chance) for _ in range(stretch)]
+    return printed
 
 
 def _line(template: str, chance: random.Random) -> str:
@@ -288,7 +287,7 @@ def _line(template: str, chance: random.Random) -> str:
 
 
 def blocks(size: int, seed: int) -> Iterator[bytes]:
-    """Yield telling noise of about so many bytes, none of it twice."""
+    """Yield about `size` bytes of telling noise, never the same block twice."""
     while size > 0:
         data = "\n".join([*lines(10_000, seed, telling=True), ""]).encode()
         yield data

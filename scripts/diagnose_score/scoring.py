@@ -1,4 +1,4 @@
-"""Corpora of logs with their right answers, and how often the engine gives these."""
+"""Logs with their right answers, and how often `diagnose` gives them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-NONE = "none"  # the label of a log that no rule may know
+NONE = "none"  # the label of a log in which nothing must be found
 FIRST, AMONG, SILENT = 0.95, 0.98, 0.95
 JUDGED = {"first, accepted": FIRST, "among, accepted": AMONG, "silent, accepted": SILENT}
 GOALS = {"first": FIRST, "among": AMONG, "silent": SILENT, **JUDGED}
@@ -24,14 +24,14 @@ class Case:
     """A log and its right answers."""
 
     name: str
-    cause: str  # NONE = no finding is right; "" = only `wrong` is known
+    cause: str  # NONE = there must be no finding; "" = only `wrong` is known
     also: frozenset[str] = frozenset()  # other right answers
-    wrong: str = ""  # the cause that it only looks like
+    wrong: str = ""  # a cause that must not be found, although the log looks like it
     log: bytes
 
     @cached_property
     def text(self) -> str | None:
-        """The log as text; None where it is in a form of its own, which stays as it is."""
+        """The log as text; None if it has another encoding, which must be kept."""
         wide = self.log.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
         try:
             return self.log.decode("utf-16" if wide else "utf-8-sig")
@@ -41,15 +41,15 @@ class Case:
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What the engine found in a log."""
+    """The findings for one log."""
 
     case: Case
     codes: tuple[str, ...]  # best first
-    shown: tuple[str, ...] = ()  # the decisive line of each, for people
+    shown: tuple[str, ...] = ()  # the decisive line of each, for printing
 
     @property
     def first(self) -> str:
-        """The first cause that was found."""
+        """The best finding."""
         return self.codes[0] if self.codes else NONE
 
     @property
@@ -59,7 +59,7 @@ class Answer:
 
     @property
     def right(self) -> bool:
-        """Tell whether the answer is accepted."""
+        """Whether the answer is accepted."""
         if self.case.wrong:
             return self.case.wrong not in self.codes
         if self.case.cause == NONE:
@@ -69,7 +69,7 @@ class Answer:
 
 @dataclass(frozen=True, kw_only=True)
 class Share:
-    """So many of so many."""
+    """A number of cases out of a total."""
 
     part: int
     of: int
@@ -77,7 +77,7 @@ class Share:
 
     @property
     def met(self) -> bool:
-        """Tell whether the goal is reached; without cases there is nothing to reach."""
+        """Whether the goal is reached; always true without cases."""
         return not self.of or self.part >= self.goal * self.of
 
     def __str__(self) -> str:
@@ -87,7 +87,7 @@ class Share:
 
 
 def shares(answers: Sequence[Answer]) -> dict[str, Share]:
-    """Return what a table shows of answers: figure -> its value."""
+    """Compute the figures of a table: name -> share."""
     with_cause = [each for each in answers if each.case.cause not in (NONE, "")]
     known = [each for each in answers if each.case.cause]
     still = [each for each in answers if each.case.cause == NONE or each.case.wrong]
@@ -108,7 +108,7 @@ def _share(rows: list[bool], goal: float) -> Share:
 
 
 def confusion(answers: Sequence[Answer]) -> list[tuple[int, str, str, tuple[str, ...]]]:
-    """Return what was taken for what: (how often, right, found first, names), the most frequent first."""
+    """List wrong first findings: (count, right, found first, names), most frequent first."""
     off = [each for each in answers if each.case.cause and each.first != each.case.cause]
     counts = Counter((each.case.cause, each.first) for each in off)
     return [
@@ -121,13 +121,13 @@ def confusion(answers: Sequence[Answer]) -> list[tuple[int, str, str, tuple[str,
 # ---------------------------------------------------------------- corpora
 
 
-def of_reports(path: Path) -> list[Case]:
-    """Return the cases of a file with a JSON object a line; of each only `log` is for the engine."""
+def read_reports(path: Path) -> list[Case]:
+    """Read the cases of a file with one JSON object per line."""
     lines = path.read_text(encoding="utf-8").split("\n")
-    return [_of_report(json.loads(line)) for line in lines if line.strip()]
+    return [_case(json.loads(line)) for line in lines if line.strip()]
 
 
-def _of_report(row: dict[str, Any]) -> Case:
+def _case(row: dict[str, Any]) -> Case:
     return Case(
         name=row["id"],
         cause=row["cause"],
@@ -136,8 +136,8 @@ def _of_report(row: dict[str, Any]) -> Case:
     )
 
 
-def of_folder(folder: Path) -> Iterator[Case]:
-    """Yield the logs of CODE/known-*.log, and those of CODE/alike-*.log, which are not CODE's."""
+def read_cases(folder: Path) -> Iterator[Case]:
+    """Yield the logs CODE/known-*.log, where CODE is right, and CODE/alike-*.log, where it is wrong."""
     for path in sorted(folder.glob("*/*.log")):
         code, kind = path.parent.name, path.name.partition("-")[0]
         name = f"{code}/{path.stem}"

@@ -1,1 +1,1 @@
-"""What the rows of the matrix say about the world outside, compared with what is there now."""
+"""Comparison of the rows in `profiles/` with today's indices and release pages."""

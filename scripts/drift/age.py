@@ -1,4 +1,4 @@
-"""Rows whose source nobody has looked at for longer than their table allows."""
+"""Rows whose source has not been checked for longer than their table allows."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Old:
-    """One such row."""
+    """A row that is too old."""
 
     table: str
-    row: str  # what it is about: `version=7.2.0 channel=amd`
+    row: str  # its identity, `version=7.2.0 channel=amd`
     checked: str
     age_days: int
     allowed_days: int
@@ -26,7 +26,7 @@ class Old:
 
 
 def old_rows(matrix: Matrix, today: date) -> list[Old]:
-    """List the rows that are too old, the oldest first."""
+    """List the rows that are too old, oldest first."""
     found = []
     for table, kind in TABLES.items():
         allowed = kind.FRESH_DAYS
@@ -38,7 +38,7 @@ def old_rows(matrix: Matrix, today: date) -> list[Old]:
                 found.append(
                     Old(
                         table=table,
-                        row=_about(row),
+                        row=_identity(row),
                         checked=row.checked,
                         age_days=age,
                         allowed_days=allowed,
@@ -48,12 +48,12 @@ def old_rows(matrix: Matrix, today: date) -> list[Old]:
     return sorted(found, key=lambda old: (-old.age_days, old.table, old.row))
 
 
-def _about(row: Known) -> str:
+def _identity(row: Known) -> str:
     fields = row.IDENTITY or tuple(name for name in ("about", "pattern", "text") if hasattr(row, name))
     pairs = ((name, getattr(row, name)) for name in fields)
-    return " ".join(f"{name}={_shown(value)}" for name, value in pairs if value not in ("", ()))
+    return " ".join(f"{name}={_shortened(value)}" for name, value in pairs if value not in ("", ()))
 
 
-def _shown(value: object) -> str:
+def _shortened(value: object) -> str:
     text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
     return text if len(text) <= 60 else f"{text[:59]}…"

@@ -1,4 +1,4 @@
-"""Pages as they are published: listings of folders and indices of wheels (PEP 503)."""
+"""Published pages: folder listings and wheel indices (PEP 503)."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """One file or folder of a page."""
+    """One file or folder on a page."""
 
-    name: str  # a folder's ends with /
+    name: str  # the name of a folder ends with /
     sha256: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wheel:
-    """One wheel of a page."""
+    """One wheel on a page."""
 
     link: Link
     project: str
     version: Version
-    pythons: frozenset[str]  # "3.12"; builds without the interpreter's lock are not counted
+    pythons: frozenset[str]  # "3.12", without free-threaded builds
     platform: str  # "linux", "windows" or ""
 
 
@@ -50,12 +50,12 @@ class _Anchors(HTMLParser):
 
 
 def body_of(network: Network, url: str) -> bytes:
-    """Return the body of a page; raise FetchError where it cannot be had."""
+    """Fetch the body of a page; raise FetchError if that fails."""
     return network.get(url).body
 
 
 def links(network: Network, url: str) -> list[Link]:
-    """Return what a page lists; raise FetchError where that is nothing: it is another page then."""
+    """Fetch the links of a listing; raise FetchError if there are none, because it is not a listing then."""
     parser = _Anchors()
     parser.feed(body_of(network, url).decode("utf-8", errors="replace"))
     found = []
@@ -67,12 +67,12 @@ def links(network: Network, url: str) -> list[Link]:
             slash = "/" if address.endswith("/") else ""
             found.append(Link(name=unquote(name) + slash, sha256=fragment.partition("sha256=")[2]))
     if not found:
-        raise FetchError(f"`{shown(url)}` lists nothing: a proxy's or provider's page may stand in its place")
+        raise FetchError(f"`{shown(url)}` lists nothing; it may be a page of your proxy or provider")
     return found
 
 
 def wheels(found: Iterable[Link]) -> list[Wheel]:
-    """Return the wheels among the links of a page."""
+    """Find the wheels among the links of a page."""
     result = []
     for link in found:
         try:
@@ -97,8 +97,8 @@ def wheels(found: Iterable[Link]) -> list[Wheel]:
 
 
 def torch_wheels(network: Network, url: str) -> list[Wheel]:
-    """Return the wheels of torch on a page; raise FetchError where there are none."""
+    """Fetch the wheels of torch on a page; raise FetchError if there are none."""
     found = [wheel for wheel in wheels(links(network, url)) if wheel.project == "torch"]
     if not found:
-        raise FetchError(f"`{shown(url)}` lists no wheel of torch")
+        raise FetchError(f"`{shown(url)}` lists no wheels of torch")
     return found

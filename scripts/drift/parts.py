@@ -1,4 +1,4 @@
-"""One page of the world outside: what rows say is on it, what is on it now, and how the two differ."""
+"""Comparison of one page with the rows: what the rows expect there, and what it contains now."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 
     from rocenv.net import Network
 
-AT_ONCE = 4  # pages of one place that are asked for at the same time
+AT_ONCE = 4  # pages of one place that are fetched at the same time
 
-# A thing, in words -> its hash or version; "" = it has none, or none is known.
+# The name of a thing -> its hash or version; "" = none, or unknown.
 Things = Mapping[str, str]
 
 
 class Lacking(Exception):
-    """A page is there and lacks something that rows need, other than a thing of `Part.known`."""
+    """A page exists but lacks something that rows need, other than the things in `Part.known`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
     """One page, listing or index of a place.
 
-    `look` returns what is there now, without what rows leave out on purpose. It raises FetchError where the
-    page cannot be had or is another than it should be, and Lacking.
+    `look` returns what the page contains now, without things that the rows omit on purpose. It raises
+    FetchError if it cannot fetch the page or the page is not what it should be, and it raises Lacking.
     """
 
     place: str
@@ -44,7 +44,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
-    """One difference between the rows and the world."""
+    """One difference between the rows and a page."""
 
     place: str
     address: str
@@ -54,25 +54,25 @@ class Drift:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of one part."""
+    """The result for one part."""
 
     part: Part
     drifts: tuple[Drift, ...] = ()
-    not_reached: str = ""  # why; "" = it was reached
+    not_reached: str = ""  # the reason; "" = it was reached
 
 
 def names(things: Iterable[str]) -> dict[str, str]:
-    """Return things without a hash."""
+    """Map things to 'no hash'."""
     return dict.fromkeys(things, "")
 
 
 def survey(
-    parts: Sequence[Part], network: Network, timeout_s: float, tell: Callable[[str], None]
+    parts: Sequence[Part], network: Network, timeout_s: float, report: Callable[[str], None]
 ) -> list[Outcome]:
-    """Return what became of each part, in their order, after `timeout_s` at the latest.
+    """Examine all parts and return their results in the same order, after `timeout_s` at the latest.
 
-    All places are asked at the same time. A page that has not answered by then is left to its thread, which
-    ends with the process.
+    All places are examined at the same time. The thread of a page that has not answered by then ends with the
+    process.
     """
     outcomes: dict[int, Outcome] = {}
     turns = {part.place: threading.Semaphore(AT_ONCE) for part in parts}
@@ -87,34 +87,34 @@ def survey(
         thread.start()
     for thread, part in zip(threads, parts, strict=True):
         thread.join(max(0.0, end - time.monotonic()))
-        tell(f"{part.place}: {part.address}")
+        report(f"{part.place}: {part.address}")
     late = f"no answer within {timeout_s:g} s"
     return [outcomes.get(number, Outcome(part=part, not_reached=late)) for number, part in enumerate(parts)]
 
 
 def outcome(part: Part, network: Network) -> Outcome:
-    """Return what became of one part; it never raises."""
+    """Examine one part; never raise."""
     try:
-        seen = part.look(network)
+        present = part.look(network)
     except FetchError as error:
         if error.code != "gone":
             return Outcome(part=part, not_reached=error.message)
-        # Every address said so, so it is no trouble on the way. Rows of what is yet to come expect nothing.
+        # Every mirror agrees, so this is not a network problem. Parts without known things expect no page.
         return Outcome(part=part, drifts=(drift(part, "gone", "the page"),) if part.known else ())
     except Lacking as error:
         return Outcome(part=part, drifts=(drift(part, "gone", str(error)),))
-    except Exception as error:  # others change the form of their pages as they like
-        return Outcome(part=part, not_reached=f"it could not be read: {error!r}")
-    return Outcome(part=part, drifts=tuple(compare(part, seen)))
+    except Exception as error:  # a page may change its format at any time
+        return Outcome(part=part, not_reached=f"cannot read it: {error!r}")
+    return Outcome(part=part, drifts=tuple(compare(part, present)))
 
 
-def compare(part: Part, seen: Things) -> Iterable[Drift]:
-    for what in sorted(part.known.keys() - seen.keys()):
+def compare(part: Part, present: Things) -> Iterable[Drift]:
+    for what in sorted(part.known.keys() - present.keys()):
         yield drift(part, "gone", what)
-    for what in sorted(seen.keys() - part.known.keys()):
+    for what in sorted(present.keys() - part.known.keys()):
         yield drift(part, "new", what)
-    for what in sorted(part.known.keys() & seen.keys()):
-        before, now = part.known[what], seen[what]
+    for what in sorted(part.known.keys() & present.keys()):
+        before, now = part.known[what], present[what]
         if before and now and before != now:
             yield drift(part, "changed", f"{what}: {before} -> {now}")
 
@@ -124,10 +124,10 @@ def drift(part: Part, kind: Literal["gone", "new", "changed"], what: str) -> Dri
 
 
 def is_news(version: str, known: Iterable[str]) -> bool:
-    """Return whether a version that no row has is one that rows should have.
+    """Return whether the rows should have this version.
 
-    It is where it is newer than the newest of its series, or of a series that has no row and is newer than
-    the oldest that has: what is older was left out on purpose.
+    True if it is newer than all known versions of its series. If its series has no row, it must be newer than
+    the oldest known version. Older versions were left out on purpose.
     """
     try:
         found, others = Version(version), [Version(each) for each in known]

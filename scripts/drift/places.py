@@ -1,17 +1,20 @@
-"""The places that rows speak of. Each is a function that returns its parts; all of them stand in `PLACES`."""
+"""The places that rows refer to: one function per place, which yields its parts; `PLACES` lists them."""
 
 from __future__ import annotations
 
+import json
 import re
 import threading
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from drift import pages
-from drift.github import packs, zluda
 from drift.parts import Lacking, Part, is_news, names
 from rocenv.context import Context
 from rocenv.core.errors import FetchError, NotAvailable
+from rocenv.core.logins import shown
 from rocenv.core.versions import series
 from rocenv.sources.apt import find
 from rocenv.sources.apt.mirrors import DEBIAN
@@ -22,13 +25,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from drift.parts import Things
-    from rocenv.data.releases import Repo, RocmSet, RocmWheels, TorchSet
+    from rocenv.data.releases import Repo, RocmSet, RocmWheels, TorchSet, ZludaBuild
     from rocenv.data.rows import Matrix
     from rocenv.home import Home
     from rocenv.net import Network
 
 _FOLDER_OF_A_RELEASE = re.compile(r"(.+/)([\w-]+-)(\d[\d.]*)/")  # https://…/rocm/windows/rocm-rel-7.2.1/
-_one_at_a_time = threading.Lock()  # sets of one suite share its index, and a process writes that once
+_one_at_a_time = threading.Lock()  # sets of one suite share its cached index
 _WHEEL_HASH = re.compile(r"(\S+\.whl): sha256 ([0-9a-f]{64})")
 
 
@@ -41,45 +44,45 @@ def pytorch(matrix: Matrix, home: Home) -> Iterator[Part]:
     by_index: dict[str, list[TorchSet]] = {}
     for row in matrix.torch:
         if row.channel:
-            continue  # beside ROCm's own wheels: see `therock`
+            continue  # belongs to ROCm wheels: see `therock`
         by_index.setdefault(row.index.rstrip("/"), []).append(row)
     for index, rows in by_index.items():
         local = f"rocm{rows[0].rocm}" if rows[0].rocm else f"cu{rows[0].cuda.replace('.', '')}"
         pinned = {name: sha256 for name, sha256 in hashes.items() if f"+{local}-" in name}
         known = names(_torch(row.version, python) for row in rows if row.released for python in row.python)
-        look = partial(_look_at_torch, f"{index}/torch/", rows, local, pinned)
+        look = partial(_read_torch, f"{index}/torch/", rows, local, pinned)
         yield Part(place="pytorch", address=f"{index}/torch/", known={**known, **pinned}, look=look)
     for root in {index.rpartition("/")[0] for index in by_index}:
-        # It lists the wheels of all indices, and so names the ones that have no row.
+        # This page lists the wheels of all indices, including those without a row.
         address = f"{root}/torch/"
         have = {row.rocm for row in matrix.torch if row.released and row.rocm and not row.channel}
-        yield Part(place="pytorch", address=address, known={}, look=partial(_look_for_rocm, address, have))
+        yield Part(place="pytorch", address=address, known={}, look=partial(_find_new_rocm, address, have))
 
 
 def _torch(version: str, python: str) -> str:
     return f"torch {version} for Python {python}"
 
 
-def _look_at_torch(
+def _read_torch(
     address: str, rows: Sequence[TorchSet], local: str, pinned: Things, network: Network
 ) -> Things:
-    """Return versions as precisely as the rows name them, a series or a release, and wheels of known hash."""
+    """Return versions with as many digits as the rows have, and the wheels with a known hash."""
     parts = rows[0].version.count(".") + 1
     platform = "linux" if rows[0].rocm else "windows"
     have = [row.version for row in rows if row.released]
-    seen: dict[str, str] = {}
+    present: dict[str, str] = {}
     for wheel in pages.torch_wheels(network, address):
         version = ".".join(map(str, wheel.version.release[:parts]))
         if wheel.version.local != local or wheel.platform != platform or wheel.version.is_prerelease:
             continue
         if version in have or not have or is_news(version, have):
-            seen |= names(_torch(version, python) for python in wheel.pythons)
+            present |= names(_torch(version, python) for python in wheel.pythons)
         if wheel.link.name in pinned:
-            seen[wheel.link.name] = wheel.link.sha256
-    return seen
+            present[wheel.link.name] = wheel.link.sha256
+    return present
 
 
-def _look_for_rocm(address: str, have: set[str], network: Network) -> Things:
+def _find_new_rocm(address: str, have: set[str], network: Network) -> Things:
     locals_ = {wheel.version.local or "" for wheel in pages.torch_wheels(network, address)}
     found = {match[1] for local in locals_ if (match := re.fullmatch(r"rocm(\d+(?:\.\d+)+)", local))}
     return names(f"index rocm{version}" for version in found if is_news(version, have))
@@ -94,7 +97,7 @@ def radeon(matrix: Matrix, home: Home) -> Iterator[Part]:
             yield from _apt_releases(matrix, repo)
         if repo.key_url:
             known = names(repo.fingerprints)
-            yield Part(place="radeon", address=repo.key_url, known=known, look=partial(_look_at_key, repo))
+            yield Part(place="radeon", address=repo.key_url, known=known, look=partial(_read_key, repo))
     by_root: dict[tuple[str, str], list[str]] = {}
     for row in matrix.rocm_wheels:
         if match := _FOLDER_OF_A_RELEASE.fullmatch(row.index):
@@ -102,7 +105,7 @@ def radeon(matrix: Matrix, home: Home) -> Iterator[Part]:
             yield _wheels("radeon", [row], matrix)
     for (root, prefix), have in by_root.items():
         known = names(f"{prefix}{version}" for version in have)
-        look = partial(_look_at_folders, root, prefix, have)
+        look = partial(_read_folders, root, prefix, have)
         yield Part(place="radeon", address=root, known=known, look=look)
 
 
@@ -111,30 +114,30 @@ def _apt_releases(matrix: Matrix, repo: Repo) -> Iterator[Part]:
     rows = [row for row in matrix.rocm if row.channel in channels]
     root = repo.base.partition("{apt_dir}")[0]
     have = sorted({row.apt_dir for row in rows})
-    look = partial(_look_at_folders, root, "", have)
+    look = partial(_read_folders, root, "", have)
     yield Part(place="radeon", address=root, known=names(have), look=look)
     for folder, suite in sorted({(row.apt_dir, row.suite) for row in rows}):
         address = f"{repo.base.format(apt_dir=folder)}/dists/{suite}/InRelease"
         known = names(["InRelease"])
-        yield Part(place="radeon", address=address, known=known, look=partial(_look_at_release, address))
+        yield Part(place="radeon", address=address, known=known, look=partial(_read_release, address))
 
 
-def _look_at_folders(root: str, prefix: str, have: Sequence[str], network: Network) -> Things:
+def _read_folders(root: str, prefix: str, have: Sequence[str], network: Network) -> Things:
     folders = (link.name.rstrip("/") for link in pages.links(network, root))
     found = [name.removeprefix(prefix) for name in folders if name.startswith(prefix)]
     return names(f"{prefix}{version}" for version in found if version in have or is_news(version, have))
 
 
-def _look_at_release(address: str, network: Network) -> Things:
+def _read_release(address: str, network: Network) -> Things:
     if b"\nSHA256:" not in pages.body_of(network, address):
-        raise FetchError(f"`{address}` is no release file")
+        raise FetchError(f"`{address}` is not a release file")
     return names(["InRelease"])
 
 
-def _look_at_key(repo: Repo, network: Network) -> Things:
+def _read_key(repo: Repo, network: Network) -> Things:
     found = fingerprints_in(pages.body_of(network, repo.key_url))
     if not found:
-        raise FetchError(f"`{repo.key_url}` is no key")
+        raise FetchError(f"`{repo.key_url}` is not a key")
     return names(found & set(repo.fingerprints))
 
 
@@ -146,8 +149,8 @@ def debian(matrix: Matrix, home: Home) -> Iterator[Part]:
         repos = [matrix.repos[name] for name in matrix.channels[row.channel].repos]
         if repos[0].base != DEBIAN:
             continue
-        known = {_rocm(row.version): "", **{name: _examined(row, name) for name in row.packages}}
-        look = partial(_look_at_packages, row, matrix, home)
+        known = {_rocm(row.version): "", **{name: _examined_version(row, name) for name in row.packages}}
+        look = partial(_read_packages, row, matrix, home)
         suites = "+".join(repo.suite for repo in repos)
         yield Part(place="debian", address=f"{DEBIAN}dists/{suites}", known=known, look=look)
 
@@ -156,23 +159,23 @@ def _rocm(version: str) -> str:
     return f"ROCm {version}"
 
 
-def _examined(row: RocmSet, package: str) -> str:
-    """Return the version of a package that a row's source says was examined; "" where it says none."""
+def _examined_version(row: RocmSet, package: str) -> str:
+    """Return the version of a package that the row's source names; "" if it names none."""
     match = re.search(rf"(?<!\S){re.escape(package)} (\d\S*[^\s;,])", row.source)
     return match[1] if match else ""
 
 
-def _look_at_packages(row: RocmSet, matrix: Matrix, home: Home, network: Network) -> Things:
+def _read_packages(row: RocmSet, matrix: Matrix, home: Home, network: Network) -> Things:
     try:
         with _one_at_a_time:
             artifacts = find(row, Context(home=home, matrix=matrix, network=network, max_age_s=0)).artifacts
     except NotAvailable as error:
-        raise Lacking(f"a whole set: {error}") from error
+        raise Lacking(f"a complete set: {error}") from error
     found = {artifact.name: artifact.version for artifact in artifacts}
-    seen = {name: found[name] for name in row.packages if name in found}
-    versions = [upstream(version) for version in seen.values()]
+    present = {name: found[name] for name in row.packages if name in found}
+    versions = [upstream(version) for version in present.values()]
     is_there = any(f"{version}.".startswith(f"{row.version}.") for version in versions)
-    return {_rocm(row.version if is_there else versions[0]): "", **seen}
+    return {_rocm(row.version if is_there else versions[0]): "", **present}
 
 
 # ---------------------------------------------------------------- TheRock
@@ -187,11 +190,11 @@ def therock(matrix: Matrix, home: Home) -> Iterator[Part]:
         yield _wheels("therock", rows, matrix)
     for index in matrix.index:
         if index.url.startswith("http") and "{" not in index.url and index.url not in by_index:
-            look = partial(_look_at_page, index.url)
+            look = partial(_read_page, index.url)
             yield Part(place="therock", address=index.url, known=names(["its listing"]), look=look)
 
 
-def _look_at_page(address: str, network: Network) -> Things:
+def _read_page(address: str, network: Network) -> Things:
     pages.links(network, address)
     return names(["its listing"])
 
@@ -203,28 +206,144 @@ def _wheels(place: str, rows: Sequence[RocmWheels], matrix: Matrix) -> Part:
     known |= names(_torch(row.version, python) for row in torches for python in row.python)
     if not torches:
         known |= names(_torch("of any version", python) for row in rows for python in row.python)
-    look = partial(_look_at_wheels, rows[0].index, rows, known)
+    look = partial(_read_wheels, rows[0].index, rows, known)
     return Part(place=place, address=rows[0].index, known=known, look=look)
 
 
-def _look_at_wheels(address: str, rows: Sequence[RocmWheels], known: Things, network: Network) -> Things:
-    """Return what is there of what the rows name, and newer releases of ROCm; the page may be flat."""
+def _read_wheels(address: str, rows: Sequence[RocmWheels], known: Things, network: Network) -> Things:
+    """Return the known things on the page and newer ROCm releases; the page may be flat."""
     found = pages.links(network, address)
     if not pages.wheels(found):
         base = address.rstrip("/")
         found = [*pages.links(network, f"{base}/torch/"), *pages.links(network, f"{base}/rocm/")]
-    seen: dict[str, str] = {}
+    present: dict[str, str] = {}
     for wheel in pages.wheels(found):
         if wheel.project == "torch":
             versions = (wheel.version.public, series(wheel.version.public), "of any version")
-            seen |= names(_torch(version, python) for version in versions for python in wheel.pythons)
+            present |= names(_torch(version, python) for version in versions for python in wheel.pythons)
     have = [row.version for row in rows if not row.floating]
     matches = (re.fullmatch(r"rocm-(\d[\w.]*)\.tar\.gz", link.name) for link in found)
     released = {match[1] for match in matches if match and have}
     news = names(f"rocm {version}" for version in released if is_news(version, have))
-    seen |= names(f"rocm {version}" for version in released)
-    return {name: value for name, value in seen.items() if name in known} | news
+    present |= names(f"rocm {version}" for version in released)
+    return {name: value for name, value in present.items() if name in known} | news
 
+
+# ---------------------------------------------------------------- GitHub: ZLUDA builds and library packs
+
+# Source: https://docs.github.com/en/rest/releases/releases, https://docs.github.com/en/rest/repos/contents
+GITHUB_API = "https://api.github.com/repos/"
+PER_PAGE = 100
+MOST_PAGES = 10
+_DOWNLOAD = re.compile(r"https://github\.com/([^/]+/[^/]+)/(?:releases/download/(.+)|raw/([^/]+)/(.+))")
+
+
+def zluda(matrix: Matrix, home: Home) -> Iterator[Part]:
+    by_repository: dict[str, list[ZludaBuild]] = {}
+    for row in matrix.zluda:
+        if row.tag and (match := _DOWNLOAD.match(row.url)):
+            by_repository.setdefault(match[1], []).append(row)
+    for repository, rows in by_repository.items():
+        known = {f"{row.tag}/{asset.name}": asset.sha256 for row in rows for asset in row.assets}
+        yield _release_part("zluda", repository, known)
+
+
+def packs(matrix: Matrix, home: Home) -> Iterator[Part]:
+    by_repository: dict[str, dict[str, str]] = {}
+    branches: dict[tuple[str, str], dict[str, str]] = {}
+    for row in matrix.pack:
+        match = _DOWNLOAD.fullmatch(row.url)
+        if match and match[3]:
+            branches.setdefault((match[1], match[3]), {})[unquote(match[4])] = ""
+        elif match:
+            by_repository.setdefault(match[1], {})[unquote(match[2])] = row.sha256
+        elif row.tag:  # the names of its files are unknown
+            by_repository.setdefault(row.provider, {})[f"{row.tag}/"] = ""
+    for repository, known in by_repository.items():
+        yield _release_part("packs", repository, known)
+    for (repository, branch), known in branches.items():
+        address = f"https://github.com/{repository}/tree/{branch}"
+        look = partial(_read_files, repository, branch, known)
+        yield Part(place="packs", address=address, known=known, look=look)
+
+
+def _release_part(place: str, repository: str, known: Things) -> Part:
+    address = f"https://github.com/{repository}/releases"
+    return Part(place=place, address=address, known=known, look=partial(_read_assets, repository, known))
+
+
+def _read_assets(repository: str, known: Things, network: Network) -> Things:
+    """Return the assets of the releases in the rows, and of newer releases.
+
+    New archives for Linux are left out, because rocenv does not use them.
+    """
+    tags = {name.partition("/")[0] for name in known}
+    found = releases(network, repository)
+    newest = max((release.published for release in found if release.tag in tags), default="")
+    present: dict[str, str] = {}
+    for release in found:
+        if release.tag not in tags and release.published <= newest:
+            continue
+        if f"{release.tag}/" in known:
+            present[f"{release.tag}/"] = ""
+        for asset, sha256 in release.assets.items():
+            name = f"{release.tag}/{asset}"
+            if name in known or "linux" not in asset:
+                present[name] = sha256
+    return present
+
+
+def _read_files(repository: str, branch: str, known: Things, network: Network) -> Things:
+    found = files(network, repository, branch)
+    return names(name for name in found if name in known or name.endswith((".7z", ".rar", ".zip")))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """One release in a GitHub repository."""
+
+    tag: str
+    published: str  # ISO 8601, UTC
+    assets: dict[str, str]  # name -> sha256, "" if GitHub has none
+
+
+def releases(network: Network, repository: str) -> list[Release]:
+    """Fetch all published releases of a repository.
+
+    Raises:
+        FetchError: GitHub does not answer, or the answer is not a list of releases.
+    """
+    found: list[Release] = []
+    for page in range(1, MOST_PAGES + 1):
+        rows = _json_list(network, f"{GITHUB_API}{repository}/releases?per_page={PER_PAGE}&page={page}")
+        found += [_release(row) for row in rows if not row.get("draft")]
+        if len(rows) < PER_PAGE:
+            break
+    return found
+
+
+def files(network: Network, repository: str, branch: str) -> set[str]:
+    """Fetch the names of the files in the top folder of a branch; raise FetchError as `releases` does."""
+    rows = _json_list(network, f"{GITHUB_API}{repository}/contents/?ref={branch}")
+    return {row["name"] for row in rows if row.get("type") == "file"}
+
+
+def _release(row: dict[str, Any]) -> Release:
+    assets = {each["name"]: (each.get("digest") or "").removeprefix("sha256:") for each in row["assets"]}
+    return Release(tag=row["tag_name"], published=row.get("published_at") or "", assets=assets)
+
+
+def _json_list(network: Network, url: str) -> list[dict[str, Any]]:
+    try:
+        found = json.loads(pages.body_of(network, url))
+    except ValueError as error:
+        raise FetchError(f"`{shown(url)}` is not JSON: {error}") from error
+    if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
+        raise FetchError(f"`{shown(url)}` is not a JSON list of objects")
+    return found
+
+
+# ---------------------------------------------------------------- all places
 
 PLACES: Mapping[str, Callable[[Matrix, Home], Iterable[Part]]] = {
     "pytorch": pytorch,

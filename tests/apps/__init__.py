@@ -1,4 +1,4 @@
-"""The apps lane: Debian's real Blender, llama.cpp and clang, in envs that the real `rocenv` makes.
+"""The apps lane: Debian's real Blender, llama.cpp and clang, in envs that the real `rocenv` creates.
 
-It takes minutes and the Debian mirror of this machine's own apt; `scripts/apps-lane` runs it.
+`scripts/apps-lane` runs it. It takes minutes and needs the Debian mirror that apt uses.
 """

@@ -1,4 +1,4 @@
-"""A ROCENV_HOME of the lane's own, and the envs that its tests share."""
+"""The ROCENV_HOME of the apps lane, and the envs that its tests share."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class Rocenv(Protocol):
     def __call__(
         self, *args: str | os.PathLike[str], env: Mapping[str, str] | None = None, timeout_s: float = 600
     ) -> subprocess.CompletedProcess[str]:
-        """Return how `rocenv ARGS` ended, with what it printed; `env` is added to the lane's variables."""
+        """Run `rocenv ARGS`; `env` is added to the lane's variables."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Everything in this folder belongs to the lane."""
+    """Mark all tests in this folder for the lane."""
     for item in items:
         if _FOLDER in item.path.parents:
             item.add_marker(pytest.mark.apps)
@@ -45,7 +45,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def apps_home() -> Iterator[Path]:
-    """Where the lane's envs lie; what was fetched and unpacked is kept from run to run."""
+    """The home of the lane; downloads and unpacked packages stay from run to run."""
     home = LANE / "home"
     (LANE / "user").mkdir(parents=True, exist_ok=True)
     home.mkdir(exist_ok=True)
@@ -55,7 +55,7 @@ def apps_home() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def rocenv(apps_home: Path) -> Rocenv:
-    """Return what runs the real program in the lane's home, as a user without a GPU."""
+    """A function that runs the real program in the lane's home, as a user without a GPU."""
     plain = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     plain |= {"HOME": str(LANE / "user"), "ROCENV_HOME": str(apps_home), "LC_ALL": "C.UTF-8"}
 
@@ -74,8 +74,8 @@ def rocenv(apps_home: Path) -> Rocenv:
             timeout=timeout_s,
             check=False,
         )
-        said = f"{done.stdout}{done.stderr}(exit code {done.returncode})"
-        sys.stderr.write(f"$ rocenv {' '.join(words)}\n{said}\n")
+        output = f"{done.stdout}{done.stderr}(exit code {done.returncode})"
+        sys.stderr.write(f"$ rocenv {' '.join(words)}\n{output}\n")
         return done
 
     return run
@@ -83,19 +83,19 @@ def rocenv(apps_home: Path) -> Rocenv:
 
 @pytest.fixture(scope="session")
 def blender_env(rocenv: Rocenv) -> str:
-    """Return the name of an env with Debian's Blender, made anew."""
-    return _made(rocenv, "art", "blender", "debian-sid", "gfx1201")
+    """The name of a new env with Debian's Blender."""
+    return _create(rocenv, "art", "blender", "debian-sid", "gfx1201")
 
 
 @pytest.fixture(scope="session")
 def llama_env(rocenv: Rocenv) -> str:
-    """Return the name of an env with Debian's llama.cpp and its HIP backend, made anew."""
-    return _made(rocenv, "llm", "llama.cpp", "debian-forky", "gfx1103")
+    """The name of a new env with Debian's llama.cpp and its HIP backend."""
+    return _create(rocenv, "llm", "llama.cpp", "debian-forky", "gfx1103")
 
 
 @pytest.fixture(scope="session")
 def rocm72_env(rocenv: Rocenv) -> str:
-    """Return the name of an env with Debian experimental's ROCm 7.2, made anew as a user would."""
+    """The name of a new env with ROCm 7.2 from Debian experimental, created as a user would."""
     rocenv("remove", "d72")
     options = ["--rocm", "7.2", "--channel", "debian-experimental", "--target", "gfx1201"]
     done = rocenv("create", "d72", *options, "-y", timeout_s=1800)
@@ -107,7 +107,7 @@ def rocm72_env(rocenv: Rocenv) -> str:
 
 @pytest.fixture(scope="session")
 def clang_toolchain(apps_home: Path) -> Toolchain:
-    """Return the compiler for gfx1201 that rocenv fetches, in the lane's home."""
+    """The compiler that rocenv downloads for gfx1201, in the lane's home."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ROCENV_HOME", str(apps_home))
         context = Context()
@@ -117,9 +117,9 @@ def clang_toolchain(apps_home: Path) -> Toolchain:
         return ensure_available(row, context, lambda text: print(text, file=sys.stderr))
 
 
-def _made(rocenv: Rocenv, name: str, app: str, channel: str, target: str) -> str:
-    """Make an env for an app from what is in the store already, or from the mirror of this machine's apt."""
-    rocenv("remove", name)  # what an earlier version of the code made proves nothing
+def _create(rocenv: Rocenv, name: str, app: str, channel: str, target: str) -> str:
+    """Create an env for an app from the store, or from the mirror that apt uses."""
+    rocenv("remove", name)  # an earlier version of the code may have created it
     options = ["--app", app, "--rocm", "6.4", "--channel", channel, "--target", target]
     done = rocenv("create", name, *options, "-y", "--no-verify", timeout_s=1800)
     assert done.returncode == 0, done.stderr

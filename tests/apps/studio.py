@@ -1,7 +1,7 @@
-"""Debian's real Blender with a HIP runtime that only pretends, in an env that is just large enough.
+"""Debian's real Blender with a fake HIP runtime, in a minimal env.
 
-Blender, its data and its other libraries are those of the lane's env; its HIP runtime is left out, so that
-what a test puts into its own env, or nothing, is what it finds.
+Blender, its data and its libraries come from the lane's env, except for the HIP runtime. So Blender finds
+only the runtime, if any, that a test puts into its own env.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ scene.render.resolution_x = scene.render.resolution_y = 16
 scene.render.resolution_percentage = 100
 bpy.ops.wm.save_as_mainfile(filepath="{path}")
 """
-# Accepts everything, and writes a code object as far as the stand-in looks into one.
+# Accepts all arguments, and writes a code object that is valid enough for the fake runtime.
 HIPCC = """#!/bin/sh
 for word; do [ "$last" = -o ] && output=$word; last=$word; done
 [ -n "$output" ] || exit 0
@@ -45,7 +45,7 @@ head -c 64 /dev/zero >>"$output"
 
 
 def build(folder: Path, name: str = "libamdhip64.so.6", version: int = 60443484) -> Path:
-    """Build the stand-in of the HIP runtime."""
+    """Build the fake HIP runtime."""
     folder.mkdir(parents=True, exist_ok=True)
     options = ["-shared", "-fPIC", "-O1", f"-DSTANDIN_HIP_VERSION={version}", f"-Wl,-soname,{name}"]
     subprocess.run(["cc", *options, str(SOURCE), "-o", str(folder / name)], check=True)
@@ -54,14 +54,14 @@ def build(folder: Path, name: str = "libamdhip64.so.6", version: int = 60443484)
 
 @dataclass
 class Studio:
-    """A Blender without a HIP runtime, which scripts in a folder start."""
+    """A Blender without a HIP runtime, and scripts that start it."""
 
     art: Prefix  # the lane's env
     folder: Path
 
     @classmethod
     def make(cls, art: Prefix, folder: Path) -> Studio:
-        """Link the libraries, and render nothing yet but a scene file."""
+        """Link the libraries, and create a scene file."""
         links = folder / "libraries"
         links.mkdir(parents=True)
         for path in (art.path / "rocm" / "usr/lib/x86_64-linux-gnu").iterdir():
@@ -77,16 +77,16 @@ class Studio:
 
     @property
     def scene(self) -> Path:
-        """A scene of 16 by 16 pixels and one sample that asks for the GPU."""
+        """A scene of 16 by 16 pixels and one sample that renders on the GPU."""
         return self.folder / "scene.blend"
 
     @property
     def resources(self) -> Path:
-        """Blender's own data."""
+        """The folder of Blender's own data."""
         return self.art.path / "rocm" / "usr/share/blender"
 
     def starter(self, path: Path, resources: Path | None = None) -> Path:
-        """Write a script that starts this Blender, with data of its own if given."""
+        """Write a script that starts this Blender; `resources` replaces its data."""
         usr = self.art.path / "rocm" / "usr"
         system = usr / "lib/x86_64-linux-gnu"
         named = ("lapack", "blas", "pulseaudio")
@@ -105,7 +105,7 @@ class Studio:
         return path
 
     def with_kernels(self, folder: Path, target: str) -> Path:
-        """Return a copy of Blender's data, of links, in which there are kernels for a target."""
+        """Create a copy of Blender's data that consists of links, and add kernels for a target."""
         cycles = "scripts/addons_core/cycles"
         for source, folders, names in os.walk(self.resources):
             here = folder / os.path.relpath(source, self.resources)
@@ -124,7 +124,7 @@ class Studio:
 
 
 class Bench(Lab):
-    """One start: an env of its own, and a machine with an RX 9070 XT."""
+    """An env, and a machine with an RX 9070 XT."""
 
     studio: Studio
     tools: Path  # a folder on the env's PATH
@@ -132,7 +132,7 @@ class Bench(Lab):
     def prepare(
         self, studio: Studio, *, runtime: Mapping[str, Path], rocm: str = "6.4.3", hip: str = "6.4"
     ) -> Bench:
-        """Make the env with these libraries in it: the name there -> the file."""
+        """Create the env with these libraries: name in the env -> file."""
         self.studio = studio
         machine = Root(self.root / "linux").kernel().cpu().gpu(1, device=0x7550, version=120001)
         layout = Layout(
@@ -156,7 +156,7 @@ class Bench(Lab):
         return self
 
     def put_hipcc(self, text: str = HIPCC) -> None:
-        """Put a compiler on the env's PATH."""
+        """Put a fake compiler on the env's PATH."""
         path = self.tools / "hipcc"
         path.write_text(text)
         path.chmod(0o755)
@@ -170,13 +170,13 @@ class Bench(Lab):
 
 @dataclass(frozen=True)
 class Rendered:
-    """What came of a start."""
+    """The result of a start."""
 
     code: int
-    printed: str  # by Blender and the stand-in; without a terminal its stderr comes with rocenv's own
-    told: str
+    printed: str  # stdout, from Blender and the fake runtime
+    told: str  # stderr
 
     @property
     def all(self) -> str:
-        """Everything that was printed."""
+        """Both outputs."""
         return self.printed + self.told

@@ -1,4 +1,4 @@
-"""Envs with a distribution's own app in them: its programs start here and find everything in the prefix."""
+"""Envs with a distribution's app: its programs start and find everything in the prefix."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_llama_cpp_starts_and_loads_its_hip_backend(rocenv: Rocenv, llama_env: s
     done = rocenv("run", llama_env, "--", "llama-cli", "--list-devices")
     assert done.returncode == 0
     assert "Available devices:" in done.stdout + done.stderr
-    # Printed by the HIP backend alone: without it the program would list nothing and be content.
+    # Only the HIP backend prints this. Without it, the program would list nothing and exit with 0.
     assert "no ROCm-capable device is detected" in done.stdout + done.stderr
 
 
@@ -59,12 +59,12 @@ def test_blender_finds_its_files_its_python_and_numpy(
     assert "Traceback" not in done.stdout + done.stderr
 
 
-def test_the_env_is_whole_and_knows_its_app(rocenv: Rocenv, blender_env: str) -> None:
+def test_the_env_passes_verify_and_knows_its_app(rocenv: Rocenv, blender_env: str) -> None:
     assert json.loads(rocenv("show", blender_env, "--json").stdout)["app"] == "blender"
     assert rocenv("verify", blender_env, "--upto", "compile").returncode == 0
 
 
-def test_debians_unstable_has_to_be_named(rocenv: Rocenv) -> None:
+def test_debian_sid_is_used_only_by_name(rocenv: Rocenv) -> None:
     done = rocenv("resolve", "--rocm", "6.4", "--target", "gfx1100", "--app", "blender", "--json")
     found = json.loads(done.stdout)
     assert found["components"][0]["channel"] != "debian-sid"
@@ -72,8 +72,8 @@ def test_debians_unstable_has_to_be_named(rocenv: Rocenv) -> None:
     assert "--channel debian-sid" in found["notes"][0]
 
 
-def test_a_script_of_the_set_starts(llama_env: str, apps_home: Path, tmp_path: Path) -> None:
-    """The machine's shell would end at once with the env's C library on LD_LIBRARY_PATH."""
+def test_a_script_in_the_set_starts(llama_env: str, apps_home: Path, tmp_path: Path) -> None:
+    """The machine's shell would crash with the env's C library on LD_LIBRARY_PATH."""
     prefix = Prefix(apps_home / "envs" / llama_env)
     record = prefix.record()
     loader, folders = prefix.path / record.loader, library_folders(prefix, record.lock)

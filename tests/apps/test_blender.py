@@ -1,4 +1,4 @@
-"""Debian's real Blender, held to the GPU by `rocenv launch`: each way in which it ends on the CPU is told."""
+"""`rocenv launch` makes Debian's real Blender use the GPU, and explains every fallback to the CPU."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BUILD = "rocenv kernels build blender --blender "
 
 @pytest.fixture(scope="session")
 def studio(blender_env: str, apps_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Studio:
-    """Blender, and a scene."""
+    """Blender with a scene."""
     return Studio.make(
         Prefix(apps_home / "envs" / blender_env), tmp_path_factory.mktemp("studio with a space")
     )
@@ -30,24 +30,24 @@ def studio(blender_env: str, apps_home: Path, tmp_path_factory: pytest.TempPathF
 
 @pytest.fixture(scope="session")
 def hip6(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The stand-in as a HIP runtime 6.4."""
+    """The fake HIP runtime as version 6.4."""
     return build(tmp_path_factory.mktemp("hip6"))
 
 
 @pytest.fixture(scope="session")
 def hip7(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The stand-in as a HIP runtime 7."""
+    """The fake HIP runtime as version 7."""
     return build(tmp_path_factory.mktemp("hip7"), "libamdhip64.so.7", 70151831)
 
 
 @pytest.fixture
 def bench(tmp_path: Path, studio: Studio, hip6: Path) -> Bench:
-    """An env with the stand-in of HIP 6.4, without kernels and without a compiler."""
+    """An env with the fake HIP 6.4, without kernels and without a compiler."""
     return Bench(tmp_path / "a b").prepare(studio, runtime={"libamdhip64.so.6": hip6})
 
 
 class TestUse:
-    def test_gpu_is_used_and_nothing_is_explained(self, bench: Bench) -> None:
+    def test_uses_the_gpu_without_warnings(self, bench: Bench) -> None:
         bench.put_hipcc()
         done = bench.render()
         assert (done.code, USED in done.all) == (0, True), done.all
@@ -61,7 +61,7 @@ class TestUse:
         ):
             assert f"added `{words}" in done.told, done.told
 
-    def test_kernel_is_compiled_once_and_then_found(self, bench: Bench) -> None:
+    def test_a_kernel_is_compiled_only_once(self, bench: Bench) -> None:
         bench.put_hipcc()
         assert "Compiling HIP kernel" in bench.render().all
         kernels = list((bench.prefix("art").path / "cache/cycles/kernels").iterdir())
@@ -71,18 +71,18 @@ class TestUse:
         again = bench.render()
         assert "Using locally compiled kernel." in again.all and "Compiling HIP kernel" not in again.all
 
-    def test_kernels_that_came_with_it(self, bench: Bench, studio: Studio, tmp_path: Path) -> None:
+    def test_uses_precompiled_kernels(self, bench: Bench, studio: Studio, tmp_path: Path) -> None:
         studio.starter(bench.app / "blender", studio.with_kernels(tmp_path / "own", "gfx1201"))
         done = bench.render()
         assert (done.code, USED in done.all) == (0, True), done.all
         assert "Using precompiled kernel." in done.all
 
-    def test_arguments_of_the_user_stay(self, bench: Bench) -> None:
+    def test_keeps_the_arguments_of_the_user(self, bench: Bench) -> None:
         bench.put_hipcc()
         done = bench.render("--python-exit-code", "7")
         assert done.code == 0 and "python-exit-code 1" not in done.told
 
-    def test_script_with_arguments_of_its_own(self, bench: Bench) -> None:
+    def test_a_script_with_its_own_arguments(self, bench: Bench) -> None:
         bench.put_hipcc()
         script = bench.app / "render.py"
         script.write_text(
@@ -101,7 +101,7 @@ class TestUse:
             for each in (bench.prefix("art").path / "cache/cycles/kernels").iterdir():
                 each.unlink()
 
-    def test_script_that_renders_nothing(self, bench: Bench) -> None:
+    def test_a_script_that_renders_nothing(self, bench: Bench) -> None:
         bench.put_hipcc()
         script = bench.app / "count.py"
         script.write_text("import bpy\nprint('objects:', len(bpy.data.objects))\n")
@@ -114,7 +114,7 @@ class TestUse:
             assert "nothing shows" not in told and "why:" not in told
             assert ("lists no GPU" in told) != has_gpu, told
 
-    def test_scene_that_is_not_there(self, bench: Bench) -> None:
+    def test_a_missing_scene(self, bench: Bench) -> None:
         bench.put_hipcc()
         done = bench.run(
             "launch", "art", "--app", "blender", "--", "./blender", "-b", "none.blend", "-f", "1"
@@ -124,7 +124,7 @@ class TestUse:
         assert b"Cannot read file" in done.stdout + done.stderr
         assert "nothing shows" not in told and "do:  rocenv verify" not in told
 
-    def test_cpu_that_is_asked_for(self, bench: Bench) -> None:
+    def test_rendering_on_the_cpu_on_request(self, bench: Bench) -> None:
         words = ("./blender", "-b", str(bench.studio.scene), "-f", "1", "--", "--cycles-device", "CPU")
         done = bench.run("launch", "art", "--app", "blender", "--", *words)
         told = done.stderr.decode()
@@ -135,13 +135,13 @@ class TestUse:
 
 
 class TestRuntime:
-    def test_only_the_seventh(self, tmp_path: Path, studio: Studio, hip7: Path) -> None:
+    def test_an_env_with_only_hip_7(self, tmp_path: Path, studio: Studio, hip7: Path) -> None:
         bench = Bench(tmp_path).prepare(studio, runtime={"libamdhip64.so.7": hip7}, rocm="7.1.1", hip="7.1")
         bench.put_hipcc()
         done = bench.render()
         assert (done.code, USED in done.all) == (0, True), done.all
 
-    def test_order_is_the_one_of_the_row(
+    def test_tries_runtimes_in_the_order_of_the_row(
         self, tmp_path: Path, studio: Studio, hip6: Path, hip7: Path
     ) -> None:
         runtime = {"libamdhip64.so.6": hip6, "libamdhip64.so.7": hip7, "libamdhip64.so": hip7}
@@ -160,21 +160,21 @@ class TestRuntime:
             in done.told
         )
 
-    def test_missing(self, tmp_path: Path, studio: Studio) -> None:
+    def test_a_missing_runtime(self, tmp_path: Path, studio: Studio) -> None:
         done = Bench(tmp_path).prepare(studio, runtime={}).render()
         assert done.code == 1
         assert "Blender 5.2.2 looks for libamdhip64.so, libamdhip64.so.7, libamdhip64.so.6" in done.told
         assert "and none of them is in the env" in done.told
         assert "rocenv create art2 --rocm '>=6.3' --target gfx1201 --app blender" in done.told
 
-    def test_missing_is_seen_in_its_words_too(self, tmp_path: Path, studio: Studio) -> None:
+    def test_a_broken_runtime_is_recognised_in_the_output(self, tmp_path: Path, studio: Studio) -> None:
         bench = Bench(tmp_path).prepare(studio, runtime={})
         (bench.prefix("art").path / LIBRARIES / "libamdhip64.so.6").write_text("no library")
         done = bench.render()
         assert done.code == 1
         assert "Error opening HIP dynamic library" in done.told and "lists no GPU here" in done.told
 
-    def test_older_than_it_takes(self, tmp_path: Path, studio: Studio, hip6: Path) -> None:
+    def test_a_runtime_that_is_too_old(self, tmp_path: Path, studio: Studio, hip6: Path) -> None:
         bench = Bench(tmp_path).prepare(studio, runtime={"libamdhip64.so.6": hip6}, rocm="6.1.3", hip="6.1")
         bench.put_hipcc()
         done = bench.render(environ={"ROCENV_STANDIN_RUNTIME": "60140252"})
@@ -182,7 +182,7 @@ class TestRuntime:
         assert "works with the runtime of ROCm >=6.3, and the env has ROCm 6.1.3" in done.told
         assert "rocenv create art2 --rocm '>=6.3'" in done.told
 
-    def test_answers_an_older_version_than_the_set_says(self, bench: Bench) -> None:
+    def test_a_runtime_that_reports_an_older_version_than_the_set(self, bench: Bench) -> None:
         bench.put_hipcc()
         done = bench.render(environ={"ROCENV_STANDIN_RUNTIME": "60140252"})
         assert done.code == 1
@@ -197,27 +197,27 @@ class TestKernels:
         assert "Neither precompiled kernels nor HIPCC was found" in done.told
         assert f"{BUILD}" in done.told and "--target gfx1201" in done.told
 
-    def test_kernels_for_another_target(self, bench: Bench, studio: Studio, tmp_path: Path) -> None:
+    def test_kernels_for_another_target_only(self, bench: Bench, studio: Studio, tmp_path: Path) -> None:
         studio.starter(bench.app / "blender", studio.with_kernels(tmp_path / "own", "gfx1100"))
         done = bench.render()
         assert done.code == 1
         assert "it printed `hipcc compiler not found`" in done.told, done.told
         assert BUILD in done.told
 
-    def test_compiler_that_fails(self, bench: Bench) -> None:
+    def test_a_failing_compiler(self, bench: Bench) -> None:
         bench.put_hipcc('#!/bin/sh\n[ "$1" = --version ] && exit 0\necho "no device library" >&2; exit 1\n')
         done = bench.render()
         assert done.code == 1
         assert "its GPU kernels did not compile" in done.told and BUILD in done.told
         assert "no device library" in done.all
 
-    def test_compiler_that_makes_nothing(self, bench: Bench) -> None:
+    def test_a_compiler_without_output(self, bench: Bench) -> None:
         bench.put_hipcc("#!/bin/sh\nexit 0\n")
         done = bench.render()
         assert done.code == 1
         assert "the compiler left no kernel behind" in done.told and BUILD in done.told
 
-    def test_kernels_of_another_gpu(self, bench: Bench) -> None:
+    def test_an_invalid_kernel(self, bench: Bench) -> None:
         bench.put_hipcc(HIPCC.replace("printf", 'false || printf no >"$output"; exit 0; printf'))
         done = bench.render()
         assert done.code == 1
@@ -233,7 +233,7 @@ class TestMemory:
         assert "it printed `System is out of GPU memory`" in done.told
         assert "rocenv mem --for cycles" in done.told
 
-    def test_little_free_memory_is_told_though_it_renders(self, bench: Bench) -> None:
+    def test_warns_of_little_free_memory_although_rendering_works(self, bench: Bench) -> None:
         bench.put_hipcc()
         done = bench.render(environ={"ROCENV_STANDIN_FREE": "20MiB"})
         assert (done.code, USED in done.all) == (0, True)
@@ -242,13 +242,13 @@ class TestMemory:
 
 
 class TestFault:
-    def test_remedies_of_the_fault_on_rx_9000_in_order(self, bench: Bench) -> None:
+    def test_lists_the_remedies_for_the_rx_9000_fault_in_order(self, bench: Bench) -> None:
         bench.put_hipcc()
         script = bench.app / "blender"
         said = (
             "Memory access fault by GPU node-1 (Agent handle: 0x1) on address 0x2. Reason: Page not present "
         )
-        # All that it prints up to its first sample, which is where the kernel runs: hundreds of lines.
+        # Print the real output up to the first sample, when the kernel runs: hundreds of lines.
         real = script.rename(bench.app / "real")
         script.write_text(
             f"#!/bin/sh\nreal={shlex.quote(str(real))}\n"
@@ -267,7 +267,7 @@ class TestFault:
 
 
 class TestEnv:
-    def test_the_envs_own_runtime_finds_no_gpu(
+    def test_the_runtime_of_the_env_finds_no_gpu(
         self, rocenv: Rocenv, blender_env: str, studio: Studio
     ) -> None:
         done = rocenv("launch", blender_env, "--", "blender", "-b", studio.scene, "-f", "1")

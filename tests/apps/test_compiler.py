@@ -1,4 +1,4 @@
-"""A compiler that rocenv fetches compiles GPU code on this machine, however old its C library is."""
+"""A compiler that rocenv installs compiles GPU code on this machine, even with an old C library."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ extern "C" __global__ void add(float *a, const float *b) {
 """
 GFX1201 = 0x4E  # EF_AMDGPU_MACH, low byte of the flags. Source: LLVM, AMDGPUUsage
 AMDGPU = 224
-BARE = {"PATH": os.defpath}  # a machine with no compiler of its own in sight, and no env activated
+BARE = {"PATH": os.defpath}  # a machine without its own compiler, and no active env
 
 
 def compiled(toolchain: Toolchain, source: Path, output: Path, *flags: str) -> None:
@@ -34,7 +34,9 @@ def compiled(toolchain: Toolchain, source: Path, output: Path, *flags: str) -> N
     assert done.returncode == 0, done.stderr
 
 
-def test_a_kernel_becomes_a_code_object_for_the_target(clang_toolchain: Toolchain, tmp_path: Path) -> None:
+def test_compiles_a_kernel_to_a_code_object_for_the_target(
+    clang_toolchain: Toolchain, tmp_path: Path
+) -> None:
     folder = tmp_path / "with a space"
     folder.mkdir()
     source, output = folder / "kernel.hip", folder / "kernel.co"
@@ -57,13 +59,13 @@ def test_a_kernel_becomes_a_code_object_for_the_target(clang_toolchain: Toolchai
         symbols = elf.get_section_by_name(".dynsym")
         assert isinstance(symbols, SymbolTableSection)
         names = {symbol.name for symbol in symbols.iter_symbols()}
-    assert "add.kd" in names, "the kernel itself is not in the code object"
+    assert "add.kd" in names, "the code object does not contain the kernel"
 
 
-def test_programs_that_the_compiler_starts_find_their_loader_too(
+def test_programs_started_by_the_compiler_find_their_loader(
     clang_toolchain: Toolchain, tmp_path: Path
 ) -> None:
-    """Two targets and the host in one file: clang starts itself, lld and clang-offload-bundler."""
+    """For two targets and the host in one file, clang starts itself, lld and clang-offload-bundler."""
     source, output = tmp_path / "both.hip", tmp_path / "both.o"
     source.write_text(KERNEL + "int main() { float *p = nullptr; add<<<1, 1>>>(p, p); return 0; }\n")
 
@@ -75,15 +77,15 @@ def test_programs_that_the_compiler_starts_find_their_loader_too(
     assert b"hipv4-amdgcn-amd-amdhsa--gfx1100" in data
 
 
-def test_the_env_of_a_compiler_is_an_env(
+def test_the_env_of_a_compiler_is_a_normal_env(
     rocenv: Rocenv, apps_home: Path, clang_toolchain: Toolchain, tmp_path: Path
 ) -> None:
-    """Listed, shown, checked, mended, rebuilt from its lock and started by name like any other."""
+    """`list`, `show`, `doctor`, `verify`, `repair`, `lock` and `run` work on it as on any env."""
     name = clang_toolchain.env
     assert name in rocenv("list").stdout
     assert "compiles GPU code" in rocenv("show", name).stdout
     findings = json.loads(rocenv("doctor", name, "--json").stdout)["findings"]
-    assert "env-for-another-gpu" not in {each["code"] for each in findings}, "it is for no GPU"
+    assert "env-for-another-gpu" not in {each["code"] for each in findings}, "a compiler env is not for a GPU"
     (apps_home / "envs" / name / "bin" / "lld").unlink()
     broken = rocenv("verify", name)
     assert broken.returncode == 1
@@ -101,9 +103,7 @@ def test_the_env_of_a_compiler_is_an_env(
     assert f"version {clang_toolchain.version}" in done.stdout
 
 
-def test_every_target_of_the_row_is_one_that_this_compiler_knows(
-    clang_toolchain: Toolchain, tmp_path: Path
-) -> None:
+def test_the_compiler_knows_every_target_of_its_row(clang_toolchain: Toolchain, tmp_path: Path) -> None:
     from rocenv.data.load import load
 
     row = next(each for each in load().compiler if each.name == clang_toolchain.name)

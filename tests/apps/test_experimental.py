@@ -1,4 +1,4 @@
-"""Debian experimental's ROCm 7.2: the newest real set that this machine can load and compile with."""
+"""ROCm 7.2 from Debian experimental, the newest real set that this machine can load and compile with."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ print(version.value)
 def test_everything_that_needs_no_gpu_passes(rocenv: Rocenv, rocm72_env: str) -> None:
     done = rocenv("verify", rocm72_env, "--json")
     found = json.loads(done.stdout)
-    assert (done.returncode, found["level"]) == (4, "compile"), "no GPU is no failure, and no success"
+    assert (done.returncode, found["level"]) == (4, "compile"), "a missing GPU is neither success nor failure"
     rungs = {each["rung"]: each for each in found["rungs"]}
     assert rungs["version"]["detail"].startswith("hip 7.2.")
     assert rungs["device"]["status"] == "skipped"
 
 
-def test_it_compiles_for_other_targets_too(rocenv: Rocenv, rocm72_env: str) -> None:
+def test_compiles_for_other_targets_too(rocenv: Rocenv, rocm72_env: str) -> None:
     done = rocenv("verify", rocm72_env, "--upto", "compile", "--target", "gfx942")
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_a_program_in_the_env_uses_its_runtime(rocenv: Rocenv, rocm72_env: str) -> None:
+def test_a_program_in_the_env_uses_the_runtime_of_the_env(rocenv: Rocenv, rocm72_env: str) -> None:
     done = rocenv("run", rocm72_env, "--", "python3", "-c", HIP_VERSION)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("702"), "70253211 is HIP 7.2"
 
 
-def test_its_lock_makes_the_same_set_again(rocenv: Rocenv, rocm72_env: str, tmp_path: Path) -> None:
+def test_its_lock_recreates_the_same_set(rocenv: Rocenv, rocm72_env: str, tmp_path: Path) -> None:
     lock = tmp_path / "d72.lock"
     assert rocenv("lock", rocm72_env, "-o", lock).returncode == 0
     rocenv("remove", "d72-again")

@@ -1,4 +1,4 @@
-"""Cycles' kernels of Debian's real Blender, compiled by a real clang, and taken by that Blender."""
+"""Cycles kernels of Debian's real Blender, compiled with a real clang, and used by that Blender."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.apps.studio import Studio, build
 if TYPE_CHECKING:
     from tests.apps.conftest import Rocenv
 
-# Each compiles for about a minute; flags of the code object as LLVM numbers the targets.
+# Target -> its number in the flags of a code object. Each takes about a minute to compile.
 TARGETS = {"gfx1201": 0x4E, "gfx1100": 0x41}
 KERNELS = 75
 USED = "Path tracing on: Stand-in GPU (HIP)"
@@ -31,7 +31,7 @@ ON_GPU = (
 
 @pytest.fixture(scope="module")
 def art(blender_env: str, apps_home: Path) -> Prefix:
-    """The env with Blender, for which no kernel was made yet."""
+    """The env with Blender, without any compiled kernels."""
     for folder in (apps_home / "cache" / "kernels", apps_home / "kernels"):
         remove_tree(folder)
     return Prefix(apps_home / "envs" / blender_env)
@@ -45,7 +45,7 @@ def studio(art: Prefix, tmp_path_factory: pytest.TempPathFactory) -> Studio:
 
 @pytest.fixture(scope="module")
 def built(rocenv: Rocenv, art: Prefix) -> dict[str, dict[str, Any]]:
-    """What was told of each target's kernel."""
+    """The results of building the kernel for each target."""
     return {target: _build(rocenv, "--env", art.name, "--target", target) for target in TARGETS}
 
 
@@ -73,12 +73,12 @@ def _render(starter: Path, scene: Path, target: str, hip: Path, cache: str, path
 
 @pytest.fixture(scope="module")
 def hip(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a stand-in of the HIP runtime."""
+    """The folder of a fake HIP runtime."""
     return build(tmp_path_factory.mktemp("hip")).parent
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_kernel_is_compiled_for_the_target(built: dict[str, dict[str, Any]], target: str) -> None:
+def test_compiles_a_kernel_for_the_target(built: dict[str, dict[str, Any]], target: str) -> None:
     told = built[target]
     assert (told["compiled_now"], told["version"].startswith("5.")) == (True, True)
     assert told["elf_flags"] & 0xFF == TARGETS[target]
@@ -89,7 +89,7 @@ def test_kernel_is_compiled_for_the_target(built: dict[str, dict[str, Any]], tar
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_blender_takes_it_from_its_cache(
+def test_blender_loads_it_from_its_cache(
     built: dict[str, dict[str, Any]], studio: Studio, hip: Path, tmp_path: Path, target: str
 ) -> None:
     placed = built[target]["placed"]
@@ -102,17 +102,17 @@ def test_blender_takes_it_from_its_cache(
     assert USED in log
 
 
-def test_without_a_compiler_on_path_it_takes_nothing(
+def test_blender_ignores_its_cache_without_a_compiler_on_path(
     built: dict[str, dict[str, Any]], studio: Studio, hip: Path, tmp_path: Path
 ) -> None:
-    """So what `rocenv launch` puts on PATH is needed."""
+    """This is why `rocenv launch` puts a compiler on PATH."""
     starter = studio.starter(tmp_path / "blender")
     log = _render(starter, studio.scene, "gfx1201", hip, built["gfx1201"]["placed"]["cache_home"], "/nowhere")
     assert "Neither precompiled kernels nor HIPCC was found" in log
     assert USED not in log
 
 
-def test_second_call_takes_no_time(rocenv: Rocenv, art: Prefix, built: dict[str, dict[str, Any]]) -> None:
+def test_a_second_call_is_fast(rocenv: Rocenv, art: Prefix, built: dict[str, dict[str, Any]]) -> None:
     begin = time.monotonic()
     told = _build(rocenv, "--blender", str(art.bin / "blender"), "--target", "gfx1201")
     assert time.monotonic() - begin < 15

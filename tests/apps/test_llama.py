@@ -1,4 +1,4 @@
-"""Debian's real llama.cpp with its HIP backend, on a machine without a GPU: never taken for fine."""
+"""Debian's real llama.cpp with its HIP backend, on a machine without a GPU: rocenv always reports that."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WIDTH, INNER, HEADS, BLOCKS = 64, 128, 4, 2
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model that llama.cpp loads and computes with; it talks nonsense."""
+    """A random model that llama.cpp can load and run."""
     path = tmp_path_factory.mktemp("a model") / "tiny.gguf"
     tokens = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), "a"]
     writer = GGUFWriter(path, "llama")
@@ -61,14 +61,14 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_it_starts_with_its_hip_backend_and_lists_no_device(rocenv: Rocenv, llama_env: str) -> None:
+def test_starts_with_its_hip_backend_and_lists_no_device(rocenv: Rocenv, llama_env: str) -> None:
     done = rocenv("run", llama_env, "--", "llama-cli", "--list-devices")
     assert done.returncode == 0
     assert "(none)" in done.stdout
-    assert "failed to initialize ROCm" in done.stderr, "the backend was loaded, and HIP asked"
+    assert "failed to initialize ROCm" in done.stderr, "the backend was not loaded, or did not call HIP"
 
 
-def test_list_is_reported_as_no_gpu_here_and_not_as_fine(rocenv: Rocenv, llama_env: str) -> None:
+def test_a_list_without_devices_is_reported(rocenv: Rocenv, llama_env: str) -> None:
     done = rocenv("launch", llama_env, "--", "llama-cli", "--list-devices")
     assert done.returncode == 0
     assert "llama.cpp ended with exit code 0, but there is no GPU here that it can use\n" in done.stderr
@@ -77,7 +77,7 @@ def test_list_is_reported_as_no_gpu_here_and_not_as_fine(rocenv: Rocenv, llama_e
 
 
 @pytest.mark.parametrize("program", ["llama-cli", "llama-server", "llama-bench", "llama-completion"])
-def test_it_is_not_started_where_the_cpu_would_do_the_work(
+def test_is_not_started_if_it_would_use_the_cpu(
     rocenv: Rocenv, llama_env: str, model: Path, program: str
 ) -> None:
     done = rocenv("launch", llama_env, "--app", "llama.cpp", "--", program, "-m", model)
@@ -85,15 +85,13 @@ def test_it_is_not_started_where_the_cpu_would_do_the_work(
     assert "llama.cpp starts and lists no GPU here (only the CPU)" in done.stderr
 
 
-def test_it_is_held_to_the_gpu_behind_what_only_starts_it(
-    rocenv: Rocenv, llama_env: str, model: Path
-) -> None:
+def test_gpu_options_are_added_behind_wrapper_programs(rocenv: Rocenv, llama_env: str, model: Path) -> None:
     done = rocenv("launch", llama_env, "--", "nice", "-n", "1", "env", "A=1", "llama-cli", "-m", model)
     assert (done.returncode, done.stdout) == (1, "")
     assert "llama.cpp starts and lists no GPU here (only the CPU)" in done.stderr
 
 
-def test_who_asks_for_the_cpu_gets_an_answer(rocenv: Rocenv, llama_env: str, model: Path) -> None:
+def test_runs_on_the_cpu_on_request(rocenv: Rocenv, llama_env: str, model: Path) -> None:
     words = ("llama-completion", "-m", model, "--device", "none", "-no-cnv", "-p", "aa", "-n", "4")
     done = rocenv("launch", llama_env, "--", *words)
     assert done.returncode == 0, done.stderr
@@ -101,22 +99,24 @@ def test_who_asks_for_the_cpu_gets_an_answer(rocenv: Rocenv, llama_env: str, mod
     assert "asks for the CPU" in done.stderr
 
 
-def test_verify_finds_nothing_wrong_and_no_gpu(rocenv: Rocenv, llama_env: str) -> None:
+def test_verify_reports_only_the_missing_gpu(rocenv: Rocenv, llama_env: str) -> None:
     done = rocenv("verify", llama_env, "--app", "llama.cpp", "--json")
     assert done.returncode == 4, done.stderr
     rungs = {each["rung"]: each for each in json.loads(done.stdout)["rungs"]}
     assert rungs["app"]["no_device"]
     assert "lists no GPU here" in rungs["app"]["detail"]
-    assert "/bin/llama-cli --list-devices" in rungs["app"]["detail"].replace("'", ""), "the env's own"
+    assert "/bin/llama-cli --list-devices" in rungs["app"]["detail"].replace("'", ""), (
+        "not the program of the env"
+    )
     assert rungs["blas"]["no_device"]
 
 
 @pytest.mark.parametrize("program", ["llama-cli", "llama-server", "llama-bench"])
-def test_its_help_is_understood(rocenv: Rocenv, llama_env: str, program: str) -> None:
+def test_its_help_is_parsed(rocenv: Rocenv, llama_env: str, program: str) -> None:
     options = read_help(rocenv("run", llama_env, "--", program, "--help").stdout)
     assert "--device" in options
     assert "--fit-target" in options
     assert "--load-mode" in options
-    assert "--no-mmap" not in options, "it was taken away, and others still name it"
+    assert "--no-mmap" not in options, "this option was removed, but other options still mention it"
     assert ("--fit" in options) == (program != "llama-bench")
     assert len(options.by_name) > 50

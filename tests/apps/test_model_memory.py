@@ -1,4 +1,4 @@
-"""What is estimated of a model is what the real llama.cpp sets aside, on a CPU as it would on a GPU."""
+"""The memory estimate of a model matches what the real llama.cpp allocates, here on a CPU."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from tests.apps.conftest import Rocenv
 
 MIB = 1 << 20
-# Threads, a prompt and a warm-up would only take time.
+# Threads, a prompt and a warm-up would only cost time.
 QUIET = ["-fit", "off", "-nr", "--no-warmup", "-n", "1", "-t", "1", "-p", "", "--no-conversation", "-v"]
 
 
 def without_words(path: Path, architecture: str = "llama") -> Writer:
-    """A model without a vocabulary, which llama.cpp loads."""
+    """Write a model without a vocabulary, which llama.cpp can load."""
     file = Writer(path, architecture)
     file.keys.add_tokenizer_model("none")
     file.keys.add_layer_norm_rms_eps(1e-5)
@@ -109,7 +109,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("name", "arguments", "use"), CASES)
-def test_llama_cpp_takes_what_is_estimated(
+def test_llama_cpp_allocates_what_was_estimated(
     rocenv: Rocenv, llama_env: str, tmp_path: Path, name: str, arguments: list[str], use: Use
 ) -> None:
     path = MODELS[name](tmp_path / "a model.gguf")
@@ -119,12 +119,12 @@ def test_llama_cpp_takes_what_is_estimated(
     assert said["model"] == pytest.approx(model.weights_bytes / MIB, abs=0.1)
     assert said["KV"] + said["RS"] == pytest.approx(told.cache_bytes / MIB, abs=0.01)
     assert said["compute"] - 0.1 <= told.graph_bytes / MIB
-    if use.parallel == 1:  # older releases compute with the tokens of all conversations at once
+    if use.parallel == 1:  # older releases compute the tokens of all conversations at once
         assert told.graph_bytes / MIB <= said["compute"] * 1.1
 
 
 def load(rocenv: Rocenv, env: str, path: Path, arguments: list[str]) -> dict[str, float]:
-    """Return the buffers that llama.cpp names as it loads a model, in MiB."""
+    """Load a model with llama.cpp; return the sizes of its buffers in MiB."""
     shown = json.loads(rocenv("show", env, "--json").stdout)
     backend = next(Path(shown["prefix"]).glob("rocm/usr/lib/*/ggml/backends0/libggml-cpu-x64.so"))
     done = rocenv(

@@ -1,6 +1,7 @@
-"""Real libraries of ROCm in wheels as AMD lays them out: what `verify` proves of them without a GPU.
+"""`verify` without a GPU on real ROCm libraries in wheels with AMD's layout.
 
-The libraries are Debian's, repacked by `tests/amd_real.py`: AMD's own index is unreachable from many places.
+The libraries are Debian's, repackaged by `tests/amd_real.py`, because AMD's index is unreachable from many
+places.
 """
 
 from __future__ import annotations
@@ -39,12 +40,12 @@ for line in open("/proc/self/maps"):
 def wheels_home(
     rocenv: Rocenv, apps_home: Path, rocm72_env: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    """Return a home of its own, where env `wheels` has the real libraries as wheels."""
+    """A home with the env `wheels`, which contains the real libraries as wheels."""
     if shutil.which("patchelf") is None:
         cannot_run("patchelf is not installed")
     debian = Prefix(apps_home / "envs" / rocm72_env)
     (part,) = debian.record().lock.components
-    # The set is called by its series; wheels have an exact release.
+    # The version of the set is a series; wheels need an exact release.
     version = next(upstream(each.version) for each in part.artifacts if each.name == "libamdhip64-7")
     home = tmp_path_factory.mktemp("real wheels") / "home"
     with AmdIndex() as index:
@@ -60,11 +61,11 @@ def wheels_home(
 
 @pytest.fixture
 def wheels(rocenv: Rocenv, wheels_home: Path) -> Rocenv:
-    """Return what runs the real program in that home."""
+    """A function that runs the real program in that home."""
     return partial(rocenv, env={"ROCENV_HOME": str(wheels_home)})
 
 
-def test_the_real_libraries_load_state_their_version_and_compile(wheels: Rocenv) -> None:
+def test_the_real_libraries_load_report_their_version_and_compile(wheels: Rocenv) -> None:
     done = wheels("verify", "wheels", "--json")
     found = json.loads(done.stdout)
     assert (done.returncode, found["level"]) == (4, "compile"), done.stdout
@@ -75,7 +76,7 @@ def test_the_real_libraries_load_state_their_version_and_compile(wheels: Rocenv)
 
 
 def test_libraries_find_each_other_by_their_own_search_path(wheels: Rocenv) -> None:
-    """Nothing but the search path in the files leads to LLVM and to the system libraries beside it."""
+    """Only the search path in the files leads to LLVM and to the system libraries."""
     done = wheels("run", "wheels", "--", "python", "-c", WHERE_FROM)
     assert done.returncode == 0, done.stderr
     packages = "/envs/wheels/venv/lib/python"
@@ -85,13 +86,13 @@ def test_libraries_find_each_other_by_their_own_search_path(wheels: Rocenv) -> N
     assert "/lib/rocm_sysdeps/lib/" in loaded["libdrm.so.2"]
 
 
-def test_programs_of_the_venv_start_by_the_loader_too(wheels: Rocenv) -> None:
+def test_programs_of_the_venv_start_by_the_loader(wheels: Rocenv) -> None:
     done = wheels("run", "wheels", "--", "rocm-sdk", "version")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("7.2.")
 
 
-def test_a_library_that_was_cut_short_is_found(wheels: Rocenv, wheels_home: Path) -> None:
+def test_a_truncated_library_is_detected_and_repaired(wheels: Rocenv, wheels_home: Path) -> None:
     packages = "envs/wheels/venv/lib/python*/site-packages"
     (comgr,) = wheels_home.glob(f"{packages}/_rocm_sdk_core/lib/libamd_comgr.so.3")
     start = comgr.read_bytes()[: comgr.stat().st_size // 2]

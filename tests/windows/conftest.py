@@ -1,4 +1,4 @@
-"""The lab, a mirror on loopback, and a ROCENV_HOME in it: made once for all tests of the lane."""
+"""The lab, a mirror on loopback, and a ROCENV_HOME, shared by all tests of the lane."""
 
 from __future__ import annotations
 
@@ -20,40 +20,39 @@ from tests.windows.standin_compiler import Workshop
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Each test's own words: what it is about, what was typed, what a user read.
 _RULE = "─" * 100
 
 
 @dataclass
 class Lane:
-    """A Windows machine with a Radeon card (a stand-in), and everything that it can be made to fetch."""
+    """A Windows machine with a fake Radeon card, and a mirror with everything that it downloads."""
 
     lab: Lab
     server: Loopback
     mirror: Mirror
-    folder: Path  # of this machine, for what is built for the lane
+    folder: Path  # for temporary files on the Linux side
     home: Path
     urls: dict[str, str] = field(default_factory=dict)
 
     @property
     def environ(self) -> dict[str, str]:
-        """Return the variables of every command, beside the machine's."""
+        """The variables of every command, in addition to the machine's."""
         return {
             "ROCENV_HOME": r"C:\rocenv",
             "ROCENV_TARGET": "gfx1031",
             "ROCENV_STANDIN_TARGET": "gfx1031",
-            # Whatever would leave this machine ends at the same server, which is no proxy.
+            # Connections to other machines end at this server, which is not a proxy, and fail.
             "https_proxy": self.server.url,
             "no_proxy": "127.0.0.1",
         }
 
     def rocenv(self, *commands: list[str], **env: str) -> list[Done]:
-        """Type commands of rocenv's one after another, show what a user reads, and return how each ended."""
+        """Run rocenv commands one after another, and print what a user would see."""
         steps = [Step([self.lab.rocenv, *command], env=self.environ | env) for command in commands]
         return self.run(*steps)
 
     def run(self, *steps: Step) -> list[Done]:
-        """Start programs one after another, and show what a user reads."""
+        """Run programs one after another, and print what a user would see."""
         full = [Step(s.argv, self.environ | dict(s.env or {}), s.cwd, s.timeout_s) for s in steps]
         found = self.lab.run(*full)
         for step, done in zip(full, found, strict=True):
@@ -61,7 +60,7 @@ class Lane:
         return found
 
     def forget(self, url: str) -> None:
-        """Let the machine be one that has never fetched what an address leads to."""
+        """Make the machine forget a download and its recorded hash."""
         path = self.home / "pins.json"
         pins = json.loads(path.read_text())
         pin = pins["pins"].pop(url, None)
@@ -72,7 +71,7 @@ class Lane:
 
     @contextlib.contextmanager
     def serving(self, url: str, data: bytes) -> Iterator[None]:
-        """Serve other bytes at an address that was never asked before, for the length of a `with` block."""
+        """Serve other content at an address for a `with` block, and forget earlier downloads of it."""
         place = self.mirror.place(url)
         good = place.read_bytes()
         self.forget(url)
@@ -84,16 +83,16 @@ class Lane:
             self.forget(url)
 
     def prefix(self, name: str) -> Path:
-        """Return where an env lies, as Linux sees it."""
+        """Return the path of an env on the Linux side."""
         return self.home / "envs" / name
 
     def python(self, name: str) -> str:
-        """Return the Python of an env."""
+        """Return the Windows path of an env's Python."""
         return rf"C:\rocenv\envs\{name}\venv\Scripts\python.exe"
 
 
 def show(step: Step, done: Done) -> None:
-    """Print what was typed and what came of it."""
+    """Print a command and its result."""
     words = [Path(str(step.argv[0]).replace("\\", "/")).stem, *map(str, step.argv[1:])]
     lines = [f"C:\\> {' '.join(words)}", *done.text.rstrip().splitlines()]
     if done.code:
@@ -135,13 +134,13 @@ def lane(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lane]:
 
 @pytest.fixture(autouse=True)
 def _headline(request: pytest.FixtureRequest) -> None:
-    """Say before the transcript of a test what it shows."""
+    """Print the first line of the docstring before the output of each test."""
     text = (request.node.obj.__doc__ or request.node.name).strip().splitlines()[0]
     sys.stderr.write(f"\n{_RULE}\n{text}\n")
 
 
 def _remove(folder: Path) -> None:
-    """Remove what an earlier run left; its files are read-only."""
+    """Remove the folder of an earlier run, including its read-only subfolders."""
     for path in folder.rglob("*") if folder.exists() else ():
         if path.is_dir() and not path.is_symlink():
             path.chmod(0o755)
@@ -149,7 +148,7 @@ def _remove(folder: Path) -> None:
 
 
 def answer(done: Done) -> Any:
-    """Return the JSON document that a command printed."""
+    """Parse the JSON document that a command printed."""
     return json.loads(done.out)
 
 

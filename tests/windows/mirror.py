@@ -1,4 +1,4 @@
-"""A mirror on loopback of what a ZLUDA set is fetched from, with the paths that the real addresses have.
+"""A mirror on loopback of all downloads of a ZLUDA set, with the paths of the real addresses.
 
 with Loopback(folder=root) as server:
     mirror = Mirror(root, server, workshop)
@@ -34,27 +34,27 @@ if TYPE_CHECKING:
 
 HTML = {"Content-Type": "text/html"}
 GENERAL_FOLDER = "general/simple/"
-OTHER_NUMPY = "2.1.2"  # torch's own index has one that is not the row's
+OTHER_NUMPY = "2.1.2"  # torch's own index has another version than the row
 
 
 @dataclass
 class Mirror:
-    """What is served; the first part of a path is the host that it stands for.
+    """The served files; the first part of a path is the real host.
 
     Args:
         root: The folder that the server serves.
-        server: Started.
-        workshop: Builds the stand-ins.
+        server: The running server.
+        workshop: The builder of fake libraries.
     """
 
     root: Path
     server: Loopback
     workshop: Workshop
-    mirrors: dict[str, str] = field(default_factory=dict)  # prefix of real addresses -> the same here
+    mirrors: dict[str, str] = field(default_factory=dict)  # prefix of real addresses -> prefix on this server
     _indices: dict[str, dict[str, Wheel]] = field(default_factory=dict)  # folder -> file name -> wheel
 
     def add_installer(self, version: str, **options: Any) -> str:
-        """Serve an installer of the HIP SDK; return its real address."""
+        """Add an installer of the HIP SDK; return its real address."""
         sdk = sdk_row(version)
         place = self.place(sdk.url)
         made = standin_installer.installer(place.parent, sdk.version, self.workshop, **options)
@@ -62,7 +62,7 @@ class Mirror:
         return sdk.url
 
     def add_zluda(self, version: str, flavour: str, project: str = "lshqqytiger", **options: Any) -> str:
-        """Serve an archive of a build; return its real address."""
+        """Add an archive of a ZLUDA build; return its real address."""
         build = build_row(project, version)
         url = build.url.format(tag=build.tag, asset=asset_of(build, flavour).name)
         place = self.place(url)
@@ -74,9 +74,9 @@ class Mirror:
         return url
 
     def add_pack(self, sdk: str, target: str, **options: Any) -> tuple[str, ...]:
-        """Serve every library pack of the matrix for an SDK and a target; return their real addresses."""
+        """Add every library pack in the data for an SDK and a target; return their real addresses."""
         packs = packs_for(sdk, target)
-        assert packs, f"the matrix has no pack for {target} and HIP SDK {sdk}"
+        assert packs, f"the data has no pack for {target} and HIP SDK {sdk}"
         for pack in packs:
             place = self.place(pack.url)
             made = {"name": place.name, "inner": pack.inner_folder, **options}
@@ -86,12 +86,12 @@ class Mirror:
     def add_torch(
         self, version: str = "2.7.1+cu118", python: str = PYTHON_TAG, numpy: Path | None = None
     ) -> str:
-        """Serve torch, its siblings and what they depend on in torch's own index, numpy in the general one.
+        """Add torch, its companions and dependencies to torch's own index, and numpy to the general one.
 
         Args:
-            version: With its local part, as the wheels have it.
+            version: The version with its local part, as in the wheels.
             python: The tag of the interpreter.
-            numpy: The real numpy 1.26.4 for Windows, if it is to be had.
+            numpy: The real numpy 1.26.4 for Windows, if available.
 
         Returns:
             The real address of torch's index.
@@ -111,7 +111,7 @@ class Mirror:
         return row.index
 
     def add_index(self, folder: str, wheels: tuple[Wheel, ...]) -> None:
-        """Add wheels to a simple index (PEP 503, 658), with their hashes; sizes are told when asked for."""
+        """Add wheels to a simple index (PEP 503, 658) with their hashes, but without sizes."""
         for wheel in wheels:
             path = self.root / folder / wheel.filename
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -126,20 +126,20 @@ class Mirror:
         self._serve_page(f"/{folder}", "".join(f'<a href="{each}/">{each}</a>\n' for each in projects))
 
     def place(self, url: str) -> Path:
-        """Return where what a real address leads to lies here, and have it mirrored."""
+        """Return the local file for a real address, and mirror that address."""
         return self.root / self._folder(url).rstrip("/")
 
     def served(self, url: str) -> str:
-        """Return the path on the server of a real address, for `Loopback.fail` and `Loopback.seen`."""
+        """Return the path of a real address on the server, for `Loopback.fail` and `Loopback.seen`."""
         return f"/{self._folder(url).rstrip('/')}"
 
     def config_text(self) -> str:
-        """Return a `config.toml` that leads here, and to the one Python of the lab, which no row prefers."""
+        """Render a `config.toml` with these mirrors and the lab's only Python, which no row prefers."""
         lines = [f'"{prefix}" = "{address}"' for prefix, address in sorted(self.mirrors.items())]
         return "\n".join(["[mirrors]", *lines, "[defaults]", f'python = "{PYTHON}"', ""])
 
     def write_config(self, home: Path) -> Path:
-        """Write that file into a ROCENV_HOME."""
+        """Write `config.toml` into a ROCENV_HOME."""
         home.mkdir(parents=True, exist_ok=True)
         path = home / "config.toml"
         path.write_text(self.config_text(), encoding="utf-8")
@@ -153,14 +153,14 @@ class Mirror:
     def _serve_page(self, path: str, links: str) -> None:
         body = f"<!DOCTYPE html><html><body>\n{links}</body></html>\n".encode()
         for each in (path, path.rstrip("/")):
-            # Without the slash, relative links would lead elsewhere: real servers redirect.
+            # Redirect to the path with a slash, as real servers do; otherwise relative links would be wrong.
             fault = Fault(headers=HTML) if each == path else Fault(status=301, headers={"Location": path})
             self.server.files[each] = body
             self.server.always(each, fault)
 
 
 def packs_for(sdk: str, target: str) -> tuple[Pack, ...]:
-    """Return the rocBLAS packs that can be fetched for an SDK and exactly one target."""
+    """List the rocBLAS packs that can be downloaded for an SDK and exactly one target."""
     row = sdk_row(sdk)
     return tuple(
         pack

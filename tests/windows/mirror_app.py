@@ -1,4 +1,4 @@
-"""A stand-in of SD.Next: a checkout whose `webui.bat` starts a `launch.py` that needs torch on the card."""
+"""A fake SD.Next: a checkout whose `webui.bat` starts a `launch.py` that needs torch on the GPU."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-# As SD.Next's: %PYTHON% makes the venv, %VENV_DIR% is where it is; the venv's own Python does the rest.
+# Like SD.Next's: %PYTHON% creates the venv in %VENV_DIR%; the venv's own Python does the rest.
 # Source: vladmandic/sdnext@058a7f0cf:webui.bat
 WEBUI = r"""@echo off
 setlocal
@@ -31,7 +31,7 @@ echo Unable to create venv
 exit /b 1
 """
 
-LAUNCH = r'''"""Stands in for SD.Next: multiplies matrices on the card. Test equipment."""
+LAUNCH = r'''"""Imitates SD.Next: multiplies matrices on the GPU. Test equipment."""
 
 import argparse
 import ctypes
@@ -47,7 +47,7 @@ OWN_NAMES = (
 
 
 def own_zluda(folder):
-    """Load a ZLUDA of the app's own before torch, as SD.Next does."""
+    """Load the app's own ZLUDA before torch, as SD.Next does."""
     hip = os.environ.get("HIP_PATH", "")
     if hip:
         os.add_dll_directory(os.path.join(hip, "bin"))
@@ -61,7 +61,7 @@ def own_zluda(folder):
 
 
 def where(name):
-    """Return the path of the module that this process has under a name."""
+    """Return the path of a loaded module."""
     kernel32 = ctypes.WinDLL("kernel32")
     kernel32.GetModuleHandleW.restype = ctypes.c_void_p
     handle = kernel32.GetModuleHandleW(name)
@@ -76,14 +76,14 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--use-zluda", action="store_true")
     parser.add_argument("--crash", action="store_true", help="multiply until something breaks")
-    parser.add_argument("--seconds", type=float, default=0, help="run on for so long after the first product")
+    parser.add_argument("--seconds", type=float, default=0, help="keep running after the first product")
     parser.add_argument("--input", action="store_true", help="read a line and repeat it")
     args, rest = parser.parse_known_args()
     print(f"Starting SD.Next (stand-in) {rest}", flush=True)
     print(f"Python: {sys.executable}", flush=True)
     folder = os.environ.get("ZLUDA", os.path.join(os.path.dirname(os.path.abspath(__file__)), ".zluda"))
     if args.use_zluda and os.path.isdir(folder):
-        print(f"ZLUDA of the app's own: {folder}", flush=True)
+        print(f"Using the app's own ZLUDA: {folder}", flush=True)
         own_zluda(folder)
     import torch
 
@@ -116,10 +116,10 @@ sys.exit(main())
 
 
 def stand_in_app(folder: Path, *, own_zluda: Path | None = None) -> Path:
-    """Write the checkout into `folder` and return it.
+    """Write the checkout into `folder`.
 
     Args:
-        own_zluda: A folder with an unpacked build, which becomes its `.zluda`.
+        own_zluda: A folder with an unpacked build, which is copied to `.zluda`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "webui.bat").write_bytes(WEBUI.replace("\n", "\r\n").encode())

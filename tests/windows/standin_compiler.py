@@ -1,4 +1,4 @@
-"""Builds DLLs and programs for Windows from `shims/fakes/`, each once, two at a time."""
+"""Build DLLs and programs for Windows from `shims/fakes/`, each once, two at a time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 SOURCES = Path(__file__).parents[2] / "shims" / "fakes"
 COMPILER = "x86_64-w64-mingw32-gcc"
 RESOURCES = "x86_64-w64-mingw32-windres"
-ABSENT = "msvcp_of_nobody.dll"  # what a DLL that is built to need something absent needs
+ABSENT = "msvcp_absent.dll"  # the missing dependency of a DLL with `needs_absent`
 ABSENT_SOURCE = "int rocenv_absent(void) { return 0; }\n"
 PARALLEL = 2
 FLAGS = (
@@ -53,13 +53,13 @@ END
 
 @dataclass(frozen=True, kw_only=True)
 class Binary:
-    """A DLL, or a program, to be built.
+    """A DLL or a program to build.
 
     Attributes:
-        version: What its version resource says, "" = it has none.
+        version: The version in its resource; "" = no resource.
         links: The DLLs that it imports by name.
-        without: Functions that it does not export, though it should.
-        needs_absent: It imports a DLL that is nowhere.
+        without: Functions that it should export but does not.
+        needs_absent: It imports a DLL that does not exist.
     """
 
     name: str
@@ -76,18 +76,13 @@ class Binary:
 
 
 def text(value: str) -> str:
-    """Return `value` as a macro that is a C string."""
+    """Quote a value as a C string for a macro."""
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-def lying(binary: Binary, version: str) -> Binary:
-    """Return the same file with another version in its resource than it is."""
-    return replace(binary, version=version)
 
 
 @dataclass
 class Workshop:
-    """Keeps what it builds in a folder, by content: nothing is built twice, in another run either."""
+    """Builds binaries into a folder that is indexed by content, so later runs reuse them."""
 
     folder: Path
     _keys: dict[Binary, str] = field(default_factory=dict)
@@ -96,17 +91,17 @@ class Workshop:
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def build(self, binaries: Iterable[Binary], into: Path) -> None:
-        """Build binaries and put copies of them into a folder, under their names."""
-        wanted = list(binaries)
+        """Build binaries and copy them into a folder under their names."""
+        binaries = list(binaries)
         into.mkdir(parents=True, exist_ok=True)
-        for wave in _waves(wanted):
+        for wave in _waves(binaries):
             with ThreadPoolExecutor(PARALLEL) as pool:
                 list(pool.map(self.path, wave))
-        for binary in wanted:
+        for binary in binaries:
             shutil.copyfile(self.path(binary), into / binary.name)
 
     def path(self, binary: Binary) -> Path:
-        """Return the built file, named as it is to be."""
+        """Build a binary if necessary; return the file, which has the right name."""
         target = self.folder / self._key(binary) / binary.name
         if not target.exists():
             self._compile(binary, target)
@@ -137,7 +132,7 @@ class Workshop:
         return folder / ABSENT
 
     def _resource(self, version: str) -> Path:
-        """Return the compiled version resource; all files of a release have the same."""
+        """Compile a version resource, once for all files of a release."""
         target = self.folder / f"version-{re.sub('[^0-9A-Za-z.]', '_', version)}.o"
         if not target.exists():
             numbers = [int(part) for part in re.findall("[0-9]+", version)[:4]]
@@ -159,7 +154,7 @@ class Workshop:
 
 
 def _waves(binaries: Iterable[Binary]) -> list[list[Binary]]:
-    """Return the binaries and what they link to, in groups each of which needs only those before it."""
+    """Sort the binaries and their dependencies into groups; each group needs only earlier groups."""
     depths: dict[Binary, int] = {}
 
     def depth(binary: Binary) -> int:

@@ -1,4 +1,4 @@
-"""An installer of AMD's HIP SDK as the real ones are: a program with a 7z archive behind it, MSIs inside."""
+"""A fake installer of AMD's HIP SDK in the real format: a program followed by a 7z archive with MSIs."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ if TYPE_CHECKING:
 
     from rocenv.data.releases import HipSdk
 
-EXIT_IF_RUN = 77  # of the program itself: nobody is to run it
+EXIT_IF_RUN = 77  # exit code of the program, which must not be run
 MSI_PATH = "Packages/Apps/ROCmSDKPackages/SDKCore/ROCm_SDK_Core.msi"
-# A tree of a test's own, with a name of an app's product for each installer.
 _GUID = "{{4E1A7A7E-0000-4000-8000-{number:012d}}}"
 _WXS = """<?xml version="1.0" encoding="utf-8"?>
 <Wix xmlns="http://schemas.microsoft.com/wix/2006/wi">
@@ -49,12 +48,12 @@ def installer(
     *,
     content: Literal["msi", "opaque", "empty"] = "msi",
 ) -> Path:
-    """Build an installer under the name that the matrix has for it, and return its path.
+    """Build an installer with its real name; return its path.
 
     Args:
-        version: Of the SDK, or its series.
-        content: `opaque`: what lies behind the program is no archive that anybody knows. `empty`: an archive
-            with drivers only, as those without the SDK have.
+        version: The version or series of the SDK.
+        content: `opaque`: the program is followed by data in an unknown format. `empty`: the archive contains
+            only drivers, as in installers without the SDK.
     """
     sdk = sdk_row(version)
     folder.mkdir(parents=True, exist_ok=True)
@@ -69,7 +68,7 @@ def installer(
 
 
 def write_msi(path: Path, tree: Path, sdk: HipSdk) -> Path:
-    """Write an MSI that installs the folder `tree` where an SDK lies."""
+    """Write an MSI that installs the folder `tree` into the folder of an SDK."""
     _, *parts = PureWindowsPath(sdk.install_dir).relative_to("C:\\").parts  # without "Program Files"
     folders = _Folders(tree)
     body = folders.elements(tree)
@@ -92,7 +91,7 @@ def write_msi(path: Path, tree: Path, sdk: HipSdk) -> Path:
 
 
 class _Folders:
-    """The elements of a tree, and the components that were made for them: one a folder."""
+    """Renders a tree as XML elements, with one component per folder."""
 
     def __init__(self, tree: Path) -> None:
         self.tree = tree

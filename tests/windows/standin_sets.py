@@ -1,4 +1,4 @@
-"""Which stand-in DLLs a HIP SDK, a ZLUDA build and a torch wheel consist of, with the names of the matrix."""
+"""The fake DLLs of a HIP SDK, a ZLUDA build and a torch wheel, with the names in rocenv's data."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
 
 INCIDENT = "sdnext-3414"
-WRAPS_NVRTC_SINCE = Version("3.8.5")  # from there on the build's nvrtc calls NVIDIA's
+WRAPS_NVRTC_SINCE = Version("3.8.5")  # since then, the build's nvrtc calls NVIDIA's
 SAYS_NIGHTLY_SINCE = Version("3.8.8")
 STOCK_TARGETS = ("gfx1030", "gfx1100", "gfx1101", "gfx1102")
 NO_DRIVER = text("there is no NVIDIA driver here")
-# In a DLL of one function: its group, that function, and the functions of other DLLs that it calls.
+# DLLs with one function: name -> the function, and the DLLs that it calls.
 _TRIVIAL = {
     "rocsolver": ("rocsolver_get_version_string_size", ("rocblas", "hip")),
     "rocsparse": ("rocsparse_create_handle", ("hip",)),
@@ -44,9 +44,9 @@ _TRIVIAL = {
     "nvcudart_hybrid64": ("cudaGetDriverEntryPoint", ()),
     "nvapi64": ("nvapi_QueryInterface", ()),
 }
-_CALLED = {"hip": "hipFree", "rocblas": "rocblas_destroy_handle"}  # of those that are more than trivial
-_NOT_SUPPORTED = {"nccl": "5", "nvml": "3"}  # dummies, in ZLUDA too
-_NVIDIA = {  # of a torch wheel for CUDA: file -> group, function, status that says no driver
+_CALLED = {"hip": "hipFree", "rocblas": "rocblas_destroy_handle"}  # functions in DLLs that have more than one
+_NOT_SUPPORTED = {"nccl": "5", "nvml": "3"}  # these are dummies in ZLUDA, too
+_NVIDIA = {  # DLLs in a CUDA torch wheel: file -> function, status for "no driver"
     "cublasLt64_11.dll": ("cublasLtCreate", "1"),
     "cusparse64_11.dll": ("cusparseCreate", "1"),
     "cufft64_10.dll": ("cufftCreate", "5"),
@@ -58,7 +58,7 @@ _NVIDIA = {  # of a torch wheel for CUDA: file -> group, function, status that s
 
 @lru_cache(maxsize=1)
 def matrix() -> Matrix:
-    """The matrix of the tree under test, read once."""
+    """Read the data of this checkout, once."""
     return load()
 
 
@@ -77,19 +77,19 @@ def build_row(project: str, version: str) -> ZludaBuild:
 
 
 def asset_of(build: ZludaBuild, flavour: str) -> Asset:
-    """Return the archive of a build for Windows in a flavour: plain, rocm5, rocm6 or nightly."""
+    """Return the Windows archive of a build in a flavour: plain, rocm5, rocm6 or nightly."""
     (asset,) = (each for each in build.assets if (each.platform, each.flavour) == ("windows", flavour))
     return asset
 
 
 def incident() -> Verdict:
-    """Return the row of the incident that this project was started for."""
+    """Return the verdict about sdnext#3414."""
     (row,) = (row for row in matrix().verdict if row.code == INCIDENT)
     return row
 
 
 def hip_dll(sdk: HipSdk) -> Binary:
-    """Return an SDK's HIP runtime."""
+    """Describe the HIP runtime of an SDK."""
     major, minor, patch = (*_part(sdk, "hip", series(sdk.version)).split("."), "0")[:3]
     number = str(int(major) * 10_000_000 + int(minor) * 100_000 + int(patch))
     return Binary(
@@ -101,7 +101,7 @@ def hip_dll(sdk: HipSdk) -> Binary:
 
 
 def rocblas_dll(sdk: HipSdk, version: str = "") -> Binary:
-    """Return the rocBLAS of an SDK; that of a library pack says another version."""
+    """Describe the rocBLAS of an SDK; that of a library pack reports another version."""
     bad = incident()
     crashes = bad.zluda.removeprefix("==") if sdk.version in SpecifierSet(bad.rocm) else ""
     return Binary(
@@ -118,7 +118,7 @@ def rocblas_dll(sdk: HipSdk, version: str = "") -> Binary:
 
 
 def sdk_dlls(sdk: HipSdk) -> tuple[Binary, ...]:
-    """Return all DLLs of a HIP SDK."""
+    """Describe all DLLs of a HIP SDK."""
     found = [hip_dll(sdk)]
     found += [_trivial(name, "amd_comgr", "amd_comgr_get_version", sdk.version) for name in sdk.comgr]
     for name in sdk.hiprtc:
@@ -146,7 +146,7 @@ def zluda_binaries(build: ZludaBuild, asset: Asset, claims: str = "") -> tuple[B
 
 
 def torch_dlls(version: str) -> tuple[Binary, ...]:
-    """Return the DLLs in `torch/lib` of a wheel for CUDA 11.8."""
+    """Describe the DLLs in `torch/lib` of a wheel for CUDA 11.8."""
     found = [
         Binary(name="cublas64_11.dll", source="nvidia.c", version="11.11.3.6"),
         Binary(name="nvrtc64_112_0.dll", source="nvrtc.c", version="11.8.89"),
@@ -173,7 +173,7 @@ def torch_dlls(version: str) -> tuple[Binary, ...]:
 
 def _zluda_file(name: str, build: ZludaBuild, asset: Asset, sdk: HipSdk, says: str) -> Binary:
     stem = name.partition(".")[0].lower()
-    role = stem.partition("64_")[0]  # vosen's carry the names of CUDA: cublas64_11.dll
+    role = stem.partition("64_")[0]  # vosen's files have the names of CUDA: cublas64_11.dll
     if name.endswith(".exe"):
         program = (("STANDIN_SAYS", text(f"ZLUDA {says}")), ("STANDIN_EXIT", "1"))
         return Binary(name=name, source="program.c", version=says, defines=program)
@@ -203,7 +203,7 @@ def _nvcuda_defines(build: ZludaBuild, asset: Asset) -> tuple[tuple[str, str], .
 
 
 def _library(role: str, sdk: HipSdk, version: str, name: str) -> Binary:
-    """Return a library that is more or less trivial; those that it calls are the SDK's."""
+    """Describe a simple library that calls those of the SDK."""
     if role == "rocblas":
         return rocblas_dll(sdk)
     function, needs = _TRIVIAL[role]

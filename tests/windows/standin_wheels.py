@@ -1,4 +1,4 @@
-"""Wheels of the real format: torch for CUDA 11.8 with its DLLs, its siblings, and what it depends on."""
+"""Wheels in the real format: torch for CUDA 11.8 with its DLLs, its companions and its dependencies."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CUDA = "11.8"
 
 
 def torch_wheel(workshop: Workshop, version: str = "2.7.1+cu118", python: str = PYTHON_TAG) -> Wheel:
-    """Return a torch whose GPU half is `torch/lib/torch_cuda.dll`, beside NVIDIA's libraries."""
+    """Build a torch whose GPU library is `torch/lib/torch_cuda.dll`, next to NVIDIA's libraries."""
     with tempfile.TemporaryDirectory() as work_name:
         work = Path(work_name)
         binaries = torch_dlls(version.partition("+")[0])
@@ -38,7 +38,7 @@ def torch_wheel(workshop: Workshop, version: str = "2.7.1+cu118", python: str = 
 
 
 def sibling_wheels(version: str = "2.7.1+cu118", python: str = PYTHON_TAG) -> tuple[Wheel, ...]:
-    """Return torchvision and torchaudio in the versions that the matrix names with a torch."""
+    """Build torchvision and torchaudio in the versions that the data lists for a torch."""
     plain, _, local = version.partition("+")
     (row,) = (each for each in matrix().torch if (each.version, each.cuda) == (plain, CUDA))
     tag = f"{python}-{python}-win_amd64"
@@ -52,7 +52,7 @@ def sibling_wheels(version: str = "2.7.1+cu118", python: str = PYTHON_TAG) -> tu
 
 
 def dependency_wheels() -> tuple[Wheel, ...]:
-    """Return everything that the above depend on, but numpy."""
+    """Build all dependencies of these except numpy."""
     return tuple(
         build_wheel(name, version, requires=requires)
         for name, (version, requires) in PURE.items()
@@ -61,7 +61,7 @@ def dependency_wheels() -> tuple[Wheel, ...]:
 
 
 def numpy_wheel(path: Path | None = None, version: str = "1.26.4", python: str = PYTHON_TAG) -> Wheel:
-    """Return the numpy at `path`, or a tiny one."""
+    """Return the numpy wheel at `path`, or build an empty one."""
     if path is None:
         return build_wheel("numpy", version, tag=f"{python}-{python}-win_amd64")
     with zipfile.ZipFile(path) as archive:

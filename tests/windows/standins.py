@@ -1,7 +1,7 @@
-"""What a Windows user downloads, built of the stand-ins: HIP SDK trees, ZLUDA archives, library packs.
+"""Fakes of what a Windows user downloads: HIP SDK trees, ZLUDA archives, library packs.
 
-Everything is named as the matrix names it, so that it can lie where the real addresses lead. The installers
-are in `standin_installer`, the wheels in `standin_wheels`.
+All names are those in rocenv's data, so the mirror can serve the files at the real addresses. Installers are
+in `standin_installer`, wheels in `standin_wheels`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ KERNELS = "rocblas/library"
 KERNELS_MARK = "rocenv-standin-kernels"
 _HEADER = "#define HIP_VERSION_MAJOR {major}\n#define HIP_VERSION_MINOR {minor}\n"
 EPOCH = (2024, 1, 1, 0, 0, 0)
-# A filter of 7-Zip's that cuts code into four streams: some readers of 7z do not know it.
+# A 7-Zip filter that splits code into four streams. Some 7z readers do not support it.
 BCJ2 = ("-m0=BCJ2", "-m1=LZMA", "-m2=LZMA", "-m3=LZMA", "-mb0:1", "-mb0s1:2", "-mb0s2:3")
 
 
@@ -44,12 +44,12 @@ def hip_sdk(
     targets: tuple[str, ...] = STOCK_TARGETS,
     change: Callable[[Binary], Binary] = lambda binary: binary,
 ) -> Path:
-    """Build a tree like `C:\\Program Files\\AMD\\ROCm\\5.7` in `folder` and return it.
+    """Build a tree like `C:\\Program Files\\AMD\\ROCm\\5.7` in `folder`.
 
     Args:
-        version: Of the SDK, "5.7.1", or its series.
-        targets: Those that its rocBLAS has kernels for.
-        change: Applied to each DLL before it is built, to make one of them bad.
+        version: The version of the SDK, "5.7.1", or its series.
+        targets: The targets with kernels in its rocBLAS.
+        change: Called for each DLL before it is built, to break one of them.
     """
     sdk = sdk_row(version)
     workshop.build(map(change, sdk_dlls(sdk)), folder / "bin")
@@ -70,7 +70,7 @@ def hip_sdk(
 
 
 def write_kernels(folder: Path, version: str, targets: tuple[str, ...]) -> None:
-    """Write what a rocBLAS of an SDK's series looks for, for some targets."""
+    """Write the kernel files that the rocBLAS of an SDK looks for."""
     folder.mkdir(parents=True, exist_ok=True)
     for target in targets:
         content = f"{KERNELS_MARK} {series(version)}\n{target}\n"
@@ -88,14 +88,14 @@ def zluda_archive(
     claims: str = "",
     change: Callable[[Binary], Binary] = lambda binary: binary,
 ) -> Path:
-    """Build an archive of lshqqytiger's, under its name in `folder`, and return its path.
+    """Build an archive of lshqqytiger's ZLUDA with its real name; return its path.
 
     Args:
-        version: Of the build, as in the matrix: "3.9.5".
+        version: The version of the build, as in the data: "3.9.5".
         flavour: plain, rocm5, rocm6 or nightly.
-        flat: Without the top folder `zluda/`; None = as the real ones, which are flat where nightly.
-        claims: What its files say their version is, where that is not what it is.
-        change: Applied to each file before it is built, to make one of them bad.
+        flat: Leave out the top folder `zluda/`; None = as in the real archives, where nightly ones are flat.
+        claims: A wrong version for its files to report.
+        change: Called for each file before it is built, to break one of them.
     """
     build = build_row("lshqqytiger", version)
     asset = asset_of(build, flavour)
@@ -112,14 +112,14 @@ def vosen_archive(
     *,
     change: Callable[[Binary], Binary] = lambda binary: binary,
 ) -> Path:
-    """Build an archive of vosen's, whose `trace/` holds other files of the same names; return its path."""
+    """Build an archive of vosen's ZLUDA, whose `trace/` has other files with the same names."""
     build = build_row("vosen", version)
     asset = asset_of(build, "plain")
     binaries = zluda_binaries(build, asset)
     files = {f"zluda/{name}": data for name, data in _built(map(change, binaries), workshop).items()}
     traced = [binary for binary in binaries if binary.name.endswith(".dll") and "64_" in binary.name]
     for name, data in _built(traced, workshop).items():
-        files[f"zluda/trace/{name}"] = data + b"trace"  # what follows the last section is not loaded
+        files[f"zluda/trace/{name}"] = data + b"trace"  # data after the last section is not loaded
     return write_zip(folder / asset.name, files)
 
 
@@ -135,13 +135,13 @@ def library_pack(
     bcj2: bool = False,
     made_for: str = "",
 ) -> Path:
-    """Build a rocBLAS library pack, `folder/name`, and return its path.
+    """Build a rocBLAS library pack, `folder/name`; return its path.
 
     Args:
-        sdk_version: The SDK that its rocblas.dll is made for.
-        inner: A folder within it that everything lies in.
-        bcj2: Pack it with a filter that not every reader of 7z knows.
-        made_for: The SDK that its kernels are made for, where that is another one.
+        sdk_version: The SDK of its rocblas.dll.
+        inner: A folder in the archive that contains everything.
+        bcj2: Use a filter that some 7z readers do not support.
+        made_for: The SDK of its kernels, if different.
     """
     sdk = sdk_row(sdk_version)
     with tempfile.TemporaryDirectory() as work_name:
@@ -155,7 +155,7 @@ def library_pack(
 
 
 def write_7z(path: Path, content: Path, options: tuple[str, ...] = ()) -> Path:
-    """Pack what lies in the folder `content`."""
+    """Pack the content of a folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
     members = sorted(each.name for each in content.iterdir())
@@ -166,7 +166,7 @@ def write_7z(path: Path, content: Path, options: tuple[str, ...] = ()) -> Path:
 
 
 def write_zip(path: Path, files: Mapping[str, bytes]) -> Path:
-    """Write an archive that is the same for the same files."""
+    """Write a zip archive that depends only on the files."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in files.items():
@@ -175,8 +175,8 @@ def write_zip(path: Path, files: Mapping[str, bytes]) -> Path:
 
 
 def _built(binaries: Iterable[Binary], workshop: Workshop) -> dict[str, bytes]:
-    wanted = list(binaries)
+    binaries = list(binaries)
     with tempfile.TemporaryDirectory() as work_name:
         work = Path(work_name)
-        workshop.build(wanted, work)
-        return {binary.name: (work / binary.name).read_bytes() for binary in wanted}
+        workshop.build(binaries, work)
+        return {binary.name: (work / binary.name).read_bytes() for binary in binaries}

@@ -1,7 +1,7 @@
-"""What cmd has after `activate.bat` is what `apply` says; after `deactivate`, what it was. Under Wine's cmd.
+"""`activate.bat` gives cmd the environment that `apply` computes; `deactivate` restores it. Under Wine's cmd.
 
-All of it happens in one cmd, since starting programs takes time; the tests look at what it wrote down.
-`checklist` names the lines of the checklist in `tests/shells` that a test proves for cmd.
+All scripts run in one cmd, because starting programs takes time; the tests read what it recorded. The mark
+`checklist` lists the lines of the checklist in `tests/shells` that a test covers for cmd.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ pytestmark = [pytest.mark.windows, pytest.mark.xdist_group("cmd")]  # one cmd fo
 
 SHELL = "cmd"
 NOT_APPLICABLE: dict[int, str] = {
-    1: "cmd has no strict modes; delayed expansion, which it has, is a test of its own",
-    11: "a backslash separates folders on Windows, so no name holds one",
-    24: "a variable of Windows cannot be empty for cmd: setting it to nothing removes it",
-    33: "nothing of ours runs at a prompt of cmd",
-    34: "the prompt of cmd is a variable of the environment, which every child gets",
-    36: "batch files see no macros of doskey, and cmd's own commands cannot be redefined",
-    37: "running a batch file is sourcing it: there is no other way to call one",
+    1: "cmd has no strict modes; delayed expansion has its own test",
+    11: "a backslash separates folders on Windows, so names cannot contain one",
+    24: "cmd has no empty variables: setting one to nothing removes it",
+    33: "rocenv runs nothing at the prompt of cmd",
+    34: "the prompt of cmd is an environment variable, which every child inherits",
+    36: "batch files do not see doskey macros, and cmd's own commands cannot be redefined",
+    37: "the calling cmd itself runs a batch file, so there is no other way to call one",
     42: "about PowerShell",
-    44: "about bash on Windows; names and entries in other cases are one and the same to cmd",
-    48: "cmd has nothing that runs at a prompt or on entering a folder, so nothing follows a folder",
+    44: "about bash on Windows; cmd ignores the case of names and entries",
+    48: "cmd runs nothing at the prompt or when you enter a folder, so it cannot follow a folder",
 }
 line = pytest.mark.checklist
 
@@ -56,7 +56,7 @@ int wmain(int argc, wchar_t **argv) {
     return fclose(file) != 0;
 }
 """
-# A program that writes down how it was called, and ends with 7.
+# A program that records its command line and exits with 7.
 RECORD = r"""
 #include <windows.h>
 #include <stdio.h>
@@ -92,7 +92,7 @@ FOLDERS = {
     "dash": "-n ~x $HOME $(echo canary)",
     "holder": "LONGEST WHERE IDENT NAME SHOWN LABEL",
 }
-# The lines about signs in a path that a folder stands for.
+# Folder -> the lines of the checklist about special characters that it covers.
 LINES = {
     "plain": (21, 22, 23, 25, 32),
     "space": (3,),
@@ -107,7 +107,7 @@ LINES = {
 
 @dataclass
 class Session:
-    """One cmd: the lines that it is given, and what it wrote down."""
+    """One cmd: its input lines, and what it recorded."""
 
     folder: Path
     lines: list[str] = field(default_factory=list)
@@ -116,17 +116,17 @@ class Session:
     stderr: str = ""
 
     def env(self, key: str, folder: str, name: str = "") -> Path:
-        """Make an env, to which `%KEY%` leads."""
+        """Create an env, with its path in `%KEY%`."""
         prefix = self.folder / folder
         (prefix / ".rocenv").mkdir(parents=True)
         (prefix / ".rocenv" / "record.json").touch()
-        # The scripts are those that Windows would get: with its own spelling of the path.
+        # Write the scripts for Windows, with the Windows form of the path.
         write_activation(WindowsPath(prefix), name or folder, CHANGES, WATCHED, "windows")  # type: ignore[arg-type]
         self.variables[key] = windows(prefix)
         return prefix
 
     def run(self) -> None:
-        """Run the lines in a cmd of their own file."""
+        """Run the lines as a batch file."""
         script = self.folder / "session.bat"
         script.write_bytes("\r\n".join(["@echo off", *self.lines, ""]).encode("ascii"))
         done = subprocess.run(
@@ -142,7 +142,7 @@ class Session:
         self.stderr = done.stderr.decode("utf-8", "replace").replace("\r\n", "\n")
 
     def add(self, text: str) -> None:
-        """Add lines, in which `dump NAME` and `status NAME` write the environment and the errorlevel down."""
+        """Add lines; `dump NAME` and `status NAME` in them record the environment and the errorlevel."""
         for line in textwrap.dedent(text).strip().splitlines():
             word, _, name = line.strip().partition(" ")
             if word == "dump":
@@ -153,11 +153,11 @@ class Session:
                 self.lines.append(line)
 
     def dump(self, name: str) -> dict[str, str]:
-        """Return an environment without what is ours or only shown."""
+        """Read a recorded environment without rocenv's own variables."""
         return {name: value for name, value in self.all(name).items() if not name.startswith("_ROCENV")}
 
     def all(self, name: str) -> dict[str, str]:
-        """Return an environment without cmd's own hidden variables."""
+        """Read a recorded environment without cmd's hidden variables."""
         text = (self.folder / f"dump.{name}").read_bytes().decode("utf-16-le")
         pairs = (item.partition("=") for item in text.split("\0") if item and not item.startswith("="))
         return {key.upper(): value for key, _, value in pairs}
@@ -168,7 +168,7 @@ class Session:
 
 
 class WindowsPath:
-    """A folder of this machine that is called by its name on Windows."""
+    """A Linux folder whose text form is its Windows path."""
 
     def __init__(self, path: Path) -> None:
         self.joinpath = path.joinpath
@@ -184,7 +184,7 @@ def windows(path: Path) -> str:
 
 @pytest.fixture(scope="module")
 def wine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A Wine prefix: that of WINEPREFIX, or one made for these tests."""
+    """A Wine prefix: that of WINEPREFIX, or a new one for these tests."""
     with pytest.MonkeyPatch.context() as patch:
         if "WINEPREFIX" not in os.environ:
             patch.setenv("WINEPREFIX", str(tmp_path_factory.mktemp("wine")))
@@ -434,7 +434,7 @@ VENV = {
 
 
 def make_hook(session: Session) -> None:
-    """Save the hook as a user does, with a program that records its arguments; make the folders it needs."""
+    """Save the hook as users do, with a program that records its arguments, and create its folders."""
     folder = session.folder
     place = folder / "ho ok $x & (y)"
     place.mkdir()
@@ -448,7 +448,7 @@ def make_hook(session: Session) -> None:
     shutil.copy(folder / "record.exe", folder / "fake" / "System32" / "doskey.exe")
     (folder / "home").mkdir()
     (folder / "home" / "envs").symlink_to(folder)
-    for other in (folder, folder / "home"):  # what `.` and `..` in the place of a name would find
+    for other in (folder, folder / "home"):  # the hook would run these if it accepted `.` and `..` as names
         (other / "activate.bat").write_bytes(b'@echo x >"%here%\\canary"\r\n')
     (folder / "Program Files (x86)").mkdir()
     (folder / "Program Files (x86)" / "signs").symlink_to(folder / FOLDERS["signs"])
@@ -508,7 +508,7 @@ def statuses(session: Session) -> dict[str, str]:
 
 
 @line(8, 9)
-def test_all_of_it_ran_and_nothing_was_code(session: Session) -> None:
+def test_the_session_completed_and_no_name_was_run_as_code(session: Session) -> None:
     assert session.stdout.endswith("reached\n"), session.stdout + session.stderr
     assert "canary" not in session.stdout
     assert [line for line in session.stdout.splitlines() if len(line.split()) != 2] == ["reached"]
@@ -517,7 +517,7 @@ def test_all_of_it_ran_and_nothing_was_code(session: Session) -> None:
 @line(18)
 @pytest.mark.parametrize("kind", PATHS)
 @pytest.mark.parametrize("key", [pytest.param(key, marks=line(*LINES[key])) for key in FOLDERS])
-def test_cmd_has_what_the_oracle_says_and_then_what_it_had(session: Session, key: str, kind: str) -> None:
+def test_activation_matches_apply_and_deactivation_restores(session: Session, key: str, kind: str) -> None:
     tag = f"{kind}.{key}"
     before = session.dump(f"{tag}.before")
     active = without_prompt(session.dump(f"{tag}.active"))
@@ -532,7 +532,7 @@ def test_cmd_has_what_the_oracle_says_and_then_what_it_had(session: Session, key
 
 
 @line(30)
-def test_an_env_on_top_of_another_leads_back_to_it(session: Session) -> None:
+def test_leaving_a_second_env_returns_to_the_first(session: Session) -> None:
     first, second = session.dump("nest.first"), session.dump("nest.second")
     assert without_prompt(second) == session.expected("letters", first)
     assert session.all("nest.back") == session.all("nest.first")
@@ -541,15 +541,15 @@ def test_an_env_on_top_of_another_leads_back_to_it(session: Session) -> None:
 
 
 @line(2)
-def test_leaving_where_nothing_is_active_says_so(session: Session) -> None:
+def test_deactivating_without_an_active_env_is_reported(session: Session) -> None:
     assert statuses(session)["nothing-active"] == "1"
     assert "no env is active in this window" in session.stderr
-    # Through the hook it is the program that answers.
+    # Through the hook, the program reports it.
     assert calls(session)[0] == "deactivate"
 
 
 @line(27, 29)
-def test_what_was_changed_while_active_stays_and_is_named(session: Session) -> None:
+def test_changes_made_while_active_stay_and_are_named(session: Session) -> None:
     start = session.dump("start")
     expected = {**start, "HIP_PATH": "mine", "ROCM_PATH": "C:\\new"}
     expected["PATH"] = f"C:\\in front;{start['PATH']};C:\\behind"
@@ -558,7 +558,7 @@ def test_what_was_changed_while_active_stays_and_is_named(session: Session) -> N
 
 
 @line(21)
-def test_an_entry_that_was_there_moves_to_the_front_and_stays_afterwards(session: Session) -> None:
+def test_an_existing_entry_moves_to_the_front_and_stays_afterwards(session: Session) -> None:
     before = session.dump("there.before")
     assert without_prompt(session.dump("there.active")) == session.expected("signs", before)
     left = session.dump("there.after")["PATH"].split(";")
@@ -569,7 +569,7 @@ def test_an_entry_that_was_there_moves_to_the_front_and_stays_afterwards(session
 
 
 @line(25, 47)
-def test_what_the_machine_had_is_reported_and_comes_back(session: Session) -> None:
+def test_replaced_values_are_reported_and_restored(session: Session) -> None:
     before = session.dump("report.before")
     assert without_prompt(session.dump("report.active")) == session.expected("plain", before)
     assert session.all("report.after") == before
@@ -578,7 +578,7 @@ def test_what_the_machine_had_is_reported_and_comes_back(session: Session) -> No
 
 
 @line(26)
-def test_a_value_that_equals_the_envs_comes_back(session: Session) -> None:
+def test_a_value_equal_to_that_of_the_env_is_restored(session: Session) -> None:
     before = session.dump("equal.before")
     assert without_prompt(session.dump("equal.active")) == session.expected("plain", before)
     assert session.all("equal.after") == before
@@ -586,7 +586,7 @@ def test_a_value_that_equals_the_envs_comes_back(session: Session) -> None:
 
 
 @line(28)
-def test_lists_that_are_unset_or_empty_get_no_empty_entry(session: Session) -> None:
+def test_unset_or_empty_lists_get_no_empty_entry(session: Session) -> None:
     before = session.dump("bare.before")
     active = session.dump("bare.active")
     assert "PATH" not in before
@@ -596,7 +596,7 @@ def test_lists_that_are_unset_or_empty_get_no_empty_entry(session: Session) -> N
 
 
 @line(40, 43)
-def test_it_works_from_a_folder_with_parentheses_and_within_a_block(session: Session) -> None:
+def test_works_in_a_folder_with_parentheses_and_in_a_block(session: Session) -> None:
     before = session.dump("x86.before")
     again = session.dump("x86.again")
     assert again["PATH"].split(";")[:2] == [
@@ -607,16 +607,16 @@ def test_it_works_from_a_folder_with_parentheses_and_within_a_block(session: Ses
 
 @line(31)
 @pytest.mark.parametrize("scene", ["after", "around", "crossed", "crossed2"])
-def test_a_venv_inside_or_around_leaves_no_residue(session: Session, scene: str) -> None:
+def test_a_venv_inside_or_around_leaves_nothing_behind(session: Session, scene: str) -> None:
     assert session.dump("venv.inside")["PATH"].startswith(session.variables["plain"])
     after = session.all(f"venv.{scene}")
-    # venv's own script gives the prompt a value where there was none.
+    # The script of the venv sets the prompt even if it was unset.
     assert after.pop("PROMPT", "$P$G") == "$P$G"
     assert after == without_prompt(session.dump("venv.before"))
 
 
 @line(12)
-def test_delayed_expansion_may_be_on(session: Session) -> None:
+def test_works_with_delayed_expansion(session: Session) -> None:
     before = session.dump("delayed.before")
     assert without_prompt(session.dump("delayed.active")) == session.expected("and", before)
     assert session.all("delayed.after") == before
@@ -624,26 +624,26 @@ def test_delayed_expansion_may_be_on(session: Session) -> None:
 
 
 @pytest.mark.parametrize(
-    ("scene", "said"),
+    ("scene", "message"),
     [
         ("marked", "would drop the exclamation mark in: PATH\n"),
         ("quoted", "characters, in: PATH\n"),
         pytest.param("gone", "`rocenv list`", marks=line(39)),
     ],
 )
-def test_what_cannot_be_done_is_refused_and_changes_nothing(session: Session, scene: str, said: str) -> None:
+def test_impossible_activation_is_refused_without_changes(session: Session, scene: str, message: str) -> None:
     assert statuses(session)[scene] == "1"
-    assert said in session.stderr
+    assert message in session.stderr
     assert session.all(f"{scene}.after") == session.all(f"{scene}.before")
 
 
 @line(39)
-def test_an_env_that_was_moved_is_refused(session: Session) -> None:
+def test_a_moved_env_is_refused(session: Session) -> None:
     assert statuses(session)["moved"] == statuses(session)["renamed"] == "1"
 
 
 @line(8, 13, 14, 20, 35, 43)
-def test_the_prompt_shows_the_name_and_is_left_alone_where_that_is_wanted(session: Session) -> None:
+def test_the_prompt_shows_the_name_unless_disabled(session: Session) -> None:
     start = session.dump("start")
     assert session.dump("no-prompt")["PROMPT"] == start.get("PROMPT", session.dump("no-prompt")["PROMPT"])
     assert session.dump("prompt.letters")["PROMPT"] == "(漢字 é) $P$G"
@@ -654,14 +654,14 @@ def test_the_prompt_shows_the_name_and_is_left_alone_where_that_is_wanted(sessio
 
 
 @line(38, 41)
-def test_a_cmd_started_from_an_active_one_can_leave_it(session: Session) -> None:
+def test_a_child_cmd_can_deactivate_the_env(session: Session) -> None:
     assert without_prompt(session.all("child")) == without_prompt(session.dump("start"))
-    # What that one left, this one still had.
+    # The env is still active in the parent.
     assert session.dump("prompt.plain")["PATH"].startswith(session.variables["plain"])
 
 
 @line(41)
-def test_nothing_is_written_that_another_window_could_read(session: Session) -> None:
+def test_activation_writes_no_files(session: Session) -> None:
     files = {path.name for path in (session.folder / "plain").rglob("*") if path.is_file()}
     assert files == {
         "record.json",
@@ -675,7 +675,7 @@ def test_nothing_is_written_that_another_window_could_read(session: Session) -> 
 
 @line(5, 9, 12, 13, 16, 17)
 @pytest.mark.parametrize("char", [*'"%!^;', "\n", "\x1a", "\x7f"])
-def test_a_path_that_batch_files_cannot_carry_is_refused(char: str, tmp_path: Path) -> None:
+def test_a_path_that_batch_files_cannot_contain_is_refused(char: str, tmp_path: Path) -> None:
     with pytest.raises(PrefixError) as refused:
         require_listable(f"C:\\a{char}b", "windows")
     assert "\n" not in str(refused.value)
@@ -686,7 +686,7 @@ def test_a_path_that_batch_files_cannot_carry_is_refused(char: str, tmp_path: Pa
 
 @line(17)
 @pytest.mark.parametrize("value", ['"', "%", "!", "^", "漢", "\n"])
-def test_a_value_that_batch_files_cannot_carry_is_refused(value: str, tmp_path: Path) -> None:
+def test_a_value_that_batch_files_cannot_contain_is_refused(value: str, tmp_path: Path) -> None:
     changes = [EnvChange(action="set", name="A", value=f"a{value}b")]
     with pytest.raises(DataError):
         write_activation(WindowsPath(tmp_path), "sd", changes, (), "windows")  # type: ignore[arg-type]
@@ -694,8 +694,8 @@ def test_a_value_that_batch_files_cannot_carry_is_refused(value: str, tmp_path: 
 
 
 @line(43, 45)
-def test_no_program_is_started_so_no_code_page_is_changed() -> None:
-    """Every command in the scripts is one of cmd's own."""
+def test_scripts_start_no_program_and_so_keep_the_code_page() -> None:
+    """The scripts use only cmd's own commands."""
     script = activation_script("sd", "C:\\sd", CHANGES, WATCHED, "cmd", "windows")
     words = {text.lstrip("@").split(" ")[0] for text in script.splitlines() if not text.startswith(":")}
     own = {"rem", "set", "if", "goto", "call", "exit", "for", ">&2", "setlocal", "endlocal", ""}
@@ -712,7 +712,7 @@ def test_no_program_is_started_so_no_code_page_is_changed() -> None:
 
 
 def calls(session: Session) -> list[str]:
-    """Return the arguments of each call of the program, as they arrived."""
+    """Read the arguments of each call of the program."""
     return [text.partition('rocenv.exe"')[2].strip() for text in records(session) if "doskey" not in text]
 
 
@@ -729,7 +729,7 @@ def test_the_hook_calls_the_scripts_of_envs(session: Session) -> None:
 
 
 @line(9)
-def test_the_hook_leaves_the_rest_to_the_program(session: Session) -> None:
+def test_the_hook_passes_other_commands_to_the_program(session: Session) -> None:
     assert calls(session) == [
         "deactivate",
         "activate no-such",
@@ -750,7 +750,7 @@ def test_the_hook_leaves_the_rest_to_the_program(session: Session) -> None:
 
 
 @line(46)
-def test_loading_the_hook_makes_a_macro_and_says_nothing(session: Session) -> None:
+def test_loading_the_hook_defines_a_macro_and_prints_nothing(session: Session) -> None:
     (loaded,) = [text for text in records(session) if "doskey" in text]
     macro = session.variables["macro"].replace("$", "$$")
     assert loaded.rstrip().endswith(f'doskey.exe" rocenv=call "{macro}" $*')

@@ -1,4 +1,4 @@
-"""`rocenv diagnose` in a Windows Python: logs as PowerShell and old consoles write them, output to a pipe."""
+"""`rocenv diagnose` in a Windows Python: logs from PowerShell and old consoles, output to a pipe."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ HOME = {"ROCENV_HOME": r"C:\diagnose"}
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "cp936", "utf-8"])
-def test_a_log_in_any_encoding_is_read_and_told_in_chinese(lab: Lab, encoding: str) -> None:
-    """What was printed in Chinese is told in Chinese, whatever the pipe is made for."""
+def test_reads_a_log_in_any_encoding_and_prints_chinese(lab: Lab, encoding: str) -> None:
+    """A log in Chinese gives findings in Chinese, whatever the encoding of the pipe."""
     log = lab.folder / f"app {encoding}.log"
     log.write_bytes(f"启动 SD.Next --use-zluda\r\n加载\r\n{LINE}\r\n".encode(encoding))
     step = Step([lab.rocenv, "diagnose", windows(log), "--lang", "zh"], env=HOME)
     as_json = Step([lab.rocenv, "diagnose", windows(log), "--json"], env=HOME)
-    told, document = lab.run(step, as_json)
-    show(step, told)
-    assert (told.code, told.err) == (0, "")
-    assert "原因" in told.out
-    assert "找不到指定的模块" in told.out
+    text, document = lab.run(step, as_json)
+    show(step, text)
+    assert (text.code, text.err) == (0, "")
+    assert "原因" in text.out
+    assert "找不到指定的模块" in text.out
     (finding,) = json.loads(document.out)["findings"]
     assert finding["code"] == "zluda-dll-missing-or-quarantined"
     assert finding["evidence"][0]["line"] == 3

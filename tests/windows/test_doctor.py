@@ -1,4 +1,4 @@
-"""`rocenv doctor` on a live Windows: registry, System32, event log and folders are those of Wine."""
+"""`rocenv doctor` on live Windows, with the registry, System32, event log and folders of Wine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HOME = {"ROCENV_HOME": r"C:\doctor", "ROCENV_TARGET": "gfx1031"}
 
 
 def findings(lab: Lab, *options: str, **env: str) -> tuple[int, Mapping[str, Any]]:
-    """Return what `doctor` finds, by check, and how many checks it ran."""
+    """Run `doctor`; return the number of checks, and the findings by check."""
     step = Step([lab.rocenv, "doctor", "--json", *options], env=HOME | env)
     [done] = lab.run(step)
     show(step, done)
@@ -32,18 +32,18 @@ def findings(lab: Lab, *options: str, **env: str) -> tuple[int, Mapping[str, Any
     return document["checks_run"], found
 
 
-def test_every_check_comes_to_an_end(lab: Lab) -> None:
-    """None of them stumbles over what a live Windows is like, and a short plain home is no fault."""
+def test_no_check_crashes(lab: Lab) -> None:
+    """All checks handle a live Windows, and there is no finding about a normal home."""
     count, found = findings(lab)
     assert count > 15
     assert not [each for each in found.values() if each["code"] == "check-failed"], found
     assert not {"home_too_deep", "home_in_cloud", "hip_path_stale", "other_hip_on_path"} & set(found)
 
 
-def test_what_is_wrong_with_variables_and_folders(lab: Lab) -> None:
+def test_finds_wrong_variables_and_folders(lab: Lab) -> None:
     other = lab.wine / "drive_c" / "other hip"
     other.mkdir(exist_ok=True)
-    (other / "amdhip64.dll").write_bytes(b"MZ of somebody else")
+    (other / "amdhip64.dll").write_bytes(b"MZ of another program")
     home = r"C:\Users\user\OneDrive\rocenv"
     _count, found = findings(
         lab,
@@ -58,7 +58,7 @@ def test_what_is_wrong_with_variables_and_folders(lab: Lab) -> None:
 
 
 def test_a_zluda_in_system32(lab: Lab) -> None:
-    """It is looked at where Windows keeps its libraries, and told in Chinese too."""
+    """The check looks into System32, and its text exists in Chinese too."""
     library = lab.wine / "drive_c" / "windows" / "system32" / "nvcuda.dll"
     had = library.read_bytes() if library.exists() else None
     library.write_bytes(b"MZ of a ZLUDA")

@@ -1,8 +1,8 @@
-"""A ZLUDA set from the first command to the first picture, in a real Windows Python under Wine.
+"""A ZLUDA set from the first command to the first image, in a real Windows Python under Wine.
 
-The libraries are stand-ins that compute on the CPU (`shims/fakes`); everything else is real: CPython for
-Windows, pip, cmd, archives, wheels, the loader's rules. The tests build on each other, since making an env
-takes half a minute there. Each prints what a user would read.
+The libraries are fakes that compute on the CPU (`shims/fakes`). Everything else is real: CPython for Windows,
+pip, cmd, archives, wheels, the loader's rules. The tests depend on each other, because creating an env takes
+half a minute there. Each test prints what a user would read.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CRASH = 0xC0000005
 
 @pytest.fixture(scope="module")
 def sd(lane: Lane) -> Lane:
-    """A machine on which `sd` was created, as a newcomer would."""
+    """A machine on which a new user has created `sd`."""
     [created] = lane.rocenv(["create", "sd", "--rocm", "5.7", "--zluda"])
     assert created.code == 0, created.text
     assert "OK up to `torch` for gfx1031" in created.err
@@ -49,13 +49,13 @@ def sd(lane: Lane) -> Lane:
 
 @pytest.fixture(scope="module")
 def app(lane: Lane) -> Path:
-    """The checkout of an app like SD.Next."""
+    """A checkout of an app like SD.Next."""
     return stand_in_app(lane.lab.wine / "drive_c" / "automatic")
 
 
-class TestFirstPicture:
+class TestFirstImage:
     def test_the_set_is_what_was_planned(self, sd: Lane) -> None:
-        """`show`, `verify --json` and the record say the same."""
+        """`show`, `verify --json` and the files agree."""
         shown, proved = sd.rocenv(["show", "sd", "--json"], ["verify", "sd", "--json"])
         assert answer(proved)["level"] == "torch"
         assert [each["rung"] for each in answer(proved)["rungs"]] == [
@@ -67,10 +67,12 @@ class TestFirstPicture:
         assert (prefix / "rocm/5.7/bin/amdhip64.dll").exists()
         assert (prefix / "zluda/cublas64_11.dll").read_bytes() == (prefix / "zluda/cublas.dll").read_bytes()
         numpy = next((prefix / "venv/Lib/site-packages").glob("numpy-*.dist-info"))
-        assert numpy.name == "numpy-1.26.4.dist-info", "what the row of the matrix says, not torch's index"
+        assert numpy.name == "numpy-1.26.4.dist-info", (
+            "numpy must be the version in the row, not the one in torch's index"
+        )
 
-    def test_the_app_multiplies_on_the_card(self, sd: Lane, app: Path) -> None:
-        """`rocenv launch sd -- webui.bat`: the app runs in the env, and its words are kept."""
+    def test_the_app_computes_on_the_gpu(self, sd: Lane, app: Path) -> None:
+        """`rocenv launch sd -- webui.bat` runs the app in the env and logs its output."""
         [done] = sd.run(Step([sd.lab.rocenv, "launch", "sd", "--", "webui.bat"], cwd=windows_c(app)))
         assert done.code == 0, done.text
         assert "Device: Stand-in GPU [ZLUDA]" in done.out
@@ -81,10 +83,10 @@ class TestFirstPicture:
         [log] = (sd.prefix("sd") / "logs").glob("*.log")
         text = log.read_text(encoding="utf-8")
         assert "Sum: 64.0" in text
-        assert "3.9.5" in text.partition("Sum:")[0], "the head names the set"
+        assert "3.9.5" in text.partition("Sum:")[0], "the log starts with the set"
 
-    def test_cmd_has_what_the_env_needs(self, sd: Lane) -> None:
-        """`activate.bat` in a real cmd, and back."""
+    def test_activation_in_cmd(self, sd: Lane) -> None:
+        """`activate.bat` and `deactivate` work in cmd."""
         script = sd.lab.wine / "drive_c" / "try.bat"
         script.write_bytes(
             b"@echo off\r\nset > C:\\before.txt\r\ncall C:\\rocenv\\envs\\sd\\activate.bat\r\n"
@@ -101,11 +103,11 @@ class TestFirstPicture:
         ]
         assert after == before
 
-    def test_without_activation_too(self, sd: Lane) -> None:
-        """An app that is started by the venv's Python alone gets the same libraries."""
+    def test_the_python_of_the_venv_works_without_activation(self, sd: Lane) -> None:
+        """An app that is started only with the venv's Python gets the same libraries."""
         [done, looked] = sd.run(
             Step([sd.python("sd"), "-c", BARE], env={"HIP_PATH": r"C:\elsewhere"}),
-            Step([sd.python("sd"), "-c", LOOKED_FIRST]),
+            Step([sd.python("sd"), "-c", FIND_FIRST]),
         )
         assert done.code == 0, done.text
         assert done.out.splitlines() == ["Stand-in GPU [ZLUDA]", "C:\\rocenv\\envs\\sd\\rocm\\5.7\\"]
@@ -113,7 +115,7 @@ class TestFirstPicture:
             looked.text
         )
 
-    def test_a_file_to_double_click(self, sd: Lane, app: Path) -> None:
+    def test_the_shortcut_starts_the_app(self, sd: Lane, app: Path) -> None:
         """`--write-shortcut` writes a `.cmd` that starts the app from anywhere."""
         shortcut = ["launch", "sd", "--write-shortcut", "--", "webui.bat"]
         written, clicked = sd.run(
@@ -128,7 +130,7 @@ class TestFirstPicture:
 
 class TestShims:
     def test_in_torch_and_back(self, sd: Lane) -> None:
-        """For apps that load by path: in torch's own folder, and byte for byte back."""
+        """`shim --in-torch` replaces torch's files for apps that load by path; `--undo` restores them."""
         lib = sd.prefix("sd") / "venv/Lib/site-packages/torch/lib"
         before = {path.name: path.read_bytes() for path in lib.iterdir()}
         put, proved = sd.rocenv(["shim", "sd", "--in-torch"], ["verify", "sd", "--json"])
@@ -143,8 +145,8 @@ class TestShims:
         assert {path.name: path.read_bytes() for path in lib.iterdir()} == before
         assert answer(again)["level"] == "load"
 
-    def test_what_an_antivirus_took(self, sd: Lane) -> None:
-        """A DLL that is gone is named, with Defender's own words; `repair` puts it back."""
+    def test_a_dll_that_an_antivirus_removed(self, sd: Lane) -> None:
+        """`verify` names the missing DLL and what Defender reports; `repair` restores it."""
         taken = sd.prefix("sd") / "zluda/cublas64_11.dll"
         taken.unlink()
         (sd.prefix("sd") / "zluda/nccl.dll").unlink()
@@ -167,8 +169,8 @@ class TestShims:
         assert "put back: zluda/cublas64_11.dll (was missing)" in mended.err
         assert answer(proved)["level"] == "gemm"
 
-    def test_a_torch_upgrade_by_hand(self, sd: Lane) -> None:
-        """pip put another file over torch's; `verify` sees it and `repair` undoes it."""
+    def test_a_replaced_file_of_torch(self, sd: Lane) -> None:
+        """`verify` detects a file that pip replaced, and `repair` restores it."""
         lib = sd.prefix("sd") / "venv/Lib/site-packages/torch/lib"
         changed = lib / "torch_cuda.dll"
         changed.chmod(0o644)
@@ -183,10 +185,10 @@ class TestShims:
 
 
 class TestFailures:
-    """What goes wrong is named, each at its rung."""
+    """Each failure is named at its rung."""
 
     @pytest.mark.parametrize(
-        ("told", "rung", "status", "words"),
+        ("failure", "rung", "status", "words"),
         [
             ("load.nvcuda=segv", "load", "crashed", "0xC0000005"),
             ("cugemm=segv", "gemm", "crashed", "0xC0000005"),
@@ -194,16 +196,16 @@ class TestFailures:
             ("cublassgemm=wrong1", "blas", "failed", "elements are wrong"),
         ],
     )
-    def test_a_library_fails(self, sd: Lane, told: str, rung: str, status: str, words: str) -> None:
-        """A crash, a wrong version and a wrong result are results."""
-        [done] = sd.rocenv(["verify", "sd", "--upto", rung, "--json"], ROCENV_STANDIN_FAIL=told)
+    def test_a_failing_library(self, sd: Lane, failure: str, rung: str, status: str, words: str) -> None:
+        """A crash, a wrong version and a wrong value fail the right rung."""
+        [done] = sd.rocenv(["verify", "sd", "--upto", rung, "--json"], ROCENV_STANDIN_FAIL=failure)
         assert done.code == 1
         found = {each["rung"]: each for each in answer(done)["rungs"]}[rung]
         assert found["status"] == status
         assert words in found["detail"]
 
     def test_a_file_that_does_not_exist(self, sd: Lane) -> None:
-        """A 404 says which archives exist."""
+        """The error for a 404 lists the existing archives."""
         path = sd.mirror.served(sd.urls["zluda"])
         sd.forget(sd.urls["zluda"])
         sd.server.always(path, Fault(status=404))
@@ -214,8 +216,8 @@ class TestFailures:
         assert "known of the same release: `ZLUDA-windows-rocm5-amd64.zip`" in done.err
         assert not sd.prefix("other").exists()
 
-    def test_a_file_that_is_another_one(self, sd: Lane) -> None:
-        """What was fetched once has to be the same the next time, also where nobody publishes a hash."""
+    def test_a_file_that_changed_since_the_first_download(self, sd: Lane) -> None:
+        """A later download must match the first one, even if no hash is published."""
         first, removed = sd.rocenv([*CREATE_OTHER, "--no-verify"], ["remove", "other"])
         assert first.code == removed.code == 0, first.text
         pins = (sd.home / "pins.json").read_text()
@@ -226,8 +228,8 @@ class TestFailures:
         assert done.code == 1
         assert "this is not the expected `ZLUDA-windows-rocm5-amd64.zip 3.9.5`" in done.err
 
-    def test_a_page_instead_of_an_archive(self, sd: Lane) -> None:
-        """A provider's page is no archive, and is not recorded as one."""
+    def test_a_web_page_instead_of_an_archive(self, sd: Lane) -> None:
+        """A sign-in page is refused, and its hash is not recorded."""
         with sd.serving(sd.urls["zluda"], b"<!DOCTYPE html><html><body>Please sign in</body></html>"):
             [done] = sd.rocenv([*CREATE_OTHER])
         assert done.code == 1
@@ -235,7 +237,7 @@ class TestFailures:
         assert sd.urls["zluda"] not in (sd.home / "pins.json").read_text()
 
     def test_a_library_pack_for_another_release(self, sd: Lane) -> None:
-        """What its files say counts, not what it is called."""
+        """The versions in its files count, not its name."""
         pack = sd.mirror.place(sd.urls["pack"])
         other = library_pack(sd.folder / "packs", "6.1.2", "gfx1031", sd.mirror.workshop, name=pack.name)
         with sd.serving(sd.urls["pack"], other.read_bytes()):
@@ -244,10 +246,10 @@ class TestFailures:
         assert "is for another release: its `rocblas.dll` is" in done.err
         assert sd.rocenv(["remove", "other"])[0].code == 0
 
-    def test_a_dll_that_needs_one_that_is_nowhere(self, sd: Lane) -> None:
-        """The imports are walked, and what is missing is named with who needs it."""
+    def test_a_dll_with_a_missing_dependency(self, sd: Lane) -> None:
+        """The error names the missing DLL and the DLL that needs it."""
         archive = zluda_archive(
-            sd.folder / "absent", "3.9.5", "rocm5", sd.mirror.workshop, change=needing_what_is_absent
+            sd.folder / "absent", "3.9.5", "rocm5", sd.mirror.workshop, change=with_missing_dependency
         )
         with sd.serving(sd.urls["zluda"], archive.read_bytes()):
             [done, _removed] = sd.rocenv([*CREATE_OTHER], ["remove", "other"])
@@ -256,10 +258,10 @@ class TestFailures:
         assert "cublas64_11.dll needs" in done.err
         assert "not found" in done.err
 
-    def test_a_dll_without_what_is_called_in_it(self, sd: Lane) -> None:
-        """A missing export is named, and so is the file that lacks it."""
+    def test_a_dll_with_a_missing_export(self, sd: Lane) -> None:
+        """The error names the missing export and the DLL that lacks it."""
         archive = zluda_archive(
-            sd.folder / "export", "3.9.5", "rocm5", sd.mirror.workshop, change=without_the_product
+            sd.folder / "export", "3.9.5", "rocm5", sd.mirror.workshop, change=with_missing_export
         )
         with sd.serving(sd.urls["zluda"], archive.read_bytes()):
             [done, _removed] = sd.rocenv([*CREATE_OTHER], ["remove", "other"])
@@ -267,15 +269,15 @@ class TestFailures:
         assert "cublasSgemm_v2" in done.err
         assert "not exported by" in done.err
 
-    def test_an_installer_that_nobody_can_unpack(self, sd: Lane) -> None:
-        """It is told which installer to run, how, and what that changes; then the SDK is taken over."""
+    def test_an_installer_that_cannot_be_unpacked(self, sd: Lane) -> None:
+        """The error says which installer to run, how, and what it changes; then rocenv copies the SDK."""
         opaque = installer(sd.folder / "opaque", "5.7.1", sd.mirror.workshop, content="opaque")
         programs = sd.lab.wine / "drive_c" / "Program Files" / "AMD" / "ROCm" / "a name of its own"
         with sd.serving(sd.urls["sdk"], opaque.read_bytes()):
             [closed] = sd.rocenv([*CREATE_OTHER])
             hip_sdk(programs, "5.7.1", sd.mirror.workshop)
             before = {path: path.read_bytes() for path in programs.rglob("*") if path.is_file()}
-            taken, _removed = sd.rocenv([*CREATE_OTHER, "--no-verify"], ["remove", "other"])
+            copied, _removed = sd.rocenv([*CREATE_OTHER, "--no-verify"], ["remove", "other"])
         after = {path: path.read_bytes() for path in programs.rglob("*") if path.is_file()}
         remove_sdk(programs)
         assert closed.code == 1
@@ -283,12 +285,12 @@ class TestFailures:
         assert sd.urls["sdk"] in closed.err
         assert "it asks for administrator rights" in closed.err
         assert "it changes: Program Files" in closed.err
-        assert taken.code == 0, taken.text
-        assert r"ROCm\a name of its own` (Program Files) into the store" in taken.err
-        assert after == before, "a library pack never touches Program Files"
+        assert copied.code == 0, copied.text
+        assert r"ROCm\a name of its own` (Program Files) into the store" in copied.err
+        assert after == before, "a library pack changed Program Files"
 
     def test_a_path_that_is_too_long(self, sd: Lane) -> None:
-        """Windows' 260 characters are counted before anything is placed."""
+        """`create` checks Windows' limit of 260 characters before it writes anything."""
         top = sd.lab.wine / "drive_c" / ("long " * 20).strip()
         home = top / ("longer " * 12).strip()
         sd.mirror.write_config(home)
@@ -299,7 +301,7 @@ class TestFailures:
         assert "setx ROCENV_HOME" in done.err
 
     def test_a_file_in_use(self, sd: Lane) -> None:
-        """An env in which an app runs is not removed, and not half of it either."""
+        """`remove` refuses an env in use, and removes no part of it."""
         script = sd.lab.wine / "drive_c" / "busy.py"
         script.write_text(BUSY.format(python=sd.python("sd"), rocenv=sd.lab.rocenv), encoding="utf-8")
         busy, proved = sd.run(
@@ -307,20 +309,20 @@ class TestFailures:
         )
         assert "removal ended with 1" in busy.out
         assert "is in use by" in busy.text
-        assert proved.code == 0, "nothing was lost"
+        assert proved.code == 0, "files of the env are missing"
 
-    def test_another_zluda_in_front(self, sd: Lane) -> None:
-        """A nvcuda.dll of somebody else on PATH, and a HIP_PATH that leads elsewhere, do not win."""
+    def test_another_zluda_on_path(self, sd: Lane) -> None:
+        """Another nvcuda.dll on PATH and another HIP_PATH do not affect the env."""
         other = sd.lab.wine / "drive_c" / "other zluda"
         other.mkdir(exist_ok=True)
         for name in ("nvcuda.dll", "cublas64_11.dll", "amdhip64.dll"):
-            (other / name).write_bytes(b"MZ of somebody else")
+            (other / name).write_bytes(b"MZ of another program")
         path = r"C:\other zluda;C:\windows\system32"
         [done] = sd.rocenv(["verify", "sd", "--json"], PATH=path, HIP_PATH=r"C:\elsewhere")
         assert answer(done)["level"] == "torch"
 
     def test_two_envs_share_an_sdk(self, sd: Lane) -> None:
-        """One is removed, the other goes on."""
+        """Removing one env does not affect the other."""
         made, removed, proved = sd.rocenv(
             ["clone", "sd", "second one"],
             ["remove", "second one"],
@@ -333,8 +335,8 @@ class TestFailures:
 class TestIncident:
     """sdnext#3414: HIP SDK 6.1 with ZLUDA 3.8.3 on a gfx1031 ends with 0xC0000005 in rocblas.dll."""
 
-    def test_is_not_built(self, sd: Lane) -> None:
-        """`create --rocm 6.1 --zluda` takes another build, and says why."""
+    def test_create_avoids_it(self, sd: Lane) -> None:
+        """`create --rocm 6.1 --zluda` chooses another build, and refuses 3.8.3 with the reason."""
         planned, refused = sd.rocenv(
             ["create", "x", "--rocm", "6.1", "--zluda", "--dry-run", "--json"],
             ["create", "x", "--rocm", "6.1", "--zluda", "3.8.3"],
@@ -345,20 +347,20 @@ class TestIncident:
         assert "3.8.3" in refused.err
         assert "https://github.com/vladmandic/sdnext/issues/3414" in refused.err
 
-    def test_an_env_that_has_it_is_recognised_and_cured(self, sd: Lane, app: Path) -> None:
-        """Made by hand, it is named by `verify` and `launch`, and the command that they print cures it."""
+    def test_an_affected_env_is_recognised_and_fixed(self, sd: Lane, app: Path) -> None:
+        """`verify` and `launch` recognise an env from an edited lock, and print the command that fixes it."""
         six, written, both = sd.rocenv(
             ["create", "six", "--rocm", "6.1", "--zluda", "3.8.4", "--no-verify", "-y"],
             ["lock", "six", "-o", r"C:\six.lock"],
             ["verify", "sd", "--upto", "blas", "--json"],
         )
         assert (six.code, written.code) == (0, 0), six.text + written.text
-        assert answer(both)["level"] == "blas", "5.7 and 6.1 side by side"
+        assert answer(both)["level"] == "blas", "envs with 5.7 and 6.1 affect each other"
         lock = json.loads((sd.lab.wine / "drive_c/six.lock").read_text(encoding="utf-8"))
-        by_hand = sd.lab.wine / "drive_c/by hand.lock"
-        by_hand.write_text(json.dumps(incident_lock(lock, sd)), encoding="utf-8")
+        edited = sd.lab.wine / "drive_c/edited.lock"
+        edited.write_text(json.dumps(incident_lock(lock, sd)), encoding="utf-8")
         create, verify, launch = sd.run(
-            Step([sd.lab.rocenv, "create", "bad", "--from", r"C:\by hand.lock", "--no-verify", "-y"]),
+            Step([sd.lab.rocenv, "create", "bad", "--from", r"C:\edited.lock", "--no-verify", "-y"]),
             Step([sd.lab.rocenv, "verify", "bad", "--json"]),
             Step([sd.lab.rocenv, "launch", "bad", "--", "webui.bat"], cwd=windows_c(app)),
         )
@@ -371,26 +373,25 @@ class TestIncident:
         assert any("--rocm 5.7" in line for line in answer(verify)["advice"])
         assert any("sdnext-3414" in each["findings"] for each in rungs.values())
         assert launch.code & 0xFFFFFFFF == CRASH
-        said = launch.text.rpartition("SD.Next ended with ")[
-            2
-        ]  # what was told before the start does not count
-        assert said.startswith("0xC0000005 (access violation)")
-        assert "why: this set is known to fail" in said
-        assert "issues/3414" in said
+        # Only the part after the crash counts, not the warnings before the start.
+        explanation = launch.text.rpartition("SD.Next ended with ")[2]
+        assert explanation.startswith("0xC0000005 (access violation)")
+        assert "why: this set is known to fail" in explanation
+        assert "issues/3414" in explanation
         remedy = next(
             line.partition("rocenv create")[2].partition("`")[0]
-            for line in said.splitlines()
+            for line in explanation.splitlines()
             if line.startswith("do:  rocenv create") and "--rocm 5.7" in line
         )
         assert "--zluda" in remedy
         name = remedy.split()[0]
         path = windows(sd.lab.venv / "Scripts") + r";C:\windows\system32"
-        cured, works = sd.run(
-            # As it was printed, typed into cmd.
+        fixed, works = sd.run(
+            # Type the printed command into cmd.
             Step(["cmd", "/c", "rocenv", "create", *remedy.split()], env={"PATH": path}),
             Step([sd.lab.rocenv, "launch", name, "--", "webui.bat"], cwd=windows_c(app)),
         )
-        assert cured.code == 0, cured.text
+        assert fixed.code == 0, fixed.text
         assert works.code == 0, works.text
         assert "Sum: 64.0" in works.out
 
@@ -398,8 +399,8 @@ class TestIncident:
 CREATE_OTHER = ("create", "other", "--rocm", "5.7", "--zluda", "--no-torch", "-y")
 
 BARE = "import torch, os; print(torch.cuda.get_device_name(0)); print(os.environ['HIP_PATH'])"
-# As transformers and diffusers do: they look whether torch is there, and import it later.
-LOOKED_FIRST = """
+# transformers and diffusers first check whether torch exists, and import it later.
+FIND_FIRST = """
 import ctypes, importlib.util
 assert importlib.util.find_spec("torch") is not None
 handle = ctypes.WinDLL("kernel32").GetModuleHandleW
@@ -409,7 +410,7 @@ print(torch.cuda.get_device_name(0))
 print("cuDNN", torch.backends.cudnn.enabled)
 """
 
-# Imports torch in the env, and tries to remove the env meanwhile.
+# Imports torch in the env, and tries to remove the env at the same time.
 BUSY = """
 import subprocess, sys
 code = "import torch, sys; print('ready', flush=True); sys.stdin.read()"
@@ -429,22 +430,22 @@ DEFENDER = r"""<Event xmlns='http://schemas.microsoft.com/win/2004/08/events/eve
 
 
 def windows_c(path: Path) -> str:
-    r"""Return a path below Wine's `drive_c` as `C:\…`."""
+    r"""Convert a path below Wine's `drive_c` to `C:\…`."""
     return "C:\\" + str(path).partition("/drive_c/")[2].replace("/", "\\")
 
 
-def needing_what_is_absent(binary: Binary) -> Binary:
-    """Return cuBLAS as one that needs a DLL which is on no machine, and every other file as it is."""
+def with_missing_dependency(binary: Binary) -> Binary:
+    """Make cuBLAS need a DLL that does not exist."""
     return replace(binary, needs_absent=True) if binary.name == "cublas.dll" else binary
 
 
-def without_the_product(binary: Binary) -> Binary:
-    """Return cuBLAS as one that does not export its product, and every other file as it is."""
+def with_missing_export(binary: Binary) -> Binary:
+    """Remove the matrix product from the exports of cuBLAS."""
     return replace(binary, without=("cublasSgemm_v2",)) if binary.name == "cublas.dll" else binary
 
 
 def remove_sdk(folder: Path) -> None:
-    """Remove a folder that the lane made; what rocenv put there is read-only."""
+    """Remove a folder that the lane created, including rocenv's read-only subfolders."""
     for path in folder.rglob("*"):
         if path.is_dir():
             path.chmod(0o755)
@@ -452,14 +453,14 @@ def remove_sdk(folder: Path) -> None:
 
 
 def variables(path: Path) -> dict[str, str]:
-    """Return what `set` printed."""
+    """Parse the output of `set`."""
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     found = dict(line.partition("=")[::2] for line in lines if "=" in line)
     return {name.upper(): value for name, value in found.items()}
 
 
 def incident_lock(lock: dict[str, Any], lane: Lane) -> dict[str, Any]:
-    """Return the lock with the build of the incident, as somebody would write it by hand."""
+    """Put the build of the incident into a lock, as a user could by hand."""
     [build] = [part for part in lock["components"] if part["kind"] == "zluda"]
     url = lane.urls["zluda 3.8.3"]
     served = lane.mirror.place(url).read_bytes()

@@ -1,4 +1,4 @@
-"""ROCm as Python wheels on Windows: from the first command to an env that is repaired and built again."""
+"""ROCm as Python wheels on Windows: create, verify, activate, repair and rebuild an env."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ CREATE = ["--rocm", "10.0", "--torch", "--target", "gfx1151"]
 ENV = {"ROCENV_HOME": HOME, "ROCENV_TARGET": "gfx1151", "ROCENV_STANDIN_TARGET": "gfx1151"}
 SITE = "venv/Lib/site-packages"
 RADEON = {"ROCENV_TARGET": "gfx1201", "ROCENV_STANDIN_TARGET": "gfx1201"}
-SDK = "C:\\Program Files\\AMD\\ROCm\\5.7\\"  # the HIP_PATH that an older HIP SDK has left
-# Gets a torch of its own unless it is told not to, and installs the rest in any case.
+SDK = "C:\\Program Files\\AMD\\ROCm\\5.7\\"  # the HIP_PATH that an older HIP SDK left behind
+# Installs its own torch unless --skip-torch is given, and always installs the rest.
 INSTALLER = """
 import subprocess, sys
 pip = [sys.executable, "-m", "pip", "install", "--no-index", "--find-links", "."]
@@ -41,7 +41,7 @@ print("requirements:", subprocess.run([*pip, "-r", "requirements.txt"]).returnco
 
 
 class Machine:
-    """A Windows with a Radeon 8060S, whose mirrors lead to AMD's indices on loopback."""
+    """A Windows machine with a Radeon 8060S, whose mirrors are AMD's indices on loopback."""
 
     def __init__(self, lane: Lane, index: AmdIndex) -> None:
         self.lane = lane
@@ -58,7 +58,7 @@ class Machine:
 
 @pytest.fixture(scope="module")
 def sd(lane: Lane) -> Iterator[Machine]:
-    """A machine on which `sd` was created, as a newcomer would."""
+    """A machine on which a new user has created `sd`."""
     with AmdIndex(platforms=(WINDOWS,), pythons=(PYTHON_TAG,)) as index:
         machine = Machine(lane, index)
         shutil.rmtree(machine.home, ignore_errors=True)
@@ -71,17 +71,17 @@ def sd(lane: Lane) -> Iterator[Machine]:
 
 @pytest.fixture(scope="module")
 def radeon(sd: Machine) -> Machine:
-    """The same with an RX 9070 XT, for which ROCm 7.2 and 6.4 are installed from AMD's wheels for Radeon."""
+    """The same with an RX 9070 XT, and envs with ROCm 7.2 and 6.4 from AMD's wheels for Radeon."""
     for name, version in (("r72", "7.2"), ("r64", "6.4.4")):
-        wish = ("--rocm", version, "--torch", "--channel", "radeon-windows")
-        created = sd.rocenv("create", name, *wish, "--target", "gfx1201", "-y", **RADEON)
+        options = ("--rocm", version, "--torch", "--channel", "radeon-windows")
+        created = sd.rocenv("create", name, *options, "--target", "gfx1201", "-y", **RADEON)
         assert created.code == 0, created.text
         assert "OK up to `torch` for gfx1201" in created.err
     return sd
 
 
 def test_the_plan_lists_every_file(sd: Machine) -> None:
-    """`resolve` shows what `create` downloads and which hashes are known; offline, only the set."""
+    """`resolve` lists the downloads and the known hashes; offline, it shows only the set."""
     planned = sd.rocenv("resolve", *CREATE)
     lock = json.loads((sd.prefix("sd") / "rocenv.lock").read_text())
     for part in lock["components"]:
@@ -93,8 +93,8 @@ def test_the_plan_lists_every_file(sd: Machine) -> None:
     assert any("could not download the package lists" in note for note in alone["notes"])
 
 
-def test_the_set_is_the_native_one_and_comes_from_the_env(sd: Machine) -> None:
-    """`verify` proves the whole ladder with the env's own libraries, not with those of the driver."""
+def test_verify_passes_with_the_libraries_of_the_env(sd: Machine) -> None:
+    """`verify` passes every rung with the env's own libraries instead of those of the driver."""
     report = answer(sd.rocenv("verify", "sd", "--json"))
     assert report["level"] == "torch"
     assert [rung["rung"] for rung in report["rungs"]] == [
@@ -103,11 +103,11 @@ def test_the_set_is_the_native_one_and_comes_from_the_env(sd: Machine) -> None:
     lock = json.loads((sd.prefix("sd") / "rocenv.lock").read_text())
     names = {each["name"] for part in lock["components"] for each in part["artifacts"]}
     assert {"rocm", "rocm-sdk-device-gfx1151", "amd-torch-device-gfx115x"} <= names
-    assert "triton" not in names, "AMD has none for Windows"
+    assert "triton" not in names, "AMD publishes none for Windows"
 
 
-def test_activation_points_at_the_wheels(sd: Machine) -> None:
-    """`activate.bat` sets ROCM_PATH, HIP_PATH and the constraints, whatever an older HIP SDK has left."""
+def test_activation_points_to_the_wheels(sd: Machine) -> None:
+    """`activate.bat` sets ROCM_PATH, HIP_PATH and the constraints, whatever an older HIP SDK left behind."""
     script = sd.home / "activation.bat"
     script.write_text(
         rf'@call "{HOME}\envs\sd\activate.bat"'
@@ -128,15 +128,15 @@ def test_activation_points_at_the_wheels(sd: Machine) -> None:
     assert not [line for line in after.splitlines() if line.startswith("PIP_CONSTRAINT=")]
 
 
-def test_pip_keeps_torch(sd: Machine) -> None:
-    """`pip install torch==2.14` is refused, and pip names the build that the env keeps."""
+def test_pip_cannot_replace_torch(sd: Machine) -> None:
+    """`pip install torch==2.14` fails, and pip names the build of the env."""
     done = sd.rocenv("run", "sd", "--", "python", "-m", "pip", "install", "--no-index", "torch==2.14.0")
     assert done.code == 1
     assert "2.13.0+rocm10.0.0" in done.text
 
 
-def test_damage_is_repaired_and_the_set_is_built_again_offline(sd: Machine) -> None:
-    """`repair`, `lock`, `create --from` and a second `create`, without a connection."""
+def test_repair_and_rebuild_work_offline(sd: Machine) -> None:
+    """`repair`, `lock`, `create --from` and a second `create` work without a connection."""
     library = sd.prefix("sd") / SITE / "_rocm_sdk_core/bin/amdhip64_7.dll"
     good = library.read_bytes()
     library.unlink()
@@ -154,7 +154,7 @@ def test_damage_is_repaired_and_the_set_is_built_again_offline(sd: Machine) -> N
 
 
 def test_amds_wheels_for_radeon(radeon: Machine) -> None:
-    """ROCm 7.2 comes from the folder of its release; pip is held to it, and HIP_PATH leads to it."""
+    """ROCm 7.2 comes from the folder of its release; pip cannot replace it, and HIP_PATH points to it."""
     prefix = radeon.prefix("r72")
     lock = json.loads((prefix / "rocenv.lock").read_text())
     urls = {each["name"]: each["url"] for part in lock["components"] for each in part["artifacts"]}
@@ -169,8 +169,8 @@ def test_amds_wheels_for_radeon(radeon: Machine) -> None:
     assert shown.out.strip() == rf"{HOME}\envs\r72\venv\Lib\site-packages\_rocm_sdk_core" + "\\"
 
 
-def test_a_torch_with_rocm_inside_is_not_led_to_a_hip_sdk(radeon: Machine) -> None:
-    """The libraries of ROCm 6.4.4 are in torch: no HIP_PATH leads to another ROCm, and cmd says so."""
+def test_a_torch_that_contains_rocm_does_not_use_a_hip_sdk(radeon: Machine) -> None:
+    """The libraries of ROCm 6.4.4 are in torch, so activation unsets a HIP_PATH and reports it."""
     script = radeon.home / "inside.bat"
     script.write_text(f'@call "{HOME}\\envs\\r64\\activate.bat"\n@set HIP_PATH\n')
     [done] = radeon.lane.run(Step(["cmd", "/c", rf"{HOME}\inside.bat"], env={**ENV, "HIP_PATH": SDK}))
@@ -179,8 +179,8 @@ def test_a_torch_with_rocm_inside_is_not_led_to_a_hip_sdk(radeon: Machine) -> No
     assert "torch==2.8.0a0+gitfc14c65" in (radeon.prefix("r64") / CONSTRAINTS).read_text()
 
 
-def test_compilers_change_nothing_and_are_repaired(sd: Machine) -> None:
-    """`create --dev` unpacks the compilers, so that a first `hipcc` leaves the env as its record has it."""
+def test_compilers_leave_the_env_unchanged_and_can_be_repaired(sd: Machine) -> None:
+    """`create --dev` unpacks the compilers, so that the first `hipcc` does not change the env."""
     created = sd.rocenv("create", "dev", "--rocm", "10.0", "--dev", "--no-verify", "-y")
     assert created.code == 0, created.text
     site = sd.prefix("dev") / SITE
@@ -199,7 +199,7 @@ def test_compilers_change_nothing_and_are_repaired(sd: Machine) -> None:
 
 
 def test_an_app_runs_with_the_torch_of_the_env(sd: Machine) -> None:
-    """`rocenv launch sd -- webui.bat`: its installer is told to leave torch alone, and pip is held to it."""
+    """`rocenv launch sd -- webui.bat` keeps the app's installer and pip from replacing torch."""
     app = stand_in_app(sd.home / "an app")
     (app / "launch.py").write_text(f"import installer\n{LAUNCH}", encoding="utf-8")
     (app / "installer.py").write_text(INSTALLER)
