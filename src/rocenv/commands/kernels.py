@@ -142,7 +142,7 @@ def _run(
     if output is not None and (undo or place is not None):
         raise click.UsageError(f"use either `--output` or `{'--undo' if undo else '--place'}`")
     if target:
-        from rocenv.commands.resolve import require_target
+        from rocenv.host.gpu import require_target
 
         require_target(target)
     if undo:
