@@ -19,7 +19,7 @@ import pytest
 
 import rocenv
 from rocenv import cli
-from rocenv.commands import list_envs
+from rocenv.commands import envs as envs_commands
 from tests import forked
 from tests.crash.lab import tree
 from tests.debs import file
@@ -97,9 +97,9 @@ class TestWords:
             (("craete", "x"), "Did you mean `create`?"),
             (("create",), "Missing argument 'NAME'"),
             (("list", "--frob"), "--frob"),
-            (("create", "x", "--torch", "2", "--no-torch"), "exclude each other"),
-            (("create", "x", "--rocm", "abc"), "`abc` is not a valid version for --rocm"),
-            (("create", "x", "--from", "a.lock", "--rocm", "5.7"), "--from names the whole set"),
+            (("create", "x", "--torch", "2", "--no-torch"), "use either --torch or --no-torch"),
+            (("create", "x", "--rocm", "abc"), "`abc` is not a version for --rocm"),
+            (("create", "x", "--from", "a.lock", "--rocm", "5.7"), "--from specifies the whole set"),
             (("create", "x", "--rocm", ">=" + "9" * 5000), "it is longer than 200 characters"),
             (("matrix", "--torch", "9" * 5000), "it is longer than 200 characters"),
             (("create", "x", "--platform", "amiga"), "--platform"),
@@ -266,7 +266,7 @@ class TestDefects:
         envs.mkdir(parents=True)
         monkeypatch.setenv("ROCENV_HOME", str(tmp_path))
         monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-        monkeypatch.setattr(list_envs, "summary", broken)
+        monkeypatch.setattr(envs_commands, "summary", broken)
         with pytest.raises(SystemExit) as ended:
             cli.main(["list"])
         assert ended.value.code == 3
@@ -274,7 +274,7 @@ class TestDefects:
         assert out == ""
         assert "ZeroDivisionError: the cause" in err
         assert "Traceback" not in err, "that is in the report"
-        match = re.search(r"send `(.+)` to its makers", err)
+        match = re.search(r"report it with `(.+)`", err)
         assert match is not None
         report = Path(match[1]).read_text()
         for part in ("`rocenv list`", "Traceback", "in broken", f"rocenv {rocenv.__version__}", "Python 3"):
@@ -303,7 +303,7 @@ class TestCreate:
         done = mini.run("create", "demo", "--rocm", "5.7", "--no-verify")
         assert (done.returncode, done.stdout) == (0, "")
         assert "rocm 5.7.1" in done.stderr
-        match = re.search(r"activate with:  (.+)", done.stderr)
+        match = re.search(r"activate it:  (.+)", done.stderr)
         assert match is not None
         shell = subprocess.run(
             ["sh", "-c", f"{match[1]} && hipconfig"], env=mini.env, capture_output=True, text=True, timeout=20
@@ -381,7 +381,7 @@ class TestCreate:
         assert mini.run("resolve", "--rocm", "5.7").returncode == 0  # and keeps the index for some hours
         replace_in_pool(mini, "mini5-blas", "5.7.1-9" if change == "gone" else "5.7.1-1")
         done = mini.create()
-        assert done.stderr.count("the mirror has moved on") == 1
+        assert done.stderr.count("the mirror has changed") == 1
         library = mini.prefix("demo") / "rocm" / LIBRARIES / "librocblas.so.5"
         assert library.read_text() == ("of 5.7.1-9" if change == "gone" else "of 5.7.1-1")
 
@@ -423,7 +423,7 @@ class TestLocks:
         told = json.loads(done.stdout)
         assert (done.returncode, told["error"]) == (1, "left-the-mirror")
         assert "mini5-blas" in told["message"]
-        assert "the nearest set available now: ROCm 5.7.1 from mini" in told["hints"][0]
+        assert "the closest set available now is ROCm 5.7.1 from mini" in told["hints"][0]
         command = shlex.split(told["hints"][0].split("`")[1])
         assert command[:3] == ["rocenv", "create", "new"]
         assert mini.run(*command[1:], "--no-verify").returncode == 0

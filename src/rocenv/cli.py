@@ -1,6 +1,6 @@
-"""The command line: finds the module of a verb when it is called, and turns every error into text.
+"""The command line: imports the module of a command when it is called, and turns errors into text.
 
-A verb's module is imported only when that verb is used, so that `rocenv run` does not pay for `create`.
+Each command is imported only when it is used, so `rocenv run` does not pay for `create`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import codecs
 import errno
 import importlib
-import json
 import os
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -29,72 +28,74 @@ if TYPE_CHECKING:
 
 
 _ESCAPE_OR_REPLACE = "rocenv.escape-or-replace"
-# In the order of the help text: verb -> its module in `rocenv.commands` and one line about it.
+# Command -> module and function in `rocenv.commands`, and its line in the help, in that order.
 COMMANDS = {
-    "create": ("create", "Make an env: resolve, fetch, install, verify."),
-    "resolve": ("resolve", "Show the set that `create` would take."),
-    "list": ("list_envs", "List the envs."),
-    "show": ("show", "Show what an env consists of and how far it was proved."),
-    "run": ("run", "Run a command in an env."),
-    "launch": ("launch", "Start an app in an env, keep its log, and say why it crashed."),
-    "activate": ("activate", "Say how to activate an env, or print the script."),
-    "deactivate": ("deactivate", "Say how to leave an env."),
-    "hook": ("hook", "Print the code for a shell's start-up file."),
-    "trust": ("trust", "Let the `.rocenv` file of a folder choose the env there."),
-    "verify": ("verify", "Prove an env, rung by rung."),
-    "shim": ("shim", "Show the files that stand for CUDA's, or move them."),
-    "repair": ("repair", "Put changed or missing files of an env back."),
-    "remove": ("remove", "Remove an env."),
-    "rename": ("rename", "Give an env another name."),
-    "clone": ("clone", "Make a second env of the same set."),
-    "lock": ("lock", "Print the lock of an env."),
-    "matrix": ("matrix", "Show what goes with what: the rows of the compatibility matrix."),
-    "explain": ("explain", "Explain a target, a version, a variable or a code, with sources."),
-    "diagnose": ("diagnose", "Find known causes in a log."),
-    "doctor": ("doctor", "Check this machine, or an env, for known troubles."),
-    "gpus": ("gpus", "Show the GPUs of this machine and which one is used."),
-    "mem": ("mem", "Show the memory of the GPUs: what is free, who has it, what fits."),
-    "kernels": ("kernels", "Compile an app's GPU kernels for a target."),
-    "config": ("config", "Read and change the settings."),
-    "gc": ("gc", "Show what no env needs, and free it."),
-    "cache": ("cache", "Show what is kept for later, and free it."),
+    "create": ("create.command", "Create an env: resolve, download, install, verify."),
+    "resolve": ("resolve.command", "Show the set that `create` would install."),
+    "list": ("envs.list_", "List the envs."),
+    "show": ("envs.show", "Show what an env consists of and what was verified."),
+    "run": ("run.command", "Run a command in an env."),
+    "launch": ("launch.command", "Start an app in an env, keep its log, and explain crashes."),
+    "activate": ("activate.activate", "Say how to activate an env, or print the script."),
+    "deactivate": ("activate.deactivate", "Say how to leave an env."),
+    "hook": ("hook.command", "Print the code for a shell's start-up file."),
+    "trust": ("trust.command", "Let the `.rocenv` file of a folder choose the env there."),
+    "verify": ("verify.command", "Verify an env, rung by rung."),
+    "shim": ("envs.shim", "Show or move the files that replace CUDA libraries."),
+    "repair": ("envs.repair", "Restore changed or missing files of an env."),
+    "remove": ("envs.remove", "Remove an env."),
+    "rename": ("envs.rename", "Rename an env."),
+    "clone": ("envs.clone", "Create another env with the same set."),
+    "lock": ("envs.lock", "Print the lock of an env."),
+    "matrix": ("matrix.command", "Show which releases work together: the rows of the data."),
+    "explain": ("explain.command", "Explain a target, a version, a variable or a code, with sources."),
+    "diagnose": ("diagnose.command", "Find known causes in a log."),
+    "doctor": ("doctor.command", "Check this machine, or an env, for known problems."),
+    "gpus": ("gpus.command", "Show the GPUs of this machine and which one is used."),
+    "mem": ("mem.command", "Show GPU memory: what is free, who uses the rest, what fits."),
+    "kernels": ("kernels.command", "Compile an app's GPU kernels for a target."),
+    "config": ("config.command", "Read and edit the settings."),
+    "gc": ("cache.gc", "Show and free what no env needs."),
+    "cache": ("cache.cache", "Show and free downloads and other cached files."),
 }
-HIDDEN = {"complete": ("complete", "Print what a word may become.")}  # what only programs call
+HIDDEN = {"complete": ("complete.command", "Print candidates for a word.")}  # only programs call it
 
 
-class Verbs(click.Group):
-    """A group whose commands are imported when they are called."""
+def load_command(name: str) -> click.Command:
+    """Import a command."""
+    module, _, function = {**COMMANDS, **HIDDEN}[name][0].partition(".")
+    command: click.Command = getattr(importlib.import_module(f"rocenv.commands.{module}"), function)
+    return command
+
+
+class Commands(click.Group):
+    """The group of all commands, which lists them without importing them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the verbs in the order of the help text."""
+        """List the commands in the order of the help."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command of a verb, or None for an unknown one."""
-        known = {**COMMANDS, **HIDDEN}
-        if cmd_name not in known:
-            return None
-        module = importlib.import_module(f"rocenv.commands.{known[cmd_name][0]}")
-        command: click.Command = module.command
-        return command
+        """Import a command; None if there is no such command."""
+        return load_command(cmd_name) if cmd_name in (*COMMANDS, *HIDDEN) else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of verbs without importing them."""
+        """Write the list of commands."""
         with formatter.section("Commands"):
-            formatter.write_dl([(verb, text) for verb, (_, text) in COMMANDS.items()])
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Return the verbs, without importing them, and the options."""
+        """Complete commands and options."""
         from click.shell_completion import CompletionItem
 
-        found = [CompletionItem(verb, help=text) for verb, (_, text) in COMMANDS.items()]
+        found = [CompletionItem(name, help=text) for name, (_, text) in COMMANDS.items()]
         options = click.Command.shell_complete(self, ctx, incomplete)
         return [each for each in found if each.value.startswith(incomplete)] + options
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the verb, and name similar ones where there is no such verb."""
+        """Find the command; suggest a similar one if it does not exist."""
         if args and args[0] not in (*COMMANDS, *HIDDEN) and not args[0].startswith("-"):
             import difflib
 
@@ -104,50 +105,47 @@ class Verbs(click.Group):
         return super().resolve_command(ctx, args)
 
 
-@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="rocenv", message="%(prog)s %(version)s")
 def cli() -> None:
-    """Matched ROCm and PyTorch sets for AMD GPUs, in prefixes of their own, proved to work."""
+    """Install sets of ROCm, PyTorch and ZLUDA that work together on your AMD GPU, and verify them."""
 
 
 def main(argv: list[str] | None = None) -> NoReturn:
     """Run the command line and exit with its code."""
     argv = sys.argv[1:] if argv is None else argv
-    _make_streams()
+    _prepare_streams()
     limit_umask()
     wants_json = "--json" in (argv[: argv.index("--")] if "--" in argv else argv)
     code = _run(argv, wants_json=wants_json)
-    if _output_fails():
+    if not _flush_output():
         code = code or 1
     sys.exit(own_exit_code(code))
 
 
-def _output_fails() -> bool:
-    """Say that what was printed cannot be written, if so; that its reader has gone is no failure."""
+def _flush_output() -> bool:
+    """Write what was printed, and return whether that worked; a reader that has gone is not a failure."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        _forget_stdout()
+        _discard_output()
     except OSError as error:
-        _forget_stdout()
+        _discard_output()
         sys.stderr.write(f"error: cannot write the output: {error.strerror}\n")
-        return True
-    return False
+        return False
+    return True
 
 
-def _make_streams() -> None:
-    """See to it that printing neither fails for want of characters nor for want of a stream.
-
-    A name, or a line of a log, may hold what the terminal has no characters for.
-    """
-    if sys.stdout is None:  # closed by who started this, `>&-`
+def _prepare_streams() -> None:
+    """Make printing safe with closed streams, and with characters that the terminal does not have."""
+    if sys.stdout is None:  # closed by the caller: `>&-`
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - as long as the process
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     how = getattr(sys.stdout, "errors", "")
     if how == "strict":
         sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
-    elif how == "surrogateescape":  # of the C locale: bytes of a path are to come out as they are
+    elif how == "surrogateescape":  # in the C locale: print the bytes of a path unchanged
         codecs.register_error(_ESCAPE_OR_REPLACE, _escape_or_replace)
         sys.stdout.reconfigure(errors=_ESCAPE_OR_REPLACE)  # type: ignore[union-attr]
 
@@ -164,7 +162,9 @@ def _run(argv: list[str], *, wants_json: bool) -> int:
         result = cli.main(args=argv, prog_name="rocenv", standalone_mode=False)
     except click.ClickException as error:
         if wants_json:
-            _print_json({"error": "usage", "message": error.format_message(), "hints": []})
+            from rocenv.commands.output import print_json
+
+            print_json({"error": "usage", "message": error.format_message(), "hints": []})
         error.show()
         return error.exit_code
     except RocenvError as error:
@@ -174,44 +174,78 @@ def _run(argv: list[str], *, wants_json: bool) -> int:
         sys.stderr.write("\ninterrupted\n")
         return 130
     except BrokenPipeError:
-        _forget_stdout()
+        _discard_output()
         return 1
     except Exception as error:
         if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None:
-            _forget_stdout()
-            sys.stderr.write("error: cannot write: no space is left on a disk, or where the output goes\n")
+            _discard_output()
+            sys.stderr.write("error: cannot write the output: no space left\n")
             return 1
-        from rocenv.commands.report import write_report
-
-        sys.stderr.write(write_report(error, argv))
+        message = mask_logins(f"{type(error).__name__}: {error}")
+        sys.stderr.write(f"error: rocenv failed unexpectedly: {message}\n\n{_write_bug_report(error, argv)}")
         if wants_json:
-            _print_json(
-                {"error": "internal", "message": mask_logins(f"{type(error).__name__}: {error}"), "hints": []}
-            )
+            from rocenv.commands.output import print_json
+
+            print_json({"error": "internal", "message": message, "hints": []})
         return 3
     return result if isinstance(result, int) else 0
 
 
-def _forget_stdout() -> None:
-    """Let what is still to be printed go nowhere: its reader has gone, and Python would complain at exit."""
+def _write_bug_report(error: BaseException, argv: list[str]) -> str:
+    """Write a bug report to a file and return the hint that names it; without a file, return the report."""
+    import datetime
+    import platform
+    import tempfile
+    import traceback
+
+    now = datetime.datetime.now(datetime.timezone.utc)
+    report = mask_logins(
+        f"""\
+## What I did
+`rocenv {" ".join(argv)}`
+
+## What happened
+```
+{"".join(traceback.format_exception(error)).rstrip()}
+```
+
+## Versions
+- rocenv {__version__}
+- Python {sys.version.splitlines()[0]}
+- {platform.platform()}
+- {now.isoformat(timespec="seconds")}
+"""
+    )
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="rocenv-report-", suffix=".md", delete=False, encoding="utf-8"
+        ) as out:
+            out.write(report)
+    except OSError:
+        return report
+    return f"hint: this is a bug in rocenv; please report it with `{out.name}`\n"
+
+
+def _discard_output() -> None:
+    """Redirect stdout to nowhere: its reader has gone, and Python would print an error at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def _show(error: RocenvError, *, wants_json: bool) -> None:
+    from rocenv.commands.output import note, print_json
+
     lines = [f"error: {error.message}"]
     if isinstance(error, ResolutionImpossible):
         lines += _reasons(error.rejections)
     if error.hints:
         lines += ["", *(f"hint: {hint}" for hint in error.hints)]
-    from rocenv.core.progress import sanitized
-
-    sys.stderr.write(sanitized("\n".join(lines)) + "\n")
+    note("\n".join(lines))
     if wants_json:
-        _print_json(error_json(error))
+        print_json(error_json(error))
 
 
 def _reasons(rejections: tuple[Rejection, ...]) -> list[str]:
-    """Return the lines of an explanation, each with its source."""
+    """List the reasons why no set fits, each with its source."""
     if not rejections:
         return []
     width = reading_width()
@@ -227,13 +261,13 @@ def _reasons(rejections: tuple[Rejection, ...]) -> list[str]:
 
 def error_json(error: RocenvError) -> dict[str, Any]:
     """Return an error as `--json` prints it."""
-    told: dict[str, Any] = {
+    answer: dict[str, Any] = {
         "error": error.code,
         "message": error.message,
         "hints": list(error.hints),
     }
     if isinstance(error, ResolutionImpossible):
-        told["conflict"] = [
+        answer["conflict"] = [
             {
                 "component": each.component,
                 "requirement": each.requirement,
@@ -242,15 +276,11 @@ def error_json(error: RocenvError) -> dict[str, Any]:
             }
             for each in error.rejections
         ]
-        told["suggestions"] = [
+        answer["suggestions"] = [
             {
                 "command": each.command,
                 "components": [{"kind": kind, "version": version} for kind, version in each.components],
             }
             for each in error.suggestions
         ]
-    return told
-
-
-def _print_json(document: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(document, indent=1) + "\n")
+    return answer

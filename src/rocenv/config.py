@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+# The keys of `[defaults]`: options of `create`.
+DEFAULTS = ("rocm", "zluda", "torch", "python", "target", "channel")
 KNOWN = ("mirrors", "defaults", "trusted", "home")
 
 Mirrors = tuple[tuple[str, tuple[str, ...]], ...]

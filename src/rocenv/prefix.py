@@ -26,7 +26,7 @@ from rocenv.system.files import is_device, leads_elsewhere, remove_path, remove_
 from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from rocenv.core.model import Lock, Verification
@@ -310,6 +310,28 @@ def all_prefixes(home: Home) -> list[Prefix]:
     paths = (path for path in home.envs.iterdir() if not path.name.startswith(".") or set_aside(path.name))
     found = sorted(map(Prefix, paths), key=lambda prefix: prefix.name)
     return [prefix for prefix in found if prefix.state in ("complete", "incomplete")]
+
+
+# Variables with a folder of the env, one of which every env sets, even if its `bin` is not on PATH.
+_OF_ACTIVE_ENV = ("VIRTUAL_ENV", "ROCM_PATH", "HIP_PATH")
+
+
+def active_names(home: Home, environ: Mapping[str, str]) -> Iterator[str]:
+    """Yield the names of the envs whose variables are set, the first on `PATH` first; some may be removed."""
+    roots = {
+        os.path.join(os.path.normcase(root), "") for root in (str(home.envs), os.path.realpath(home.envs))
+    }
+    for entry in (*environ.get("PATH", "").split(os.pathsep), *map(environ.get, _OF_ACTIVE_ENV)):
+        path = os.path.normpath(entry) if entry else ""
+        for root in roots:
+            if os.path.normcase(path).startswith(root):
+                yield path[len(root) :].split(os.sep)[0]
+
+
+def active_env(home: Home, environ: Mapping[str, str]) -> Prefix | None:
+    """Find the env that is active: of the complete ones, the one whose programs come first on `PATH`."""
+    found = (Prefix(home.envs / name) for name in active_names(home, environ))
+    return next((prefix for prefix in found if prefix.state == "complete"), None)
 
 
 def to_remove(home: Home, name: str) -> list[Prefix]:

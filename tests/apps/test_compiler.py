@@ -29,7 +29,7 @@ BARE = {"PATH": os.defpath}  # a machine without its own compiler, and no active
 
 
 def compiled(toolchain: Toolchain, source: Path, output: Path, *flags: str) -> None:
-    argv = toolchain.run_argv(toolchain.clang, "-x", "hip", *flags, str(source), "-o", str(output))
+    argv = [str(toolchain.clang), "-x", "hip", *flags, str(source), "-o", str(output)]
     done = subprocess.run(argv, env=BARE, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 

@@ -1,4 +1,4 @@
-"""Cycles kernels of Debian's real Blender, compiled with a real clang, and used by that Blender."""
+"""Cycles' kernels of Debian's real Blender, compiled by a real clang and loaded by that Blender."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.apps.studio import Studio, build
 if TYPE_CHECKING:
     from tests.apps.conftest import Rocenv
 
-# Target -> its number in the flags of a code object. Each takes about a minute to compile.
+# Each takes about a minute to compile; LLVM's numbers of the targets.
 TARGETS = {"gfx1201": 0x4E, "gfx1100": 0x41}
 KERNELS = 75
 USED = "Path tracing on: Stand-in GPU (HIP)"
@@ -31,7 +31,7 @@ ON_GPU = (
 
 @pytest.fixture(scope="module")
 def art(blender_env: str, apps_home: Path) -> Prefix:
-    """The env with Blender, without any compiled kernels."""
+    """The env with Blender, before any kernel was built."""
     for folder in (apps_home / "cache" / "kernels", apps_home / "kernels"):
         remove_tree(folder)
     return Prefix(apps_home / "envs" / blender_env)
@@ -45,22 +45,22 @@ def studio(art: Prefix, tmp_path_factory: pytest.TempPathFactory) -> Studio:
 
 @pytest.fixture(scope="module")
 def built(rocenv: Rocenv, art: Prefix) -> dict[str, dict[str, Any]]:
-    """The results of building the kernel for each target."""
+    """The JSON of each target's kernel."""
     return {target: _build(rocenv, "--env", art.name, "--target", target) for target in TARGETS}
 
 
 def _build(rocenv: Rocenv, *args: str) -> dict[str, Any]:
     done = rocenv("kernels", "build", "blender", *args, "--json", timeout_s=900)
     assert done.returncode == 0, done.stderr
-    told: dict[str, Any] = json.loads(done.stdout)
-    return told
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
 
 
-def _render(starter: Path, scene: Path, target: str, hip: Path, cache: str, path: str) -> str:
+def _render(starter: Path, scene: Path, target: str, hip: Path) -> str:
     environ = {
-        "PATH": f"{path}:/usr/bin:/bin",
+        "PATH": "/usr/bin:/bin",
         "HOME": str(starter.parent),
-        "XDG_CACHE_HOME": cache,
+        "XDG_CACHE_HOME": str(starter.parent),
         "LD_LIBRARY_PATH": str(hip),
         "ROCENV_STANDIN_TARGET": target,
     }
@@ -73,75 +73,66 @@ def _render(starter: Path, scene: Path, target: str, hip: Path, cache: str, path
 
 @pytest.fixture(scope="module")
 def hip(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a fake HIP runtime."""
+    """The folder of the stand-in HIP runtime."""
     return build(tmp_path_factory.mktemp("hip")).parent
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_compiles_a_kernel_for_the_target(built: dict[str, dict[str, Any]], target: str) -> None:
-    told = built[target]
-    assert (told["compiled_now"], told["version"].startswith("5.")) == (True, True)
-    assert told["elf_flags"] & 0xFF == TARGETS[target]
-    if told["version"].startswith("5.2."):
-        assert told["kernels"] == KERNELS
-    assert told["kernels"] > KERNELS // 2
-    assert told["placed"]["place"] == "cache"
+def test_kernel_is_compiled_for_the_target(built: dict[str, dict[str, Any]], target: str) -> None:
+    answer = built[target]
+    assert (answer["compiled_now"], answer["version"].startswith("5.")) == (True, True)
+    assert answer["elf_flags"] & 0xFF == TARGETS[target]
+    if answer["version"].startswith("5.2."):
+        assert answer["kernels"] == KERNELS
+    assert answer["kernels"] > KERNELS // 2
+    assert answer["placed"]["place"] == "overlay"
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_blender_loads_it_from_its_cache(
+def test_blender_loads_it_from_the_overlay(
     built: dict[str, dict[str, Any]], studio: Studio, hip: Path, tmp_path: Path, target: str
 ) -> None:
     placed = built[target]["placed"]
-    starter = studio.starter(tmp_path / "blender")
-    log = _render(starter, studio.scene, target, hip, placed["cache_home"], placed["path"][0])
-    assert f"Testing for locally compiled kernel {placed['file']}." in log
-    assert "Using locally compiled kernel." in log
+    resources = Path(placed["environment"]["BLENDER_SYSTEM_RESOURCES"])
+    starter = studio.starter(tmp_path / "blender", resources)
+    log = _render(starter, studio.scene, target, hip)
+    assert f"Testing for pre-compiled kernel {placed['file']}." in log
+    assert "Using precompiled kernel." in log
     assert "Compiling HIP kernel" not in log
     assert log.count("Loaded kernel: ") > KERNELS // 2
     assert USED in log
 
 
-def test_blender_ignores_its_cache_without_a_compiler_on_path(
-    built: dict[str, dict[str, Any]], studio: Studio, hip: Path, tmp_path: Path
-) -> None:
-    """This is why `rocenv launch` puts a compiler on PATH."""
-    starter = studio.starter(tmp_path / "blender")
-    log = _render(starter, studio.scene, "gfx1201", hip, built["gfx1201"]["placed"]["cache_home"], "/nowhere")
+def test_without_the_overlay_blender_finds_no_kernel(studio: Studio, hip: Path, tmp_path: Path) -> None:
+    log = _render(studio.starter(tmp_path / "blender"), studio.scene, "gfx1201", hip)
     assert "Neither precompiled kernels nor HIPCC was found" in log
     assert USED not in log
 
 
-def test_a_second_call_is_fast(rocenv: Rocenv, art: Prefix, built: dict[str, dict[str, Any]]) -> None:
+def test_second_build_takes_no_time(rocenv: Rocenv, art: Prefix, built: dict[str, dict[str, Any]]) -> None:
     begin = time.monotonic()
-    told = _build(rocenv, "--blender", str(art.bin / "blender"), "--target", "gfx1201")
+    answer = _build(rocenv, "--blender", str(art.bin / "blender"), "--target", "gfx1201")
     assert time.monotonic() - begin < 15
-    assert told["compiled_now"] is False
-    assert told["sha256"] == built["gfx1201"]["sha256"]
+    assert answer["compiled_now"] is False
+    assert answer["sha256"] == built["gfx1201"]["sha256"]
 
 
-def test_overlay_is_small_and_blender_takes_its_kernel(
-    rocenv: Rocenv, art: Prefix, built: dict[str, dict[str, Any]], studio: Studio, hip: Path, tmp_path: Path
+def test_overlay_is_small_and_can_be_undone(
+    rocenv: Rocenv, art: Prefix, built: dict[str, dict[str, Any]]
 ) -> None:
-    told = _build(rocenv, "--env", art.name, "--target", "gfx1201", "--place", "overlay")
-    assert told["sha256"] == built["gfx1201"]["sha256"]
-    start = Path(told["placed"]["start"])
+    placed = built["gfx1201"]["placed"]
+    start = Path(placed["start"])
     version = subprocess.run([start, "--version"], capture_output=True, text=True, timeout=60, check=True)
-    assert version.stdout.startswith(f"Blender {told['version']}")
-    resources = Path(told["placed"]["environment"]["BLENDER_SYSTEM_RESOURCES"])
+    assert version.stdout.startswith(f"Blender {built['gfx1201']['version']}")
+    resources = Path(placed["environment"]["BLENDER_SYSTEM_RESOURCES"])
     files = [path for path in resources.rglob("*") if not path.is_symlink() and path.is_file()]
-    assert sum(path.stat().st_size for path in files) < 2_000_000
-    starter = studio.starter(tmp_path / "blender", resources)
-    log = _render(starter, studio.scene, "gfx1201", hip, str(tmp_path), "/nowhere")
-    assert f"Testing for pre-compiled kernel {told['placed']['file']}." in log
-    assert "Using precompiled kernel." in log
-    assert USED in log
-    done = rocenv("kernels", "build", "blender", "--blender", start, "--place", "overlay", "--undo")
+    assert sum(path.stat().st_size for path in files) < 2_000_000 * len(TARGETS)
+    done = rocenv("kernels", "build", "blender", "--blender", start, "--undo")
     assert done.returncode == 0
     assert not os.path.lexists(resources)
 
 
-def test_program_without_ray_tracing_is_told(rocenv: Rocenv, art: Prefix) -> None:
+def test_program_without_ray_tracing_is_reported(rocenv: Rocenv, art: Prefix) -> None:
     done = rocenv("kernels", "build", "blender", "--env", art.name, "--target", "gfx1201", "--hiprt")
     assert done.returncode == 1
     assert "was built without HIP-RT" in done.stderr

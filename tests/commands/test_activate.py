@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rocenv.activate.shells import HOOKS, SHELLS
-from rocenv.commands.activate import _say_what_to_type
-from rocenv.commands.calling_shell import _ALSO, calling_shell, hook_advice
+from rocenv.commands.activate import _print_lines
+from rocenv.commands.calling_shell import _ALIASES, calling_shell, hook_advice
 from rocenv.core.errors import PrefixError
 from rocenv.prefix import Prefix
 from rocenv.system.machine import parent_name
@@ -76,7 +76,7 @@ class TestActivate:
             caller.write_text(name)
             done = mini.create(name)
             script = mini.prefix(name) / SHELLS[name].file_name
-            assert f"activate with:  {SHELLS[name].source(str(script))}\n" in done.stderr
+            assert f"activate it:  {SHELLS[name].source(str(script))}\n" in done.stderr
 
     def test_a_script_that_an_older_rocenv_did_not_write(self, mini: Mini) -> None:
         mini.create()
@@ -126,10 +126,10 @@ class TestActivate:
         prefix.path.mkdir()
         for shell in ("cmd", "powershell"):
             with pytest.raises(PrefixError, match=f"no script for {shell}") as caught:
-                _say_what_to_type(prefix, "windows")
+                _print_lines(prefix, "windows")
             assert caught.value.hints == ("rocenv repair 's d'",)
             (prefix.path / SHELLS[shell].file_name).touch()
-        _say_what_to_type(prefix, "windows")
+        _print_lines(prefix, "windows")
         said = capsys.readouterr()
         assert said.out.splitlines() == [
             SHELLS[shell].source(str(prefix.path / SHELLS[shell].file_name))
@@ -141,7 +141,7 @@ class TestActivate:
         mini.create()
         done = mini.run("activate", "demo", "--shell", "cmd")
         assert (done.returncode, done.stdout) == (2, "")
-        assert "is for linux, whose shells are bash, " in done.stderr
+        assert "is for linux, where the shells are bash, " in done.stderr
 
 
 class TestCallingShell:
@@ -173,15 +173,15 @@ class TestCallingShell:
         assert calling_shell("linux") == shell
         assert calling_shell("windows") == "cmd"
         if called in ("bash\n", None):
-            assert ("put this line into ~/.bashrc:  " in hook_advice("activate x")) == (shell == "bash")
+            assert ("add this line to ~/.bashrc:  " in hook_advice("activate x")) == (shell == "bash")
 
     def test_here(self) -> None:
         assert parent_name()
         assert "\n" not in parent_name()
 
     def test_other_names_lead_to_shells_that_there_are(self) -> None:
-        assert set(_ALSO.values()) <= SHELLS.keys()
-        assert not _ALSO.keys() & SHELLS.keys()
+        assert set(_ALIASES.values()) <= SHELLS.keys()
+        assert not _ALIASES.keys() & SHELLS.keys()
 
 
 def said(lab: Lab, environ: dict[str, str] | None = None) -> tuple[int, str]:

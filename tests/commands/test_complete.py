@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import os
 from typing import TYPE_CHECKING
@@ -13,7 +12,7 @@ import pytest
 from rocenv import cli
 from rocenv.activate.shells import HOOKS, SHELLS
 from rocenv.commands import candidates
-from rocenv.commands.resolve import DEFAULTS
+from rocenv.config import DEFAULTS
 from rocenv.data.load import load
 from rocenv.explain import _meant, explain
 from rocenv.explain.names import plain
@@ -93,7 +92,7 @@ class TestVerbs:
 
     def test_options(self, lab: Lab) -> None:
         assert complete(lab, "-") == ["--version", "-h", "--help"]
-        target = "--target\tGPU target, say gfx1100, or several. Default: this machine's."
+        target = "--target\tOne or more GPU targets, such as gfx1100. Default: this machine's."
         assert target in lines(lab, "create", "--")
         assert complete(lab, "create", "--ta") == ["--target"]
         assert complete(lab, "create", "x", "--no-") == ["--no-torch", "--no-guard", "--no-verify"]
@@ -353,8 +352,8 @@ FREE = {
 
 
 def test_every_parameter_has_candidates_or_none_are_possible() -> None:
-    for verb, (module, _) in cli.COMMANDS.items():
-        command = importlib.import_module(f"rocenv.commands.{module}").command
+    for verb in cli.COMMANDS:
+        command = cli.load_command(verb)
         for path, parameter in parameters(command, verb):
             if getattr(parameter, "is_flag", False) or path in FREE:
                 continue
@@ -364,8 +363,8 @@ def test_every_parameter_has_candidates_or_none_are_possible() -> None:
 
 def test_every_function_of_candidates_is_used_by_some_parameter() -> None:
     used = set()
-    for verb, (module, _) in cli.COMMANDS.items():
-        command = importlib.import_module(f"rocenv.commands.{module}").command
+    for verb in cli.COMMANDS:
+        command = cli.load_command(verb)
         used |= {parameter._custom_shell_complete for _, parameter in parameters(command, verb)}
     own = inspect.getmembers(candidates, inspect.isfunction)
     public = {

@@ -112,7 +112,7 @@ def test_the_document(tmp_path: Path) -> None:
 def test_silence_is_an_expected_no(tmp_path: Path) -> None:
     done = diagnose(tmp_path, "-", stdin=b"git: could not resolve host\n")
     assert (done.returncode, done.stdout) == (1, b"")
-    assert b"no known GPU trouble" in done.stderr
+    assert b"found no known GPU problem" in done.stderr
     assert b"rocenv doctor" in done.stderr
     done = diagnose(tmp_path, "-", "--json", stdin=b"git: could not resolve host\n")
     assert (done.returncode, document(done)) == (1, {"findings": []})
@@ -121,7 +121,7 @@ def test_silence_is_an_expected_no(tmp_path: Path) -> None:
 def test_an_empty_log_is_called_empty(tmp_path: Path) -> None:
     done = diagnose(tmp_path, "-", stdin=b"")
     assert done.returncode == 1
-    assert b"nothing to read" in done.stderr
+    assert b"is empty" in done.stderr
 
 
 def test_no_such_log(tmp_path: Path) -> None:
@@ -280,8 +280,8 @@ class TestAFolderOfAnything:
             (logs / name).write_bytes(b"\x7fELF\2\1\1" + b"\0" * 57 + "\0".join(words).encode() + NO_KERNELS)
         done = diagnose(logs.parent / "home", str(logs))
         assert (done.returncode, done.stdout) == (1, b"")
-        assert b"not read, 2: `liba.so`" in done.stderr
-        assert b"nothing to read" in done.stderr
+        assert b"skipped 2: `liba.so`" in done.stderr
+        assert b"is empty" in done.stderr
 
     def test_what_is_no_file_is_not_waited_for(self, logs: Path) -> None:
         os.mkfifo(logs / "pipe.log")
@@ -300,7 +300,7 @@ class TestAFolderOfAnything:
         """For root too: there is nothing at the beginning of a process's memory."""
         for name in ("a.log", "b.log", "c.log"):
             (logs / name).symlink_to("/proc/self/mem")
-        assert "not read, 3: `a.log`" in self.only_the_log(logs)
+        assert "skipped 3: cannot open `a.log`" in self.only_the_log(logs)
 
     def test_1500_nested_folders_are_not_all_gone_through_and_that_is_told(self, logs: Path) -> None:
         """Deeper than paths can be long, so they are made one from within the other."""
@@ -309,7 +309,7 @@ class TestAFolderOfAnything:
             os.mkdir("d-nested", dir_fd=here)
             here = within(here, "d-nested")
         try:
-            assert "not everything in the folder was read" in self.only_the_log(logs)
+            assert "the folder is too large to read completely" in self.only_the_log(logs)
         finally:
             for _ in range(1500):  # as they were made: what removes whole trees takes seconds, or recurses
                 here = within(here, "..")

@@ -86,14 +86,14 @@ class TestWay:
         lab.env("demo")
         lab.env("other")
         there = folder_with(lab, b"demo\n")
-        assert_no(lab, there, "`demo`", "is not trusted", f"rocenv trust {there}")
+        assert_no(lab, there, "`demo`", "you have not trusted it", f"rocenv trust {there}")
         done = lab.run("trust", str(there))
         assert (done.returncode, done.stdout) == (0, b"")
         assert str(there / ".rocenv") in done.stderr.decode() and "`demo`" in done.stderr.decode()
         assert_yes(lab, there, "demo")
         for changed in (b"other\n", b"demo", b"demo\n\n", b" demo\n", b"demo\r\n"):
             folder_with(lab, changed)
-            assert_no(lab, there, "has been changed since", f"rocenv trust {there}")
+            assert_no(lab, there, "it changed since you trusted it", f"rocenv trust {there}")
         folder_with(lab, b"demo\n")
         assert_yes(lab, there, "demo")
         folder_with(lab, b"other\n")
@@ -102,7 +102,7 @@ class TestWay:
         done = lab.run("trust", "--forget", str(there))
         assert (done.returncode, done.stdout) == (0, b"")
         assert "no longer trusted" in done.stderr.decode()
-        assert_no(lab, there, "is not trusted")
+        assert_no(lab, there, "you have not trusted it")
         assert "was not trusted" in lab.run("trust", "--forget", str(there)).stderr.decode()
 
     def test_without_a_folder_it_is_this_one_or_the_nearest_above(self, lab: Lab) -> None:
@@ -117,7 +117,7 @@ class TestWay:
         # One that is named is that one, or a typing error would trust something else.
         done = lab.run("trust", str(deep))
         assert (done.returncode, done.stdout) == (1, b"")
-        assert f"there is no file `.rocenv` in `{deep}`" in done.stderr.decode()
+        assert f"there is no `.rocenv` file in `{deep}`" in done.stderr.decode()
         inner = folder_with(lab, b"demo\n", "there/a")
         assert lab.run("trust", cwd=deep).returncode == 0
         assert set(config.load(lab.config).trusted) == {str(there), str(inner)}
@@ -132,7 +132,7 @@ class TestWay:
         assert_yes(lab, link, "demo")
         link.unlink()
         link.symlink_to(folder_with(lab, b"demo\n", "elsewhere"))
-        assert_no(lab, link, "is not trusted")
+        assert_no(lab, link, "you have not trusted it")
 
     def test_an_env_that_is_missing_or_incomplete(self, lab: Lab) -> None:
         there = folder_with(lab, b"my env")
@@ -161,7 +161,7 @@ class TestWay:
         os.mkdir(there)
         with open(there + b"/.rocenv", "wb") as file:
             file.write(b"demo\n")
-        text = assert_no(lab, there, "is not trusted", "rocenv trust")
+        text = assert_no(lab, there, "you have not trusted it", "rocenv trust")
         done = lab.run("trust", cwd=there)
         assert (done.returncode, done.stdout) == (0, b"")
         assert len(done.stderr.splitlines()) == 1
@@ -175,7 +175,7 @@ class TestWay:
         assert len(listed.stdout.decode().splitlines()) == 2
         assert listed.stdout.decode().replace("\n", "").isprintable()
         assert lab.run("trust", "--forget", cwd=there).returncode == 0
-        assert_no(lab, there, "is not trusted")
+        assert_no(lab, there, "you have not trusted it")
         command = text.splitlines()[1].strip()
         if os.fsdecode(odd).isprintable():
             assert_runs(lab, command)
@@ -229,7 +229,9 @@ class TestHostileFiles:
     def test_what_is_no_name_is_named(self, lab: Lab, content: bytes) -> None:
         lab.env("demo")
         there = folder_with(lab, content)
-        assert_no(lab, there, f"`{there / '.rocenv'}` names no env", "one line, the name of an env")
+        assert_no(
+            lab, there, f"`{there / '.rocenv'}` does not name an env", "one line with the name of an env"
+        )
         done = lab.run("trust", str(there))
         assert (done.returncode, done.stdout) == (1, b"")
         assert b"Traceback" not in done.stderr and b"unexpected" not in done.stderr
@@ -263,7 +265,7 @@ class TestHostileFiles:
             case "dangling":
                 path.symlink_to("nowhere")
         with server:
-            assert_no(lab, there, "there is no file `.rocenv`")
+            assert_no(lab, there, "there is no `.rocenv` file")
             assert lab.run("trust", str(there)).returncode == 1
             # And an outer one is found behind it.
             folder_with(lab, b"demo\n", ".")
@@ -279,7 +281,7 @@ class TestHostileFiles:
         assert lab.run("trust", str(there)).returncode == 0
         assert_yes(lab, there, "demo")
         (there / "name").write_text("other")
-        assert_no(lab, there, "has been changed since")
+        assert_no(lab, there, "it changed since you trusted it")
 
     def test_what_cannot_be_read(self, lab: Lab) -> None:
         there = folder_with(lab, b"demo\n")
@@ -328,7 +330,7 @@ class TestHostileFiles:
         locale = ("LC_ALL=C", "PYTHONUTF8=0", "PYTHONCOERCECLOCALE=0")
         done = lab.run("trust", "--check", str(there), before=["env", *locale])
         assert (done.returncode, done.stdout) == (1, b"")
-        assert b"cannot be written in this locale" in done.stderr
+        assert b"this locale cannot represent the name" in done.stderr
 
 
 class TestDocuments:
@@ -361,7 +363,7 @@ class TestDocuments:
 
     def test_nothing_is_trusted(self, lab: Lab) -> None:
         done = lab.run("trust", "--list")
-        assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"no folder is trusted\n")
+        assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"you trust no folder yet\n")
 
     def test_comments_in_the_settings_stay(self, lab: Lab) -> None:
         lab.home.mkdir()

@@ -15,7 +15,7 @@ import pytest
 from rocenv.core.versions import allows, series
 from rocenv.data.apps import DeviceList
 from rocenv.data.load import TABLES, data_files, load
-from rocenv.data.recipes import BuiltWith, KernelRecipe
+from rocenv.data.recipes import BuiltWith
 from rocenv.data.rules import Clue, Sign
 
 if TYPE_CHECKING:
@@ -32,8 +32,7 @@ PARTS: dict[type, tuple[str, ...]] = {
     Sign: ("text", "pattern", "near", "not_near"),
     Clue: ("text", "pattern", "near", "not_near"),
     DeviceList: ("pattern", "other"),
-    BuiltWith: ("text", "named"),
-    KernelRecipe: ("flags_text", "flags_more"),
+    BuiltWith: ("text",),
 }
 URL = re.compile(r"https?://[^\s\"',;)]+")
 

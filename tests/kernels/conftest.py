@@ -1,4 +1,4 @@
-"""A lab for each test, at a path with a space."""
+"""A lab per test, in a folder with a space in its name."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Lab:
-    """A home with a pretended compiler in the env `cc`."""
+    """A home with a fake compiler in the env `cc`."""
     return make_lab(tmp_path / "a lab")

@@ -1,4 +1,4 @@
-"""An app with a source of kernels, and an env with a compiler that only pretends to be one."""
+"""An app with a source of kernels, and an env with a fake compiler."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rocenv.core.model import Component, EnvChange, Layout, Lock, Program, Record, Request
+from rocenv.core.model import Component, Layout, Lock, Program, Record, Request
 from rocenv.home import Home
 from rocenv.prefix import Prefix
 from tests import forked, shipped
 from tests.programs import PYTHON
 
 BITCODE = "usr/lib/bitcode"
-FLAGS_TEXT = '-std=c++17 -m%d -DHIPCC -I"%s"'
-PLAIN = (b"lib/%s_%s.fatbin.zst", FLAGS_TEXT.encode(), b"cycles_%s_%s_%s")
+PLAIN = (b"lib/%s_%s.fatbin.zst",)
+UNCOMPRESSED = (b"lib/%s_%s.fatbin",)
 WITH_RT = (*PLAIN, b"lib/%s_rt_%s.hipfb.zst")
 
-# Answers as clang does, and writes down how it was called. What it is to do stands in a file beside it.
+# Answers like clang and records how it was called. A file beside it says what else it does.
 _CLANG = """{start}import json, os, pathlib, sys, time
 sys.path.insert(0, {tests!r})
 from tests.kernels.code import kernels
 own = pathlib.Path(__file__).with_name("orders.json")
 orders = json.loads(own.read_text()) if own.exists() else {{}}
 if "--version" in sys.argv:
-    print(orders.get("version", "pretended clang version 21.1.8"))
+    print(orders.get("version", "fake clang version 21.1.8"))
     raise SystemExit(0)
 with open(own.with_name("calls"), "a") as calls:
     calls.write(json.dumps(sys.argv[1:]) + "\\n")
@@ -51,7 +51,7 @@ out.write_bytes(kernels(target, orders.get("count", 75)) if made is None else by
 
 @dataclass
 class Lab:
-    """A home, a user, and apps; `lab.run("build", ...)` runs the real `rocenv kernels`."""
+    """A home, a user and apps; `lab.run(...)` runs the real `rocenv kernels build blender`."""
 
     root: Path
     variables: dict[str, str] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class Lab:
         return Home(self.root / "rocenv home")
 
     def run(self, *args: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
-        """Return how `rocenv kernels build blender ARGS` ended."""
+        """Run `rocenv kernels build blender ARGS`."""
         if not options:
             argv = ["kernels", "build", "blender", *map(str, args)]
             return forked.run_text(argv, env=self.environ(), cwd=self.root, timeout_s=120)
@@ -90,24 +90,24 @@ class Lab:
         }
 
     def build(self, *args: str | Path, code: int = 0) -> dict[str, Any]:
-        """Return what `--json` told of a build, or of its failure."""
+        """Return the JSON of a build, or of its error."""
         done = self.run(*args, "--json")
         assert done.returncode == code, done.stderr
         answer: dict[str, Any] = json.loads(done.stdout)
         return answer
 
     def orders(self, **orders: Any) -> None:
-        """Tell the compiler what to do from now on."""
+        """Set what the compiler does from now on."""
         (Prefix(self.home.envs / "cc").bin / "orders.json").write_text(json.dumps(orders))
 
     def calls(self) -> list[list[str]]:
-        """Return how the compiler was called so far."""
+        """Return the arguments of every call of the compiler."""
         path = Prefix(self.home.envs / "cc").bin / "calls"
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def make_lab(root: Path) -> Lab:
-    """Return a lab whose env `cc` has the compiler."""
+    """Make a lab whose env `cc` has the compiler."""
     lab = Lab(root)
     (root / "user").mkdir(parents=True)
     shipped.put_into(lab.home.path)
@@ -137,8 +137,7 @@ def make_lab(root: Path) -> Lab:
         layout=layout.below("rocm"),
         into="rocm",
     )
-    cache = EnvChange(action="set", name="XDG_CACHE_HOME", value="{prefix}/cache")
-    lock = Lock(request=Request(), platform="linux", target="", components=(part,), environment=(cache,))
+    lock = Lock(request=Request(), platform="linux", target="", components=(part,), environment=())
     record = Record(name="cc", created="2026-11-22", rocenv_version="0", lock=lock)
     prefix.write_record(record, {})
     return lab
@@ -147,7 +146,7 @@ def make_lab(root: Path) -> Lab:
 def make_app(
     root: Path, *, texts: tuple[bytes, ...] = PLAIN, lib: dict[str, bytes] | None = None, version: str = "5.2"
 ) -> Path:
-    """Return the folder of an app as its makers pack it; `lib` are the kernels that it comes with."""
+    """Make an app as in official builds; `lib` are the kernels that it ships with."""
     folder = root / version / "scripts" / "addons_core" / "cycles"
     for name, text in {
         "kernel/device/hip/kernel.cpp": "int kernel;\n",
@@ -163,7 +162,7 @@ def make_app(
     for name, content in (lib or {}).items():
         (folder / "lib").mkdir(exist_ok=True)
         (folder / "lib" / name).write_bytes(content)
-    # No system can start this, so its version is that of the folder.
+    # Nothing can start this, so its version is that of the folder.
     (root / "blender").write_bytes(b"\x7fnot ELF\0" + b"\0".join(texts) + b"\0")
     (root / "blender").chmod(0o755)
     return root

@@ -1,4 +1,4 @@
-"""What a compiler made is looked into before an app is given it."""
+"""The compiler's output is checked before an app gets it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROWS = (
 )
 
 
-def test_each_kernel_counts_once_though_two_tables_name_it() -> None:
+def test_kernel_in_two_symbol_tables_counts_once() -> None:
     checked = check(kernels("gfx1201", 75), "gfx1201", ROWS)
     assert (checked.kernels, checked.flags) == (75, 0x4E)
 
@@ -26,23 +26,23 @@ def test_each_kernel_counts_once_though_two_tables_name_it() -> None:
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (kernels("gfx1100"), "no code for gfx1201, but for"),
+        (kernels("gfx1100"), "no code for gfx1201, only for"),
         (bundle("gfx1201", code_object(["k.kd"], NUMBERS["gfx1100"])), "for gfx1100, not for gfx1201"),
-        (bundle("gfx1201", code_object(["k.kd"], 0x4E, machine=62)), "for the machine 62"),
+        (bundle("gfx1201", code_object(["k.kd"], 0x4E, machine=62)), "its ELF machine is 62"),
         (bundle("gfx1201", code_object(["main"], 0x4E)), "no kernel"),
         (b"", "neither"),
         (b"ELF, honestly", "neither"),
-        (b"__CLANG_OFFLOAD_BUNDLE__", "is not readable"),
-        (b"__CLANG_OFFLOAD_BUNDLE__" + b"\xff" * 64, "cut short"),
-        (kernels("gfx1201")[:-1], "cut short"),
+        (b"__CLANG_OFFLOAD_BUNDLE__", "cannot be read"),
+        (b"__CLANG_OFFLOAD_BUNDLE__" + b"\xff" * 64, "truncated"),
+        (kernels("gfx1201")[:-1], "truncated"),
     ],
 )
-def test_what_is_no_kernel_for_the_target_is_refused(content: bytes, says: str) -> None:
+def test_anything_but_a_kernel_for_the_target_is_rejected(content: bytes, says: str) -> None:
     with pytest.raises(RocenvError, match=says):
         check(content, "gfx1201", ROWS)
 
 
-def test_damage_anywhere_ends_in_an_error_or_a_count() -> None:
+def test_damaged_file_ends_in_an_error_or_a_count() -> None:
     dice = random.Random(7)
     whole = kernels("gfx1201", 3)
     for _ in range(300):
@@ -55,6 +55,6 @@ def test_damage_anywhere_ends_in_an_error_or_a_count() -> None:
             assert error.code == "kernels-bad-result"
 
 
-def test_a_target_of_no_known_number_passes() -> None:
+def test_target_without_a_known_number_passes() -> None:
     checked = check(bundle("gfx1999", code_object(["k.kd"], 0x77)), "gfx1999", ROWS)
     assert checked.flags == 0x77

@@ -1,4 +1,4 @@
-"""An app is found by any path of it, and never another one than the one that was named."""
+"""An app is found by its program and by its folder, and never mistaken for another."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import pytest
 from rocenv.core.errors import RocenvError
 from rocenv.data.load import load
 from rocenv.home import Home
-from rocenv.kernels.installation import find
-from rocenv.kernels.program import Program
+from rocenv.kernels.installation import ProgramBytes, find
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,48 +38,48 @@ def made(root: Path, folder: str, program: str) -> tuple[Path, Path]:
 
 
 @pytest.mark.parametrize("folder", LAYOUTS)
-def test_all_layouts_by_program_and_by_folder_and_by_source(
+def test_all_layouts_are_found_by_program_and_by_folder(
     tmp_path: Path, row: KernelSource, folder: str
 ) -> None:
     root = tmp_path / "an app"
     cycles, program = made(root, folder, LAYOUTS[folder])
     home = Home(tmp_path / "home")
-    for named in (root, program, cycles, cycles / "source"):
+    for named in (root, program):
         found = find(str(named), row, home)
         assert (found.folder, found.program) == (cycles, program), named
 
 
-def test_link_to_a_program_leads_to_its_installation(tmp_path: Path, row: KernelSource) -> None:
+def test_link_to_a_program_is_followed(tmp_path: Path, row: KernelSource) -> None:
     cycles, program = made(tmp_path / "opt", "5.2/scripts/addons_core/cycles", "blender")
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "blender").symlink_to(program)
     assert find(str(tmp_path / "bin" / "blender"), row, Home(tmp_path / "home")).folder == cycles
 
 
-def test_folder_beside_an_app_is_not_the_app(tmp_path: Path, row: KernelSource) -> None:
+def test_folder_next_to_an_app_is_not_the_app(tmp_path: Path, row: KernelSource) -> None:
     made(tmp_path, "usr/share/blender/scripts/addons_core/cycles", "usr/bin/blender")
     (tmp_path / "downloads").mkdir()
     with pytest.raises(RocenvError, match="no source of Cycles kernels"):
         find(str(tmp_path / "downloads"), row, Home(tmp_path / "home"))
 
 
-def test_of_two_versions_the_newest_is_taken(tmp_path: Path, row: KernelSource) -> None:
+def test_newest_of_two_versions_is_found(tmp_path: Path, row: KernelSource) -> None:
     made(tmp_path, "4.5/scripts/addons_core/cycles", "blender")
     newer, _ = made(tmp_path, "5.2/scripts/addons_core/cycles", "blender")
     assert find(str(tmp_path), row, Home(tmp_path / "home")).folder == newer
 
 
-def test_program_without_bytes_is_unknown(tmp_path: Path) -> None:
+def test_unreadable_program_is_unknown(tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.touch()
     for path in (None, empty, tmp_path / "absent", tmp_path):
-        program = Program(path)
-        assert (program.known, program.holds("text"), program.text("text")) == (False, False, None)
+        program = ProgramBytes(path)
+        assert (program.known, program.contains("text")) == (False, False)
 
 
-def test_text_in_pieces_is_found_and_pieces_apart_are_not(tmp_path: Path) -> None:
+def test_split_text_is_found_if_its_chunks_are_close(tmp_path: Path) -> None:
     file = tmp_path / "program"
     file.write_bytes(b" -DWITH_" + bytes(4) + b"_NANOVDB")
-    assert Program(file).holds(" -DWITH_NANOVDB")
+    assert ProgramBytes(file).contains(" -DWITH_NANOVDB")
     file.write_bytes(b" -DWITH_" + bytes(400) + b"_NANOVDB")
-    assert not Program(file).holds(" -DWITH_NANOVDB")
+    assert not ProgramBytes(file).contains(" -DWITH_NANOVDB")

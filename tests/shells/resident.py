@@ -60,12 +60,10 @@ def resident_rocenv() -> Path:
 
 def main() -> None:
     """Answer calls until the test process is gone, which closes this one's standard input."""
-    import importlib
+    from rocenv.cli import COMMANDS, HIDDEN, load_command
 
-    from rocenv.cli import COMMANDS, HIDDEN
-
-    for module, _ in (COMMANDS | HIDDEN).values():
-        importlib.import_module(f"rocenv.commands.{module}")
+    for name in (*COMMANDS, *HIDDEN):
+        load_command(name)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(fileno=int(sys.argv[1])) as listener:
         while True:

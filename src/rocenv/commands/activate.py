@@ -1,4 +1,8 @@
-"""`rocenv activate`: how to activate an env, or the script that does it."""
+"""`rocenv activate` and `rocenv deactivate` in a shell without the hook.
+
+A command cannot change the shell that calls it, so these say what to type. The hook (`hook.py`) defines shell
+functions of the same names that do the work.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from rocenv.commands.calling_shell import calling_shell, hook_advice
 from rocenv.commands.output import note
 from rocenv.context import Context
 from rocenv.core.errors import PrefixError
-from rocenv.prefix import prefix_of
+from rocenv.prefix import active_names, prefix_of
 from rocenv.system import WINDOWS
 from rocenv.system.quoting import shell_join
 
@@ -30,44 +34,44 @@ if TYPE_CHECKING:
     shell_complete=candidates.shells,
     help="Print the script for this shell.",
 )
-def command(name: str, shell: str | None) -> int:
+def activate(name: str, shell: str | None) -> int:
     """Say how to activate the env NAME in this shell, or print the script with --shell.
 
-    A command cannot change the shell that calls it: the script has to be sourced there.
+    A command cannot change the shell that calls it, so the shell must run the script itself.
     """
     prefix = prefix_of(Context().home, name)
     lock = prefix.record().lock
-    if shell is not None:
-        serving = [each for each in SHELLS if lock.platform in SHELLS[each].platforms]
-        if shell not in serving:
-            known = ", ".join(serving)
-            raise click.UsageError(f"env `{name}` is for {lock.platform}, whose shells are {known}")
-        from rocenv.activate.scripts import activation_script
-
-        script = activation_script(
-            name, str(prefix.path), lock.environment, lock.watched, shell, lock.platform
+    if shell is None:
+        _print_lines(prefix, lock.platform)
+        return 1
+    supported = [each for each in SHELLS if lock.platform in SHELLS[each].platforms]
+    if shell not in supported:
+        raise click.UsageError(
+            f"env `{name}` is for {lock.platform}, where the shells are {', '.join(supported)}"
         )
-        # The mark at the start of PowerShell's file is for files alone: evaluated, it would be a word.
-        click.echo(SHELLS[shell].encode(script).removeprefix(codecs.BOM_UTF8), nl=False)
-        return 0
-    _say_what_to_type(prefix, lock.platform)
-    return 1
+    from rocenv.activate.scripts import activation_script
+
+    script = activation_script(name, str(prefix.path), lock.environment, lock.watched, shell, lock.platform)
+    # The byte order mark is for PowerShell's files; in a script that is evaluated it would be a word.
+    click.echo(SHELLS[shell].encode(script).removeprefix(codecs.BOM_UTF8), nl=False)
+    return 0
 
 
 def activation_line(prefix: Prefix, platform: str) -> str:
-    """Return what to type to activate an env, in the shell that called."""
+    """Return the line that activates an env in the calling shell."""
     return _line(prefix, calling_shell(platform))
 
 
-def _say_what_to_type(prefix: Prefix, platform: str) -> None:
-    shell = calling_shell(platform)
-    # A cmd and a PowerShell cannot be told apart from here.
-    shells = {"cmd": " in cmd", "powershell": " in PowerShell"} if platform == "windows" else {shell: ""}
+def _print_lines(prefix: Prefix, platform: str) -> None:
+    """Print the line to type; on Windows those of cmd and PowerShell, which look the same from here."""
+    shells = {calling_shell(platform): ""}
+    if platform == "windows":
+        shells = {"cmd": " in cmd", "powershell": " in PowerShell"}
     missing = [each for each in shells if not (prefix.path / SHELLS[each].file_name).is_file()]
     if missing:
         raise PrefixError(
-            f"env `{prefix.name}` has no script for {missing[0]}: it was made by an older rocenv, or the "
-            "script was removed",
+            f"env `{prefix.name}` has no script for {missing[0]}: the env is from an older rocenv, or "
+            "somebody removed the script",
             hints=(f"rocenv repair {shell_join(prefix.name)}",),
             code="script-missing",
         )
@@ -81,3 +85,17 @@ def _say_what_to_type(prefix: Prefix, platform: str) -> None:
 
 def _line(prefix: Prefix, shell: str) -> str:
     return SHELLS[shell].source(str(prefix.path / SHELLS[shell].file_name))
+
+
+@click.command()
+def deactivate() -> int:
+    """Say how to leave the active env in a shell without the hook."""
+    name = next(active_names(Context().home, os.environ), "")
+    if not name:
+        note("no env is active in this shell")
+        return 0
+    note(f"env `{name}` is active here, and a command cannot change the shell that calls it")
+    note("- in the shell where you activated it, type `deactivate`, or `rocenv_deactivate` in a venv")
+    note("- a shell that inherited its variables has no `deactivate`: type `exit` to leave that shell")
+    note(hook_advice("deactivate"))
+    return 1

@@ -1,70 +1,120 @@
-"""`rocenv cache`: what is only kept to be fetched, or compiled, no second time."""
+"""`rocenv cache` and `rocenv gc`: show and free what is only there to save time later."""
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 import click
 
-from rocenv.commands.output import columns, json_option, note, print_json
+from rocenv.commands.output import can_ask, columns, confirm, json_option, note, print_json
 from rocenv.context import Context
+from rocenv.core.errors import RocenvError
+from rocenv.core.progress import size_text
 from rocenv.system.files import remove_tree, storage_errors
 from rocenv.system.locks import locked
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from rocenv.home import Home
 
-
-def parts(home: Home) -> dict[str, Path]:
-    """Return the parts of the cache: name -> folder."""
-    return {
-        "artifacts": home.artifacts,
-        "indices": home.indices,
-        "wheels": home.uv_cache,
-        "kernels": home.kernels,
-    }
+_PARTS = ("artifacts", "indices", "wheels", "kernels")
 
 
-@click.group(invoke_without_command=True)
+def _folders(home: Home) -> dict[str, Path]:
+    return dict(zip(_PARTS, (home.artifacts, home.indices, home.uv_cache, home.kernels), strict=True))
+
+
+@contextlib.contextmanager
+def _exclusive(home: Home, what: str) -> Iterator[None]:
+    with (
+        storage_errors(home.path),
+        locked(home.in_use, waiting=f"waiting for another rocenv that uses the {what}"),
+    ):
+        yield
+
+
+@click.group("cache", invoke_without_command=True)
 @json_option
 @click.pass_context
-def command(context: click.Context, as_json: bool) -> None:
-    """Show what is kept of what was fetched and compiled."""
+def cache(context: click.Context, as_json: bool) -> None:
+    """Show the size of the cache: downloads, package lists, wheels and compiled kernels."""
     if context.invoked_subcommand is not None:
         return
-    from rocenv.core.progress import size_text
     from rocenv.install.store import tree_bytes
 
-    home = Context().home
-    sizes = {name: tree_bytes(folder) if folder.exists() else 0 for name, folder in parts(home).items()}
+    folders = _folders(Context().home)
+    sizes = {name: tree_bytes(folder) if folder.exists() else 0 for name, folder in folders.items()}
     if as_json:
-        found = [{"name": name, "path": str(parts(home)[name]), "size_bytes": sizes[name]} for name in sizes]
+        found = [{"name": name, "path": str(folders[name]), "size_bytes": sizes[name]} for name in sizes]
         print_json({"cache": found, "size_bytes": sum(sizes.values())})
         return
-    click.echo(columns([(name, size_text(sizes[name]), str(parts(home)[name])) for name in sizes]))
+    click.echo(columns([(name, size_text(sizes[name]), str(folders[name])) for name in sizes]))
     if any(sizes.values()):
-        note("`rocenv cache clear [PART…]` frees it; envs do not need it, making the next one does")
+        note("`rocenv cache clear [PART…]` frees it; existing envs do not need it")
 
 
-@command.command()
-@click.argument("names", nargs=-1, type=click.Choice(["artifacts", "indices", "wheels", "kernels"]))
+@cache.command()
+@click.argument("names", metavar="[PART]...", nargs=-1, type=click.Choice(_PARTS))
 def clear(names: tuple[str, ...]) -> None:
-    """Free the named parts of the cache, or all of it."""
-    from rocenv.core.progress import size_text
+    """Empty the cache, or only the named parts: artifacts, indices, wheels, kernels."""
     from rocenv.install.store import tree_bytes
 
     context = Context()
     context.require_own_home(changes=True)
     home = context.home
     freed = 0
-    with (
-        storage_errors(home.path),
-        locked(home.in_use, waiting="waiting for another rocenv that works with the cache"),
-    ):
-        for name, folder in parts(home).items():
+    with _exclusive(home, "cache"):
+        for name, folder in _folders(home).items():
             if not names or name in names:
                 freed += tree_bytes(folder) if folder.exists() else 0
                 remove_tree(folder)
     note(f"freed {size_text(freed)}")
+
+
+@click.command()
+@click.option("-y", "--yes", is_flag=True, help="Free it without asking.")
+@click.option("--dry-run", is_flag=True, help="Only show it.")
+@json_option
+def gc(yes: bool, dry_run: bool, as_json: bool) -> None:
+    """Show unpacked packages that no env needs, and free them. For downloads, see `rocenv cache`."""
+    from rocenv.install.store import sweep
+
+    context = Context()
+    context.require_own_home(changes=not dry_run)
+    home = context.home
+    with _exclusive(home, "store"):
+        needed = frozenset(_needed(home))
+        found = sweep(home, needed, dry_run=True)
+        total = sum(size for _, size in found)
+        if not as_json:
+            click.echo(
+                columns([(title, size_text(size)) for title, size in found]) if found else "nothing to free"
+            )
+        free = bool(found) and not dry_run
+        free = free and (yes or (can_ask() and confirm(f"Free {size_text(total)}?")))
+        if free:
+            sweep(home, needed, dry_run=False)
+    if as_json:
+        packages = [{"name": title, "size_bytes": size} for title, size in found]
+        print_json({"freed": free, "size_bytes": total, "packages": packages})
+    if free:
+        note(f"freed {size_text(total)}")
+    elif found:
+        note(f"`rocenv gc -y` frees {size_text(total)}")
+
+
+def _needed(home: Home) -> Iterator[str]:
+    """Yield the hashes of the artifacts that complete envs consist of."""
+    from rocenv.prefix import all_prefixes
+
+    for prefix in all_prefixes(home):
+        if prefix.state == "complete":
+            try:
+                artifacts = prefix.record_wherever_made().lock.artifacts
+            except RocenvError as error:
+                note(f"cannot read env `{prefix.name}`, so its packages may be freed: {error.message}")
+            else:
+                yield from (artifact.sha256 for artifact in artifacts)

@@ -1,37 +1,66 @@
-"""The shell that called, as far as it can be told, and what people type there."""
+"""The shell that called rocenv, and what people type in it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rocenv.activate.shells import SHELLS
+from rocenv.activate.shells import HOOKS, SHELLS
+from rocenv.core.template import fill
 from rocenv.system.machine import parent_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-# What programs are called beside their names in `SHELLS`.
-_ALSO = {"csh": "tcsh", "ksh93": "ksh", "mksh": "ksh", "pwsh": "powershell"}
+# Program names that differ from those in `SHELLS`.
+_ALIASES = {"csh": "tcsh", "ksh93": "ksh", "mksh": "ksh", "pwsh": "powershell"}
+# How to set and unset a variable; {value} is quoted. All other shells do it like sh.
+_SET = {
+    "cmd": 'set "{name}={value}"',
+    "elvish": "set-env {name} {value}",
+    "fish": "set -gx {name} {value}",
+    "nu": "$env.{name} = {value}",
+    "powershell": "$env:{name} = {value}",
+    "tcsh": "setenv {name} {value}",
+    "xonsh": "${name} = {value}",
+}
+_UNSET = {
+    "cmd": 'set "{name}="',
+    "elvish": "unset-env {name}",
+    "fish": "set -e {name}",
+    "nu": "hide-env {name}",
+    "powershell": "Remove-Item Env:{name}",
+    "tcsh": "unsetenv {name}",
+    "xonsh": "del ${name}",
+}
 
 
 def calling_shell(platform: str) -> str:
-    """Return the name in `SHELLS` of the shell that called; where that is unknown, the usual one."""
-    serving = [name for name, shell in SHELLS.items() if platform in shell.platforms]
-    return _known(serving) or ("cmd" if platform == "windows" else "sh")
+    """Name the calling shell as in `SHELLS`; if it is unknown, the platform's usual one."""
+    names = [name for name, shell in SHELLS.items() if platform in shell.platforms]
+    return _detect(names) or ("cmd" if platform == "windows" else "sh")
 
 
 def hook_advice(command: str) -> str:
-    """Return how a command of rocenv works by itself in the shell that called."""
-    from rocenv.activate.shells import HOOKS
-
-    name = _known(HOOKS)
+    """Say how a command of rocenv can change the calling shell directly."""
+    name = _detect(HOOKS)
     if not name:
-        return f"to have `rocenv {command}` work by itself, see `rocenv hook --help`"
-    start_up = HOOKS[name]
-    return f"to have `rocenv {command}` work by itself, put this line into {start_up.file}:  {start_up.line}"
+        return f"to make `rocenv {command}` work directly, see `rocenv hook --help`"
+    hook = HOOKS[name]
+    return f"to make `rocenv {command}` work directly, add this line to {hook.file}:  {hook.line}"
 
 
-def _known(names: Collection[str]) -> str:
-    """Return what the calling shell is called among these names, "" if it is none of them."""
-    called = parent_name().lstrip("-")  # a login shell may call itself so
-    return next((name for name in (called, _ALSO.get(called, "")) if name and name in names), "")
+def _detect(names: Collection[str]) -> str:
+    """Name the calling shell as in `names`, "" if it is none of them."""
+    called = parent_name().lstrip("-")  # a login shell's name may start with a dash
+    return next((name for name in (called, _ALIASES.get(called, "")) if name and name in names), "")
+
+
+def set_variable(shell: str, name: str, value: str) -> str:
+    """Write the command that exports a variable."""
+    quoted = value if shell == "cmd" else SHELLS[shell].quote(value)
+    return fill(_SET.get(shell, "export {name}={value}"), {"name": name, "value": quoted})
+
+
+def unset_variable(shell: str, name: str) -> str:
+    """Write the command that removes a variable."""
+    return fill(_UNSET.get(shell, "unset {name}"), {"name": name})

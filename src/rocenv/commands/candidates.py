@@ -1,4 +1,4 @@
-"""What the parameters of the verbs may be, for completion: as click's `shell_complete=` wants it."""
+"""Values for shell completion: functions for click's `shell_complete=`."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ _HERE = "windows" if WINDOWS else "linux"
 
 
 def env_names(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Return the names of the complete envs, without reading what they consist of."""
+    """Complete the name of an env, without reading its record."""
     envs = Context().home.envs
     try:
         names = sorted(name for name in os.listdir(envs) if not name.startswith("."))
     except OSError:
         return []
-    return [name for name in _starting(names, incomplete) if (envs / name / ".rocenv/record.json").exists()]
+    return [name for name in _matching(names, incomplete) if (envs / name / ".rocenv/record.json").exists()]
 
 
 def targets(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete a target, or the last of several, with the products that each one is."""
+    """Complete a target, or the last one in a list, with its products as help."""
     first = incomplete[: incomplete.rfind(",") + 1]
     names = {f"{first}{name}": row.products for name, row in Context().matrix.targets.items()}
-    return _told(names, incomplete)
+    return _with_help(names, incomplete)
 
 
 def rocm_versions(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Return the releases that sets are made of."""
+    """Complete a ROCm release."""
     matrix, platform = Context().matrix, _platform(context)
     found = {row.version for row in matrix.rocm_wheels if platform in ("", row.platform)}
     found.update(row.version for row in matrix.rocm if platform != "windows")
@@ -48,18 +48,18 @@ def rocm_versions(context: click.Context, _parameter: click.Parameter, incomplet
 
 
 def zluda_versions(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Return the builds of ZLUDA."""
+    """Complete a ZLUDA build."""
     return _newest_first({row.version for row in Context().matrix.zluda}, incomplete)
 
 
 def torch_versions(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Return the releases of torch that go with some set."""
+    """Complete a PyTorch release."""
     matrix, platform = Context().matrix, _platform(context)
     return _newest_first({row.version for row in _torch_rows(matrix, platform)}, incomplete)
 
 
 def _torch_rows(matrix: Matrix, platform: str) -> list[TorchSet]:
-    """Return the rows of torch for a platform; those that use ROCm's wheels are where these are."""
+    """Select the PyTorch rows of a platform; a row for ROCm wheels has the platforms of those wheels."""
     places = {(row.channel, row.platform) for row in matrix.rocm_wheels}
     return [
         row
@@ -71,7 +71,7 @@ def _torch_rows(matrix: Matrix, platform: str) -> list[TorchSet]:
 
 
 def pythons(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Return the Pythons that wheels of torch are made for."""
+    """Complete a Python version for which PyTorch has wheels."""
     matrix, platform = Context().matrix, _platform(context)
     found = {each for row in matrix.rocm_wheels if platform in ("", row.platform) for each in row.python}
     for row in _torch_rows(matrix, platform):
@@ -80,7 +80,7 @@ def pythons(context: click.Context, _parameter: click.Parameter, incomplete: str
 
 
 def channels(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the channels of sets, with their titles."""
+    """Complete a channel, with its title as help."""
     from rocenv.resolve.windows import channel_of
 
     matrix, platform = Context().matrix, _platform(context)
@@ -89,75 +89,75 @@ def channels(context: click.Context, _parameter: click.Parameter, incomplete: st
     found |= {channel_of(row): "" for row in matrix.hip_sdk if platform != "linux"}
     if platform != "windows":
         found |= {row.name: row.title for row in matrix.channels.values() if row.repos}
-    return _told(found, incomplete)
+    return _with_help(found, incomplete)
 
 
 def apps(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the apps that `launch` knows, with their titles."""
-    return _told({row.key: row.title for row in Context().matrix.launcher}, incomplete)
+    """Complete an app, with its title as help."""
+    return _with_help({row.key: row.title for row in Context().matrix.launcher}, incomplete)
 
 
 def memory_programs(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Return the programs whose settings for GPU memory are known."""
-    return _starting(sorted({row.program for row in Context().matrix.knob}), incomplete)
+    return _matching(sorted({row.program for row in Context().matrix.knob}), incomplete)
 
 
 def sizes(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Return amounts of memory that cards are sold with."""
-    return _starting((f"{gib}GiB" for gib in (4, 6, 8, 12, 16, 20, 24, 32, 48, 64, 128)), incomplete)
+    return _matching((f"{gib}GiB" for gib in (4, 6, 8, 12, 16, 20, 24, 32, 48, 64, 128)), incomplete)
 
 
 def contexts(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Return lengths of context that models are run with."""
-    return _starting((str(1 << power) for power in range(11, 18)), incomplete)
+    return _matching((str(1 << power) for power in range(11, 18)), incomplete)
 
 
 def limits(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Return amounts of memory, and shares of what is free."""
-    return [*_starting(("50%", "80%", "90%"), incomplete), *sizes(context, parameter, incomplete)]
+    return [*_matching(("50%", "80%", "90%"), incomplete), *sizes(context, parameter, incomplete)]
 
 
 def shells(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Return the shells that can activate envs of this machine."""
+    """Complete a shell that this platform has."""
     from rocenv.activate.shells import SHELLS
 
-    return _starting((name for name, shell in SHELLS.items() if _HERE in shell.platforms), incomplete)
+    return _matching((name for name, shell in SHELLS.items() if _HERE in shell.platforms), incomplete)
 
 
 def things(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Return what `explain` can be asked for: the words that stand alone, and products once one is begun."""
+    """Complete what `explain` explains; products only once the user has typed something."""
     from rocenv.explain import KINDS
 
     if context.params.get("thing"):
         return []
     matrix = Context().matrix
     kinds = [kind for name, kind in KINDS.items() if incomplete or name != "product"]
-    return _starting((name for kind in kinds for name in kind.names(matrix)), incomplete)
+    return _matching((name for kind in kinds for name in kind.names(matrix)), incomplete)
 
 
 def setting_keys(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Return the keys of settings: those there can be, and the mirrors that there are."""
-    from rocenv.commands.resolve import DEFAULTS
+    """Complete a key of the settings: all options, and the mirrors that are set."""
+    from rocenv.config import DEFAULTS
 
     keys = ["home.shared", *(f"defaults.{name}" for name in DEFAULTS)]
     keys += ["mirrors", *(f"mirrors.{prefix}" for prefix, _ in Context().config.mirrors)]
-    return _starting(keys, incomplete)
+    return _matching(keys, incomplete)
 
 
 def checks(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Return the checks of `doctor` for this system."""
     from rocenv.doctor.checks import CHECKS
 
-    return _starting((each.name for each in CHECKS if each.platform in (_HERE, "any")), incomplete)
+    return _matching((each.name for each in CHECKS if each.platform in (_HERE, "any")), incomplete)
 
 
 def _platform(context: click.Context) -> str:
-    """Return the platform that is asked for, else this machine's; "" where rows of both are shown."""
-    asked = context.params.get("platform") or ""
-    return str(asked) if asked or context.info_name == "matrix" else _HERE
+    """Return the platform in the command line, else this machine's; "" = both, as in `matrix`."""
+    named = context.params.get("platform") or ""
+    return str(named) if named or context.info_name == "matrix" else _HERE
 
 
-def _starting(names: Iterable[str], incomplete: str) -> list[str]:
+def _matching(names: Iterable[str], incomplete: str) -> list[str]:
     return [name for name in names if name.startswith(incomplete)]
 
 
@@ -165,10 +165,10 @@ def _newest_first(versions: Iterable[str], incomplete: str) -> list[str]:
     def numbers(version: str) -> list[int]:
         return [int(number) for number in re.findall("[0-9]+", version)]
 
-    return _starting(sorted(versions, key=numbers, reverse=True), incomplete)
+    return _matching(sorted(versions, key=numbers, reverse=True), incomplete)
 
 
-def _told(helps: dict[str, str], incomplete: str) -> list[CompletionItem]:
+def _with_help(helps: dict[str, str], incomplete: str) -> list[CompletionItem]:
     from click.shell_completion import CompletionItem
 
     return [CompletionItem(name, help=text) for name, text in helps.items() if name.startswith(incomplete)]

@@ -1,12 +1,12 @@
-"""`rocenv complete`: what a shell's completion asks.
+"""`rocenv complete`: answer the completion of a shell.
 
-`rocenv complete WORD…` gets the words behind `rocenv` up to the cursor; the last one, which may be empty, is
-completed. It prints a line `VALUE<TAB>HELP` for each candidate (without the tab where there is no help), or
-the one line `:files` or `:folders` where the shell completes those itself. A value stands for the whole
-word. Bash, and no other shell, hands over what lies around a `=` or `:` as words of their own, these signs
-too: there a value stands for what follows the last of them.
+`rocenv complete WORD…` receives the words after `rocenv` up to the cursor and completes the last one, which
+may be empty. It prints a line `VALUE<TAB>HELP` for each candidate (without the tab if there is no help), or
+the single line `:files` or `:folders` if the shell should complete those. A value replaces the whole word.
+Only bash splits words at `=` and `:` and passes these characters as words, too; there a value replaces what
+follows the last of them.
 
-It never complains, and its exit code is 0: whoever presses a key in the middle of a line wants no message.
+It prints no errors and always exits with 0, since a user who presses Tab expects no message.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ if TYPE_CHECKING:
 
     from click.shell_completion import CompletionItem
 
-_CUT = re.compile("[=:]+")
+_SEPARATOR = re.compile("[=:]+")
 _PATHS = {"file": ":files", "dir": ":folders"}
 
 
-class _AsTheyAre(click.Command):
-    """A command that reads no word as an option of its own."""
+class _Raw(click.Command):
+    """A command without options: all words are arguments."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.params["words"] = tuple(args)
         return []
 
 
-@click.command(cls=_AsTheyAre, add_help_option=False)
+@click.command(cls=_Raw, add_help_option=False)
 @click.argument("words", nargs=-1)
 def command(words: tuple[str, ...]) -> None:
-    """Print what the last of the WORDS may become, as the shell's completion asks."""
+    """Print candidates for the last of the WORDS."""
     lines: list[str] = []
     with contextlib.redirect_stderr(io.StringIO()), contextlib.suppress(Exception, KeyboardInterrupt):
         lines = list(dict.fromkeys(_lines(words)))
@@ -49,7 +49,7 @@ def command(words: tuple[str, ...]) -> None:
 
 def _lines(words: Sequence[str]) -> Iterator[str]:
     *before, incomplete = _joined(words)
-    cut = len(incomplete) - len(words[-1]) if not _CUT.fullmatch(words[-1]) else len(incomplete)
+    cut = len(incomplete) - len(words[-1]) if not _SEPARATOR.fullmatch(words[-1]) else len(incomplete)
     found = _candidates(before, incomplete)
     option, equals, _ = incomplete.partition("=")
     front = option + equals if equals and option.startswith("-") else ""
@@ -63,16 +63,16 @@ def _lines(words: Sequence[str]) -> Iterator[str]:
 
 
 def _joined(words: Sequence[str]) -> list[str]:
-    """Return the words as they were typed, where bash has cut them."""
+    """Join the words that bash has split."""
     joined: list[str] = []
-    goes_on = False
+    continues = False
     for word in words:
-        cut = bool(_CUT.fullmatch(word))
-        if (cut or goes_on) and joined:
+        cut = bool(_SEPARATOR.fullmatch(word))
+        if (cut or continues) and joined:
             joined[-1] += word
         else:
             joined.append(word)
-        goes_on = cut
+        continues = cut
     return joined
 
 
@@ -82,7 +82,7 @@ def _candidates(before: list[str], incomplete: str) -> list[CompletionItem[str]]
 
 
 class _Completion(ShellComplete):
-    """Click's own, but for no shell of its own."""
+    """Click's completion without the script for a particular shell."""
 
     name = ""
     source_template = ""

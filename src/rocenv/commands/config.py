@@ -1,4 +1,4 @@
-"""`rocenv config`: read and change `config.toml`, keeping its comments."""
+"""`rocenv config`: read and edit `config.toml` without losing its comments."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from rocenv.core.errors import RocenvError, WrongUsage
 
 @click.group()
 def command() -> None:
-    """Read and change the settings.
+    """Read and edit the settings.
 
-    KEY is `mirrors.PREFIX` (an address prefix, mapped to another or a list of them), `defaults.NAME`, or
-    `home.shared` (true: several users share the home on purpose).
+    KEY is `mirrors.PREFIX` (a URL prefix; its value is a mirror or a list of mirrors), `defaults.NAME` (an
+    option of `create`), or `home.shared` (true if several users share the home).
     """
 
 
@@ -43,19 +43,18 @@ def get(key: str, as_json: bool) -> None:
 @click.argument("key", shell_complete=candidates.setting_keys)
 @click.argument("value")
 def set_(key: str, value: str) -> None:
-    """Set KEY to VALUE: true, false, a number, a list like '["a", "b"]', or else text."""
-    from rocenv.commands.resolve import DEFAULTS
-    from rocenv.config import assign, parse_key, parse_value
+    """Set KEY to VALUE: true, false, a number, a list such as '["a", "b"]', or text."""
+    from rocenv.config import DEFAULTS, assign, parse_key, parse_value
 
     first, *rest = parts = parse_key(key)
     if first == "defaults" and rest and rest[0] not in DEFAULTS:
         raise WrongUsage(
-            f"there is no option `{key}`",
+            f"`{key}` is not a setting",
             hints=tuple(f"rocenv config set defaults.{name} VALUE" for name in DEFAULTS),
         )
     path = Context().home.config_file
     assign(path, parts, parse_value(value))
-    note(f"set in {path}")
+    note(f"set `{key}` in {path}")
 
 
 @command.command()
@@ -66,10 +65,10 @@ def unset(key: str) -> None:
 
     path = Context().home.config_file
     was_set = unset(path, parse_key(key))
-    note(f"removed from {path}" if was_set else f"`{key}` was not set in {path}")
+    note(f"removed `{key}` from {path}" if was_set else f"`{key}` was not set in {path}")
 
 
 @command.command()
 def path() -> None:
-    """Print the path of the settings file, which need not exist."""
+    """Print the path of the settings file, which may not exist yet."""
     click.echo(Context().home.config_file)

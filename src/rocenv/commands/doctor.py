@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rocenv.commands import candidates
+from rocenv.commands.findings_text import LANGUAGE_OPTION, label, output_language, paragraphs, step_lines
 from rocenv.commands.output import colour, columns, json_option, note, print_json
-from rocenv.commands.told import LANGUAGE_OPTION, label, paragraphs, spoken, step_lines
 from rocenv.context import Context
 from rocenv.core.language import LANGUAGES
 from rocenv.core.progress import sanitized
@@ -86,7 +86,7 @@ def command(
 
     The exit code is 1 if there is an error among them, 0 if not.
     """
-    language = spoken(lang)
+    language = output_language(lang)
     given = {"--list": as_list, "--fix": fix, "--collect": collect, "--from": pack}
     _require_one([option for option, value in given.items() if value], name, language)
     _require_sense(name, language, fix=fix, yes=yes)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rocenv.commands import candidates
+from rocenv.commands.findings_text import LANGUAGE_OPTION, output_language
 from rocenv.commands.output import colour, json_option, print_json
-from rocenv.commands.told import LANGUAGE_OPTION, spoken
 from rocenv.context import Context
 from rocenv.core.wrap import wrapped
 from rocenv.data.known import STATUS_RANK
@@ -45,7 +45,7 @@ def command(thing: tuple[str, ...], lang: str | None, as_json: bool) -> None:
     matrix = Context().matrix
     explanation = explain(" ".join(thing), matrix)
     if explanation.kind == "cause":
-        explanation = cause.explain_in(spoken(lang), explanation.thing, matrix)
+        explanation = cause.explain_in(output_language(lang), explanation.thing, matrix)
     if as_json:
         print_json(explanation_json(explanation))
         return

@@ -11,10 +11,12 @@ from rocenv.commands.output import columns, json_option, note, print_json
 from rocenv.context import Context
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rocenv.host import Driver, Gpu, Host
 
-
-_NAME = 72  # characters of a name in the table; `--json` has all of it
+_NAME_WIDTH = 72  # in the table; `--json` has the whole name
+_HEADER = ("", "GPU", "TARGET", "NAME", "PCI ID", "KIND", "MEMORY", "UNITS", "STATE")
 
 
 @click.command()
@@ -28,12 +30,9 @@ def command(as_json: bool) -> None:
         print_json(host_json(host))
         return
     if host.gpus:
-        rows: list[tuple[str, ...]] = [
-            ("", "GPU", "TARGET", "NAME", "PCI ID", "KIND", "MEMORY", "UNITS", "STATE")
-        ]
-        click.echo(columns(rows + [_row(gpu, selected=gpu.index == host.selected) for gpu in host.gpus]))
-    click.echo(f"{'used' if host.gpu else 'none is used'}: {host.why}")
-    for line in _remarks(host):
+        click.echo(columns([_HEADER, *(_row(gpu, selected=gpu.index == host.selected) for gpu in host.gpus)]))
+    click.echo(f"{'used' if host.gpu else 'no GPU is used'}: {host.why}")
+    for line in _notes(host):
         note(line)
 
 
@@ -83,44 +82,45 @@ def gpu_json(gpu: Gpu) -> dict[str, Any]:
 
 
 def _row(gpu: Gpu, *, selected: bool) -> tuple[str, ...]:
-    kind = {True: "iGPU", False: "card", None: "?"}[gpu.integrated]
-    memory = f"{gpu.memory_bytes / (1 << 30):.1f} GiB" if gpu.memory_bytes else "?"
     return (
         "*" if selected else "",
         str(gpu.index),
         (gpu.target or "?") + gpu.features,
-        textwrap.shorten(gpu.name, _NAME, placeholder=" …") or "?",
+        textwrap.shorten(gpu.name, _NAME_WIDTH, placeholder=" …") or "?",
         gpu.pci_id or "?",
-        kind,
-        memory,
+        {True: "iGPU", False: "card", None: "?"}[gpu.integrated],
+        f"{gpu.memory_bytes / (1 << 30):.1f} GiB" if gpu.memory_bytes else "?",
         str(gpu.compute_units or "?"),
         gpu.state,
     )
 
 
-def _remarks(host: Host) -> list[str]:
+def _notes(host: Host) -> Iterator[str]:
     reasons: dict[str, list[str]] = {}
     for gpu in host.gpus:
         if gpu.why_not:
             reasons.setdefault(gpu.why_not, []).append(str(gpu.index))
-    lines = [f"GPU {', '.join(indices)}: {why}" for why, indices in reasons.items()]
-    if host.gpu and (shown := host.visible_devices()):
-        hides = len(shown.split(",")) < sum(gpu.hip_index is not None for gpu in host.gpus)
-        does = "hides the iGPU" if hides else f"puts the {host.gpu.target} first"
-        lines.append(f"HIP_VISIBLE_DEVICES={shown} {does}; envs made here set it")
-    lines += [*_driver_lines(host.driver), *host.notes]
-    return lines + [f"hint: {remedy}" for remedy in host.remedies]
+    for why, indices in reasons.items():
+        yield f"GPU {', '.join(indices)}: {why}"
+    if host.gpu and (indices_shown := host.visible_devices()):
+        hides = len(indices_shown.split(",")) < sum(gpu.hip_index is not None for gpu in host.gpus)
+        effect = "hides the iGPU" if hides else f"puts the {host.gpu.target} first"
+        yield f"HIP_VISIBLE_DEVICES={indices_shown} {effect}; envs that you create here set it"
+    if driver := _driver_text(host.driver):
+        yield driver
+    yield from host.notes
+    yield from (f"hint: {remedy}" for remedy in host.remedies)
 
 
-def _driver_lines(driver: Driver) -> list[str]:
+def _driver_text(driver: Driver) -> str:
     display = f"display driver {driver.display}{f' ({driver.release})' if driver.release else ''}"
     if driver.wsl:
-        return [f"kernel {driver.kernel} of WSL", *([f"{display} of Windows"] if driver.display else [])]
+        return f"kernel {driver.kernel} of WSL" + (f", {display} of Windows" if driver.display else "")
     if driver.display:
-        return [display]
+        return display
     if not driver.kernel:
-        return []
+        return ""
     if not driver.loaded:
-        return [f"kernel {driver.kernel}; `amdgpu` is not loaded"]
-    amdgpu = f"amdgpu {driver.amdgpu} of AMD" if driver.amdgpu else "its own amdgpu"
-    return [f"kernel {driver.kernel}, with {amdgpu}"]
+        return f"kernel {driver.kernel}; `amdgpu` is not loaded"
+    amdgpu = f"amdgpu {driver.amdgpu} from AMD" if driver.amdgpu else "its own amdgpu"
+    return f"kernel {driver.kernel} with {amdgpu}"

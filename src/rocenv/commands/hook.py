@@ -1,4 +1,7 @@
-"""`rocenv hook`: the code for a shell's start-up file."""
+"""`rocenv hook`: print the code for a shell's start-up file.
+
+It runs whenever a shell starts, so this module imports little.
+"""
 
 from __future__ import annotations
 
@@ -13,31 +16,30 @@ from rocenv.home import Home
 from rocenv.system import WINDOWS
 
 
-def _start_ups() -> str:
-    """Return the line for each shell, which click does not wrap behind its mark."""
-    width = max(len(start_up.line) for start_up in HOOKS.values())
+def _start_up_lines() -> str:
+    """List the line for each shell; click does not wrap paragraphs that start with its mark."""
+    width = max(len(each.line) for each in HOOKS.values())
     lines = [f"{name:11} {each.line.ljust(width)}  {each.file}" for name, each in HOOKS.items()]
-    return "\n".join(["\b", "The line for each SHELL, and the start-up file that it belongs in:", *lines])
+    return "\n".join(["\b", "The line for each SHELL, and the start-up file where it belongs:", *lines])
 
 
-@click.command(epilog=_start_ups())
+@click.command(epilog=_start_up_lines())
 @click.argument("shell", metavar="SHELL", type=click.Choice(list(HOOKS)))
 def command(shell: str) -> None:
     """Print the code for the start-up file of SHELL.
 
-    It lets `rocenv activate NAME` and `rocenv deactivate` work by themselves, completes words, and activates
-    the env of a folder that you trust (`rocenv trust`) on entering it.
+    With it, `rocenv activate NAME` and `rocenv deactivate` change the shell directly, the shell completes
+    words, and entering a folder that you trust (`rocenv trust`) activates its env.
     """
-    click.echo(
-        os.fsencode(HOOKS[shell].render(Place(program=_program(), envs=str(Home.usual().envs)))), nl=False
-    )
+    place = Place(program=_own_program(), envs=str(Home.usual().envs))
+    click.echo(os.fsencode(HOOKS[shell].render(place)), nl=False)
 
 
-def _program() -> str:
-    """Return the absolute path that this program was started by, or its bare name where nobody knows it."""
+def _own_program() -> str:
+    """Return the absolute path of the running rocenv, or its bare name if that is unknown."""
     name = "rocenv.exe" if WINDOWS else "rocenv"
     started = sys.argv[0]
-    # What starts rocenv on Windows takes `.exe` off.
+    # The launcher on Windows removes `.exe`.
     for path in (started, f"{started}.exe") if WINDOWS else (started,):
         if os.path.basename(path).lower() == name and os.path.isfile(path) and os.access(path, os.X_OK):
             return os.path.abspath(path)

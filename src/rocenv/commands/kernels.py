@@ -1,4 +1,4 @@
-"""`rocenv kernels`: GPU kernels of apps, compiled for a target."""
+"""`rocenv kernels`: compile the GPU kernels of apps."""
 
 from __future__ import annotations
 
@@ -11,50 +11,80 @@ import click
 from rocenv.commands import candidates
 from rocenv.commands.output import note, print_json, short_enough
 from rocenv.context import Context
-from rocenv.kernels.places import PLACES
 
 if TYPE_CHECKING:
     from rocenv.data.recipes import KernelRecipe, KernelSource
-    from rocenv.kernels.build import Done, Wish
-    from rocenv.kernels.placed import Placed
+    from rocenv.kernels.build import BuildRequest, BuildResult
 
 
 @click.group()
 def command() -> None:
-    """Compile the GPU kernels of an app, from its own source, for a target."""
+    """Compile the GPU kernels of an app for a target, from the app's own source."""
 
 
 class _Apps(click.Group):
-    """A command for each app that has kernels to compile: they are rows of the data."""
+    """One command for each app in the data that has kernels to compile."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         matrix = Context().matrix
-        made = {row.app for row in matrix.kernel_recipe}
-        return sorted(row.app for row in matrix.kernel_source if row.app in made)
+        with_recipe = {row.app for row in matrix.kernel_recipe}
+        return sorted(row.app for row in matrix.kernel_source if row.app in with_recipe)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         context = Context()
         row = next((row for row in context.matrix.kernel_source if row.app == cmd_name), None)
-        return _command_of(row, context) if row is not None and cmd_name in self.list_commands(ctx) else None
+        return _command_for(row, context) if row is not None and cmd_name in self.list_commands(ctx) else None
 
 
 @command.command(cls=_Apps, name="build", short_help="Compile an app's kernels.")
 def build_group() -> None:
-    """Compile the GPU kernels of an app, and put them where the app finds them."""
+    """Compile the GPU kernels of an app and put them where the app finds them."""
 
 
-def _command_of(row: KernelSource, context: Context) -> click.Command:
+def _command_for(row: KernelSource, context: Context) -> click.Command:
     from rocenv.kernels.recipe import kinds
 
-    found = kinds(row.app, context.matrix)
-    names = list(found)
-    options = [
+    recipes = list(kinds(row.app, context.matrix).values())
+
+    def run(**options: Any) -> int:
+        flags = [each.kind for each in recipes if options.pop(each.kind.replace("-", "_"))]
+        includes = {each.kind: options.pop(f"{each.kind}_include", None) for each in recipes}
+        named = dict.fromkeys((*flags, *(kind for kind, folder in includes.items() if folder is not None)))
+        if len(named) > 1:
+            raise click.UsageError(f"use only one of {' and '.join(f'--{kind}' for kind in named)}")
+        kind = next(iter(named), "")
+        return _run(context, row, kind, recipes[0].kind, includes.get(kind), **options)
+
+    return click.Command(
+        row.app,
+        params=_options(row, recipes),
+        callback=run,
+        help=f"Compile the {row.title} kernels of {row.app} from the source that ships with it, on Linux.\n\n"
+        f"The kernel goes into a linked copy of {row.app}'s resources, and a script starts {row.app} with "
+        "that copy. `rocenv launch` uses it automatically. The installation stays unchanged unless you ask "
+        "for `--place in-place`.",
+        short_help=f"The kernels of {row.title}.",
+    )
+
+
+def _options(row: KernelSource, recipes: list[KernelRecipe]) -> list[click.Parameter]:
+    from rocenv.kernels.placement import PLACES
+
+    of_kinds = []
+    for number, recipe in enumerate(recipes):
+        text = f"Compile the {recipe.title} kernel{'' if number else ' (default)'}."
+        of_kinds.append(click.Option([f"--{recipe.kind}"], is_flag=True, help=text))
+        if recipe.headers:
+            text = f"The folder with `{recipe.headers}`; implies `--{recipe.kind}`."
+            folder = click.Path(file_okay=False, path_type=Path)
+            of_kinds.append(click.Option([f"--{recipe.kind}-include"], metavar="DIR", type=folder, help=text))
+    return [
         click.Option(
             [f"--{row.app}", "path"],
             metavar="PATH",
             type=click.Path(),
             default="",
-            help=f"Its program or its folder. Default: the `{row.app}` of the env, or on PATH.",
+            help=f"Its program or installation folder. Default: the `{row.app}` of the env, else on PATH.",
         ),
         click.Option(
             ["--target"],
@@ -62,84 +92,41 @@ def _command_of(row: KernelSource, context: Context) -> click.Command:
             default="",
             callback=short_enough,
             shell_complete=candidates.targets,
-            help="The GPU target. Default: what the env makes the GPU run as, else that of the GPU in use.",
+            help="The GPU target. Default: the env's, with its override; else that of the GPU in use.",
         ),
-        *_options_of_kinds(list(found.values())),
-        *_COMMON,
+        *of_kinds,
+        click.Option(
+            ["--env"],
+            metavar="NAME",
+            default="",
+            shell_complete=candidates.env_names,
+            help="The env whose compiler is used. Default: the active env, else the app's.",
+        ),
+        click.Option(["--place"], type=click.Choice(PLACES), help="Where to put it. Default: overlay."),
+        click.Option(
+            ["--output"],
+            metavar="FILE",
+            type=click.Path(dir_okay=False, path_type=Path),
+            help="Only write the kernel to this file.",
+        ),
+        click.Option(["--undo"], is_flag=True, help="Remove kernels and restore the originals."),
+        click.Option(
+            ["--app-version"],
+            metavar="VERSION",
+            default="",
+            callback=short_enough,
+            help="The app's version, if the app cannot be asked.",
+        ),
+        click.Option(["--offline"], is_flag=True, help="Use only files that are already here."),
+        click.Option(["--json", "as_json"], is_flag=True, help="Print one JSON document on stdout."),
     ]
-
-    def run(**given: Any) -> int:
-        flags = [name for number, name in enumerate(names) if given.pop(f"kind{number}", False)]
-        folders = {name: given.pop(f"include{number}", None) for number, name in enumerate(names)}
-        includes = {name: folder for name, folder in folders.items() if folder is not None}
-        asked = list(dict.fromkeys((*flags, *includes)))
-        if len(asked) > 1:
-            raise click.UsageError(f"one kind of kernel at a time, not {' and '.join(asked)}")
-        kind = asked[0] if asked else ""
-        return _run(context, row, kind, names[0], includes.get(kind), **given)
-
-    return click.Command(
-        row.app,
-        params=list(options),
-        callback=run,
-        help=f"Compile the {row.title} kernels of {row.app} from the source that came with it, on Linux.\n\n"
-        "Unless another place is asked for, the kernel goes to where the app looks for kernels that it "
-        "compiled itself, or, where it came with one for this target, into a copy of its resources that is "
-        "made of links.",
-        short_help=f"The kernels of {row.title}.",
-    )
-
-
-def _options_of_kinds(rows: list[KernelRecipe]) -> list[click.Option]:
-    options = []
-    for number, row in enumerate(rows):
-        help_text = f"The {row.title} kernel." if number else f"The {row.title} kernel: the default."
-        options.append(click.Option([f"--{row.kind}", f"kind{number}"], is_flag=True, help=help_text))
-        if row.headers:
-            options.append(
-                click.Option(
-                    [f"--{row.kind}-include", f"include{number}"],
-                    metavar="DIR",
-                    type=click.Path(file_okay=False, path_type=Path),
-                    help=f"Where `{row.headers}` lies; implies `--{row.kind}`.",
-                )
-            )
-    return options
-
-
-_COMMON = (
-    click.Option(
-        ["--env"],
-        metavar="NAME",
-        default="",
-        shell_complete=candidates.env_names,
-        help="The env whose compiler and cache are used. Default: the app's, or the active one.",
-    ),
-    click.Option(["--place"], type=click.Choice(list(PLACES)), help="Where to put it. Default: see above."),
-    click.Option(
-        ["--output"],
-        metavar="FILE",
-        type=click.Path(dir_okay=False, path_type=Path),
-        help="Write it to a file, and nowhere else.",
-    ),
-    click.Option(["--undo"], is_flag=True, help="Take away what was placed, and put originals back."),
-    click.Option(
-        ["--app-version"],
-        metavar="VERSION",
-        default="",
-        callback=short_enough,
-        help="The app's version, where it cannot be asked.",
-    ),
-    click.Option(["--offline"], is_flag=True, help="Use only what is here."),
-    click.Option(["--json", "as_json"], is_flag=True, help="Print one JSON document on stdout."),
-)
 
 
 def _run(
     context: Context,
     row: KernelSource,
     kind: str,
-    usual: str,
+    default_kind: str,
     include: Path | None,
     *,
     path: str,
@@ -152,121 +139,97 @@ def _run(
     offline: bool,
     as_json: bool,
 ) -> int:
-    from rocenv.kernels.build import Wish, build
-
-    if undo and output is not None:
-        raise click.UsageError("`--undo` and `--output` do not go together")
-    if place is not None and output is not None:
-        raise click.UsageError("`--place` and `--output` do not go together")
+    if output is not None and (undo or place is not None):
+        raise click.UsageError(f"use either `--output` or `{'--undo' if undo else '--place'}`")
     if target:
-        from rocenv.commands.resolve import require_target
+        from rocenv.host.gpu import require_target
 
         require_target(target)
+    if undo:
+        from rocenv.kernels import placement
+
+        done = placement.undo(
+            row, context.home, note, path=path, kind=kind, target=target, place=place or "", env=env
+        )
+        if as_json:
+            undone = [{"file": each.file, "place": each.place, "what": what} for each, what in done]
+            print_json({"undone": undone})
+        return 0
+    from rocenv.kernels.build import BuildRequest, build
+
     if offline:
         context = Context(offline=True)
-    wish = Wish(
+    context.require_home()
+    request = BuildRequest(
         row=row,
+        kind=kind or default_kind,
         path=path,
-        kind=kind or usual,
         target=target,
         env=env,
         include=include,
         version=app_version,
-        place=place,
+        place=place or "overlay",
         output=output,
     )
-    if undo:
-        return _undo(wish, context, kind, as_json=as_json)
-    context.require_home()
-    done = build(wish, context, os.environ, note)
+    result = build(request, context, os.environ, note)
     if as_json:
-        print_json(_as_json(done, wish))
+        print_json(_as_json(result, request))
     else:
-        _tell(done, wish)
+        _print(result, request)
     return 0
 
 
-def _undo(wish: Wish, context: Context, kind: str, *, as_json: bool) -> int:
-    from rocenv.kernels.undo import undo
-
-    done = undo(wish, context, kind, note)
-    if as_json:
-        print_json(
-            {"undone": [{"file": each.file, "place": each.place, "what": what} for each, what in done]}
-        )
-    return 0
-
-
-def _tell(done: Done, wish: Wish) -> None:
+def _print(result: BuildResult, request: BuildRequest) -> None:
     from rocenv.core.progress import size_text
-
-    entry = done.made.entry
-    how = f"in {entry.seconds:.0f} s" if done.made.fresh else "before, and kept since"
-    number = done.job.recipe.kernels
-    odd = f" (expected {number})" if number and number != entry.kernels else ""
-    click.echo(
-        f"{done.job.title}: {entry.kernels} kernels{odd}, {size_text(len(done.made.content))}, compiled {how}"
-    )
-    if done.placed is None:
-        click.echo(f"written to {wish.output}")
-        return
-    for line in _placed_lines(done.placed, done.why):
-        click.echo(line)
-
-
-def _placed_lines(placed: Placed, why: str) -> list[str]:
     from rocenv.system.quoting import shell_join
 
-    lines = [f"put into {placed.file}"]
-    if placed.place == "cache":
-        whose = f"the cache of the env `{placed.env}`" if placed.env else "your own cache"
-        lines.append(f"that is {whose}: {why}")
-        if placed.on_path:
-            lines.append(
-                f"{placed.app} takes it only with a compiler on PATH: `rocenv launch` sees to that, else put "
-                f"{placed.on_path} on PATH"
-            )
-    elif placed.place == "overlay":
-        lines.append(f"a copy made of links: {why}")
-        lines.append(f"start it with {shell_join(placed.start)}; `rocenv launch` does so by itself")
+    entry, placed = result.kernel.entry, result.placed
+    how = f"compiled in {entry.seconds:.0f} s" if result.kernel.fresh else "already compiled"
+    expected = result.job.recipe.kernels
+    count = f"{entry.kernels} kernels" + (
+        f" (expected {expected})" if expected not in (0, entry.kernels) else ""
+    )
+    click.echo(f"{result.job.title}: {count}, {size_text(len(result.kernel.content))}, {how}")
+    if placed is None:
+        click.echo(f"wrote {request.output}")
+        return
+    click.echo(f"placed in {placed.file}")
+    if placed.start:
+        click.echo(
+            f"start {placed.app} with {shell_join(placed.start)}; `rocenv launch` does so automatically"
+        )
     else:
-        kept = f"the original is kept as {placed.original}" if placed.original else "there was none before"
-        lines.append(kept)
-    lines.append(f"to take it back: {shell_join(*placed.undo_words())}")
-    return lines
+        click.echo(
+            f"the original is in {placed.original}" if placed.original else "there was no such file before"
+        )
+    click.echo(f"to undo this: {shell_join(*placed.undo_words())}")
 
 
-def _as_json(done: Done, wish: Wish) -> dict[str, Any]:
-    entry, placed = done.made.entry, done.placed
-    document: dict[str, Any] = {
+def _as_json(result: BuildResult, request: BuildRequest) -> dict[str, Any]:
+    entry, placed = result.kernel.entry, result.placed
+    where = placed and {
+        "place": placed.place,
+        "file": placed.file,
+        "start": placed.start or None,
+        "environment": {request.row.resources_variable: placed.resources} if placed.resources else {},
+        "original": placed.original or None,
+    }
+    return {
         "app": entry.app,
-        "version": done.job.version,
+        "version": result.job.version,
         "kind": entry.kind,
         "target": entry.target,
-        "source": str(done.job.installation.source),
+        "source": str(result.job.installation.source),
         "compiler": entry.compiler,
-        "compiler_env": done.toolchain.env,
+        "compiler_env": result.toolchain.env,
         "kernels": entry.kernels,
-        "kernels_expected": done.job.recipe.kernels or None,
+        "kernels_expected": result.job.recipe.kernels or None,
         "elf_flags": entry.flags,
-        "size_bytes": len(done.made.content),
+        "size_bytes": len(result.kernel.content),
         "sha256": entry.sha256,
-        "compiled_now": done.made.fresh,
+        "compiled_now": result.kernel.fresh,
         "elapsed_s": entry.seconds,
-        "kept_in": str(done.made.path),
-        "output": str(wish.output) if wish.output is not None else None,
-        "placed": None,
+        "kept_in": str(result.kernel.path),
+        "output": str(request.output) if request.output is not None else None,
+        "placed": where,
     }
-    if placed is not None:
-        document["placed"] = {
-            "place": placed.place,
-            "why": done.why,
-            "file": placed.file,
-            "start": placed.start or None,
-            "environment": {placed.variable: placed.resources} if placed.variable else {},
-            "path": [placed.on_path] if placed.on_path else [],
-            "cache_home": placed.cache_home or None,
-            "env": placed.env if placed.place == "cache" and placed.env else None,
-            "original": placed.original or None,
-        }
-    return document

@@ -1,4 +1,4 @@
-"""Kernels that `rocenv kernels build` made for an app: starting the app so that it finds them."""
+"""Start an app so that it finds the kernels that `rocenv kernels build` built for it."""
 
 from __future__ import annotations
 
@@ -20,25 +20,21 @@ if TYPE_CHECKING:
 
 
 def with_kernels(context: Context, start: Start) -> Start:
-    """Return a start in which the app finds the kernels that were made for it, if there are any."""
+    """Change a start so that the app finds the kernels that were built for it, if there are any."""
     app = start.launcher.key
     if not start.is_app or not any(row.app == app for row in context.matrix.kernel_source):
         return start
     from rocenv.kernels.placed import starting
-    from rocenv.kernels.places.app_cache import cache_home
     from rocenv.launch.app_version import program_behind, program_path
     from rocenv.launch.ask import program_words
 
     program, words = program_path(start), program_words(start)
     if program is None or not words:
         return start
-    name, own_cache = start.prefix.name, str(cache_home(start.outside))
     targets = (start.record.lock.code_target,)
-    # Kernels may have been made for what an env's starter starts.
+    # Kernels may have been built for the program that an env's start script runs.
     either = dict.fromkeys((program, program_behind(start) or program))
-    tried = [
-        starting(context.home, app, each, env=name, own_cache=own_cache, targets=targets) for each in either
-    ]
+    tried = [starting(context.home, app, each, targets=targets) for each in either]
     found = next((each for each in tried if each.kernels or each.outdated or each.gone), tried[0])
     notes = tuple(_notes(start, found))
     has_own = _came_with_it(context, app, program, start.record.lock.code_target)
@@ -46,7 +42,7 @@ def with_kernels(context: Context, start: Start) -> Start:
     if found.program is not None:
         rest = start.words[len(words) :]
         start = replace(start, words=(*words[:-1], str(found.program), *rest), made_for=program)
-    return replace(start, changes=(*start.changes, *found.changes), notes=(*start.notes, *notes))
+    return replace(start, notes=(*start.notes, *notes))
 
 
 def _came_with_it(context: Context, app: str, program: Path, target: str) -> bool | None:

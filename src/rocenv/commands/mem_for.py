@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rocenv.commands.calling_shell import calling_shell
+from rocenv.commands.calling_shell import calling_shell, set_variable, unset_variable
 from rocenv.commands.mem_hip import env_or_active, gpu_of
 from rocenv.commands.output import note, print_json
-from rocenv.commands.shell_words import setting, unsetting
 from rocenv.context import Context
 from rocenv.core.errors import RocenvError
 from rocenv.core.progress import sanitized
@@ -114,10 +113,10 @@ def _lines(program: str, gpu: Gpu | None, card: Card, advice: Advice, name: str)
     shell = calling_shell("windows" if WINDOWS else "linux")
     if advice.unset:
         lines += ["", "take away, in the shell that starts it:"]
-        lines += [f"  {unsetting(shell, variable)}" for variable in advice.unset]
+        lines += [f"  {unset_variable(shell, variable)}" for variable in advice.unset]
     if advice.variables:
         lines += ["", f"variables, for {_starts(name)}:"]
-        lines += [f"  {setting(shell, variable, value)}" for variable, value in advice.variables.items()]
+        lines += [f"  {set_variable(shell, variable, value)}" for variable, value in advice.variables.items()]
     if advice.arguments:
         lines += ["", f"arguments, for {_starts(name)}:", f"  {' '.join(advice.arguments)}"]
     return lines

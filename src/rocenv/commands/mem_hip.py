@@ -14,13 +14,12 @@ if TYPE_CHECKING:
 
 def env_or_active(context: Context, host: Host, name: str) -> str:
     """Return `name`, else that of the env that is active; "" = none is, or another machine is looked at."""
-    from rocenv.memory.env import active_env
-    from rocenv.prefix import all_prefixes
+    from rocenv.prefix import active_env
     from rocenv.system.machine import examined_elsewhere
 
     if name or not host.gpus or examined_elsewhere():
         return name
-    found = active_env([each for each in all_prefixes(context.home) if each.state == "complete"], os.environ)
+    found = active_env(context.home, os.environ)
     return found.name if found else ""
 
 

@@ -1,4 +1,4 @@
-"""How commands print: lines for people on stderr, data and JSON on stdout."""
+"""How commands print and ask: data and JSON on stdout; notes for people, and questions, on stderr."""
 
 from __future__ import annotations
 
@@ -15,14 +15,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
+_MAX_OPTION_LENGTH = 200
 
-_LONGEST = 200
+json_option: Callable[..., Any] = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON document on stdout."
+)
 
 
 def short_enough(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
-    """Return the value of an option; raise BadParameter where it is longer than any name or range is."""
-    if value is not None and len(value) > _LONGEST:
-        raise click.BadParameter(f"it is longer than {_LONGEST} characters")
+    """Reject option values that are longer than any name or version range."""
+    if value is not None and len(value) > _MAX_OPTION_LENGTH:
+        raise click.BadParameter(f"it is longer than {_MAX_OPTION_LENGTH} characters")
     return value
 
 
@@ -32,20 +35,21 @@ def note(text: str) -> None:
 
 
 def print_json(document: Any) -> None:
-    """Print the one JSON document of a command, on stdout."""
+    """Print a command's JSON document, on stdout."""
     import json
 
-    click.echo(json.dumps(document, indent=1))
+    # Not flushed: `main` does that, where a reader that has gone is no error.
+    sys.stdout.write(json.dumps(document, indent=1) + "\n")
 
 
 def colour(text: str, name: str, *, err: bool = False) -> str:
-    """Return text in a colour, where the stream is a terminal that wants colours."""
+    """Colour a text if the stream is a terminal and the user has not set `NO_COLOR`."""
     stream = sys.stderr if err else sys.stdout
     return click.style(text, fg=name) if stream.isatty() and "NO_COLOR" not in os.environ else text
 
 
 def columns(rows: Sequence[tuple[str, ...]]) -> str:
-    """Return rows as aligned columns; the last column is cut to the width of the terminal."""
+    """Align rows in columns; on a terminal the last column is truncated to its width."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
     room = shutil.get_terminal_size((200, 24)).columns if sys.stdout.isatty() else 0
     lines = []
@@ -55,6 +59,11 @@ def columns(rows: Sequence[tuple[str, ...]]) -> str:
     return "\n".join(lines)
 
 
-json_option: Callable[..., Any] = click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON document on stdout."
-)
+def can_ask() -> bool:
+    """Whether somebody at a terminal can answer a question."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def confirm(question: str, *, default: bool = False) -> bool:
+    """Ask a question that is answered with yes or no."""
+    return click.confirm(question, default=default, err=True)

@@ -1,4 +1,4 @@
-"""`rocenv run`: a command in an env, without activating it."""
+"""`rocenv run`: run a command in an env without activating it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class _Run(click.Command):
-    """A command whose options stand before NAME: what follows is another program's."""
+    """A command whose own options end at NAME; everything after it belongs to another program."""
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         return [] if ctx.params.get("name") else super().shell_complete(ctx, incomplete)
@@ -29,7 +29,7 @@ class _Run(click.Command):
 @click.argument("name", shell_complete=candidates.env_names)
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED, required=True, metavar="-- CMD…")
 def command(name: str, argv: tuple[str, ...]) -> None:
-    """Run CMD with the libraries and settings of the env NAME; its exit code is passed on."""
+    """Run CMD with the libraries and settings of the env NAME, and return its exit code."""
     if argv[0] == "--":
         argv = argv[1:]
     if not argv:
@@ -45,4 +45,4 @@ def command(name: str, argv: tuple[str, ...]) -> None:
     try:
         replace_process(command_line, environ)
     except OSError as error:
-        raise CommandNotExecutable(f"`{argv[0]}` cannot be started: {error.strerror}") from error
+        raise CommandNotExecutable(f"cannot start `{argv[0]}`: {error.strerror}") from error

@@ -1,7 +1,7 @@
-"""`rocenv trust`: let the `.rocenv` file of a folder choose the env of a shell in it.
+"""`rocenv trust`: let the `.rocenv` file of a folder choose the env of shells in that folder.
 
-Such a file holds one line, the name of an env. It is followed only as long as it is, byte for byte, what the
-user trusted: whoever can write to a folder must not choose what a shell does in it.
+The file contains one line, the name of an env. It counts only as long as it is, byte for byte, what the user
+trusted: not everybody who can write to a folder may decide what a shell does in it.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ if TYPE_CHECKING:
 
 FILE = ".rocenv"
 MOST_BYTES = 4096
-_LONGEST_NAME = 200
+_MAX_NAME_LENGTH = 200
 
 
 @click.command()
 @click.argument("folder", required=False, type=click.Path(file_okay=False, readable=False))
-@click.option("--forget", "mode", flag_value="forget", help="Stop trusting it.")
-@click.option("--check", "mode", flag_value="check", help="Print the env's name if it may be activated.")
-@click.option("--list", "mode", flag_value="list", help="List the folders that are trusted.")
+@click.option("--forget", "mode", flag_value="forget", help="Do not trust it any more.")
+@click.option("--check", "mode", flag_value="check", help="Print the name of the env if it may be activated.")
+@click.option("--list", "mode", flag_value="list", help="List the trusted folders.")
 @json_option
 def command(folder: str | None, mode: str | None, as_json: bool) -> int:
-    """Trust the `.rocenv` file of FOLDER as it is now. Default: this folder's, or the nearest above.
+    """Trust the `.rocenv` file of FOLDER as it is now. Default: this folder, or the nearest one above.
 
-    The file holds the name of an env. A shell with the hook (`rocenv hook`) activates that env on entering
-    the folder, and leaves it with the folder. A file that was changed has to be trusted again.
+    The file contains the name of an env. A shell with the hook (`rocenv hook`) activates that env when you
+    enter the folder, and deactivates it when you leave. If the file changes, you must trust it again.
     """
     home = Context().home
     if folder == "":
-        raise click.UsageError("FOLDER is empty; leave it out to mean this folder")
+        raise click.UsageError("FOLDER is empty; leave it out for the current folder")
     if mode == "list":
         if folder is not None:
-            raise click.UsageError("--list goes with no FOLDER")
+            raise click.UsageError("--list takes no FOLDER")
         _list(home, as_json)
         return 0
     chosen = folder or _nearest(_here()) or _here()
@@ -61,9 +61,9 @@ def command(folder: str | None, mode: str | None, as_json: bool) -> int:
     with locked(home.lock("settings", "trusted")):
         config.assign(home.config_file, ("trusted", key_of(found.folder)), found.sha256)
     name = found.prefix.name
-    note(f"trusted: `{found.shown}`, which asks for env `{name}`")
+    note(f"trusted `{found.shown}`, which names env `{name}`")
     if found.prefix.state != "complete":
-        note(f"there is no such env yet: `rocenv create {shell_join(name)} --rocm VERSION`")
+        note(f"there is no such env yet; create it: `rocenv create {shell_join(name)} --rocm VERSION`")
     if as_json:
         print_json({"folder": found.folder, "env": name})
     return 0
@@ -71,15 +71,15 @@ def command(folder: str | None, mode: str | None, as_json: bool) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _FolderFile:
-    """The file of a folder."""
+    """The `.rocenv` file of a folder."""
 
     folder: str  # its real path
-    prefix: Prefix  # of the env that it names, which need not exist
+    prefix: Prefix  # of the env that it names, which may not exist
     sha256: str
 
     @property
     def shown(self) -> str:
-        return _shown(os.path.join(self.folder, FILE))
+        return _printable(os.path.join(self.folder, FILE))
 
 
 def _here() -> str:
@@ -90,9 +90,9 @@ def _here() -> str:
 
 
 def _nearest(folder: str) -> str:
-    """Find the nearest folder with a file, from this one upwards; "" if there is none.
+    """Find the nearest folder with a `.rocenv` file, from this one upwards; "" if there is none.
 
-    A folder of that name, as every env has one, is no such file.
+    A folder of that name does not count: every env has one.
     """
     here = os.path.realpath(folder)
     while not os.path.isfile(os.path.join(here, FILE)):
@@ -109,7 +109,7 @@ def _check(folder: str, home: Home, as_json: bool) -> int:
     except RocenvError as error:
         if as_json:
             raise
-        # At a prompt, where two lines are enough.
+        # The hook calls this at the prompt, where two lines are enough.
         note("\n  ".join((f"rocenv: {error.message}", *error.hints[:1])))
         return 1
     if as_json:
@@ -122,33 +122,33 @@ def _check(folder: str, home: Home, as_json: bool) -> int:
 def _require_trusted(found: _FolderFile, home: Home) -> None:
     """Raise RocenvError unless the user trusts the file as it is and its env is complete.
 
-    The first hint is the command to type.
+    The first hint is the command that helps.
     """
     name = found.prefix.name
     known = config.load(home.config_file).trusted.get(key_of(found.folder))
     if known != found.sha256:
-        state = "has been changed since it was trusted" if known else "is not trusted"
-        # A folder that no terminal could show is left out.
+        state = "it changed since you trusted it" if known else "you have not trusted it"
         command = shell_join("rocenv", "trust", found.folder)
         raise RocenvError(
-            f"`{found.shown}` asks for env `{name}`, but {state}; to allow it:",
+            f"`{found.shown}` names env `{name}`, but {state}; to allow it:",
             hints=(command if found.folder.isprintable() else "rocenv trust  (in that folder)",),
             code="folder-untrusted",
         )
     if found.prefix.state != "complete":
         partly = found.prefix.state == "incomplete"
         raise PrefixError(
-            f"`{found.shown}` asks for env `{name}`, which {'is incomplete' if partly else 'does not exist'}",
+            f"`{found.shown}` names env `{name}`, which {'is incomplete' if partly else 'does not exist'}",
             hints=(f"rocenv create {shell_join(name)} --rocm VERSION",),
             code="env-incomplete" if partly else "env-missing",
         )
 
 
 def _forget(folder: str, home: Home, as_json: bool) -> None:
-    """Stop trusting the file of a folder, which may be gone."""
+    """Remove the trust in the file of a folder, which may be gone."""
     with locked(home.lock("settings", "trusted")):
         forgotten = config.unset(home.config_file, ("trusted", key_of(folder)))
-    note(f"`{_shown(folder)}` is no longer trusted" if forgotten else f"`{_shown(folder)}` was not trusted")
+    shown = _printable(folder)
+    note(f"`{shown}` is no longer trusted" if forgotten else f"`{shown}` was not trusted")
     if as_json:
         print_json({"folder": folder, "forgotten": forgotten})
 
@@ -168,31 +168,31 @@ def _list(home: Home, as_json: bool) -> None:
         print_json({"trusted": listed})
     elif listed:
         rows: list[tuple[str, ...]] = [("ENV", "STATE", "FOLDER")]
-        rows += [(each["env"] or "-", str(each["state"]), _shown(str(each["folder"]))) for each in listed]
+        rows += [(each["env"] or "-", str(each["state"]), _printable(str(each["folder"]))) for each in listed]
         click.echo(columns(rows))
     else:
-        note("no folder is trusted")
+        note("you trust no folder yet")
 
 
 def key_of(folder: str) -> str:
-    """Name a folder in the settings: what cannot be printed, or is no valid text, is its number, `%A;`."""
+    """Encode a folder as a key in the settings: unprintable characters become numbers, such as `%A;`."""
     return "".join(f"%{ord(c):X};" if c == "%" or not c.isprintable() else c for c in folder)
 
 
 def folder_of(key: str) -> str:
-    """Read a key that `key_of` made; any other one stays as it is."""
+    """Decode a key from `key_of`; any other key is returned unchanged."""
     first, *rest = key.split("%")
     try:
         parts = [part.split(";", 1) for part in rest]
         folder = first + "".join(chr(int(number, 16)) + text for number, text in parts)
-        os.fsencode(folder)  # no path holds any lone surrogate
+        os.fsencode(folder)  # paths contain no other lone surrogates
     except (ValueError, OverflowError):
         return key
     return folder
 
 
-def _shown(path: str) -> str:
-    """A path in one line that a terminal takes for text."""
+def _printable(path: str) -> str:
+    """Make a path safe to print in one line."""
     return "".join(char if char.isprintable() else "?" for char in path)
 
 
@@ -200,16 +200,16 @@ def _read(folder: str, home: Home) -> _FolderFile:
     """Read the file of a folder.
 
     Raises:
-        RocenvError: There is none, it cannot be read, or it holds something else than the name of an env.
+        RocenvError: There is no such file, or it contains something else than the name of an env.
     """
     real = folder if "\0" in folder else os.path.realpath(folder)
     content = _content(real)
     name = _name(real, content)
     try:
-        os.fsencode(name)  # a locale without UTF-8 has no such folder
+        os.fsencode(name)  # some names do not exist in a locale without UTF-8
         prefix = prefix_of(home, name)
     except (PrefixError, UnicodeEncodeError) as error:
-        why = error.message if isinstance(error, PrefixError) else "its name cannot be written in this locale"
+        why = error.message if isinstance(error, PrefixError) else "this locale cannot represent the name"
         raise _malformed(real, why) from error
     return _FolderFile(folder=real, prefix=prefix, sha256=hashlib.sha256(content).hexdigest())
 
@@ -221,14 +221,14 @@ def _content(folder: str) -> bytes:
             content = stream.read(MOST_BYTES + 1)
     except PermissionError as error:
         raise RocenvError(
-            f"cannot read `{_shown(path)}`: {error.strerror}",
-            hints=("you need permission to read it",),
+            f"cannot read `{_printable(path)}`: {error.strerror}",
+            hints=("ask its owner for permission to read it",),
             code="folder-file",
         ) from error
     except (OSError, ValueError) as error:
         raise RocenvError(
-            f"there is no file `{FILE}` in `{_shown(folder)}`",
-            hints=("make one that holds the name of an env: `echo NAME > .rocenv`",),
+            f"there is no `{FILE}` file in `{_printable(folder)}`",
+            hints=("create one with the name of an env in it: `echo NAME > .rocenv`",),
             code="folder-file",
         ) from error
     if len(content) > MOST_BYTES:
@@ -237,7 +237,7 @@ def _content(folder: str) -> bytes:
 
 
 def _name(folder: str, content: bytes) -> str:
-    """Take the first line; no other may hold anything, since the hook looks at the first line alone."""
+    """Return the first line; all others must be empty, because the hook reads the first line only."""
     try:
         first, *rest = content.decode("utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
@@ -247,14 +247,14 @@ def _name(folder: str, content: bytes) -> str:
         raise _malformed(folder, "it has more than one line")
     if not name:
         raise _malformed(folder, "its first line is empty")
-    if len(name) > _LONGEST_NAME:
-        raise _malformed(folder, "its line is longer than any name")
+    if len(name) > _MAX_NAME_LENGTH:
+        raise _malformed(folder, "its line is too long for a name")
     return name
 
 
 def _malformed(folder: str, why: str) -> RocenvError:
     return RocenvError(
-        f"`{_shown(os.path.join(folder, FILE))}` names no env: {why}",
-        hints=("it holds one line, the name of an env, and nothing else",),
+        f"`{_printable(os.path.join(folder, FILE))}` does not name an env: {why}",
+        hints=("the file must contain one line with the name of an env, and nothing else",),
         code="folder-file",
     )

@@ -1,4 +1,4 @@
-"""`rocenv verify`: the ladder."""
+"""`rocenv verify`: run the ladder."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import click
 
 from rocenv.commands import candidates
 from rocenv.commands.output import colour, json_option, note, print_json
-from rocenv.commands.resolve import require_target
 from rocenv.context import Context
 from rocenv.core.codec import verification_to_plain
 from rocenv.core.model import APP_RUNG
 from rocenv.core.progress import sanitized
+from rocenv.host.gpu import require_target
 from rocenv.prefix import prefix_of
 from rocenv.probe.ladder import RUNGS
 from rocenv.probe.wire import CALLING
@@ -30,65 +30,62 @@ if TYPE_CHECKING:
 _COLOURS = {"passed": "green", "failed": "red", "crashed": "red", "timeout": "red", "skipped": "yellow"}
 
 
-def print_ladder(result: RungResult, *, err: bool = False) -> None:
-    """Print one rung as soon as it is known."""
+def print_rung(result: RungResult, *, err: bool = False) -> None:
+    """Print the result of a rung."""
     status = "no GPU" if result.no_device else result.status
-    shown = colour(f"{status:8}", _COLOURS[result.status], err=err)
+    coloured = colour(f"{status:8}", _COLOURS[result.status], err=err)
     detail = textwrap.shorten(result.detail, 400, placeholder=" …")
-    click.echo(f"  {result.rung:8} {shown} {result.elapsed_s:7.2f} s  {sanitized(detail)}", err=err)
+    click.echo(f"  {result.rung:8} {coloured} {result.elapsed_s:7.2f} s  {sanitized(detail)}", err=err)
     if result.status in ("failed", "crashed", "timeout"):
-        # The call that did not return stands in the detail.
-        said = [line for line in result.stderr_tail.splitlines() if not line.startswith(CALLING)]
-        for line in said:
-            click.echo(f"    | {sanitized(line)}", err=err)
+        for line in result.stderr_tail.splitlines():
+            if not line.startswith(CALLING):  # the detail names the call that did not return
+                click.echo(f"    | {sanitized(line)}", err=err)
         for code in result.findings:
-            click.echo(f"    known: `rocenv explain {code}`", err=err)
+            click.echo(f"    known cause: `rocenv explain {code}`", err=err)
 
 
 def verdict_text(verdict: Verification, app: str = "") -> str:
-    """Return the ladder's meaning in a sentence or two, and what is known of such a set.
+    """Sum up a verification in one or two sentences, with known advice on such a set.
 
     Args:
-        verdict: What was found.
-        app: The app that was asked besides; "" = none was.
+        verdict: The results.
+        app: The app that was also asked; "" = none.
     """
-    return "\n".join([_meaning(verdict, app), *verdict.advice])
+    return "\n".join([_summary(verdict, app), *verdict.advice])
 
 
-def _meaning(verdict: Verification, app: str) -> str:
-    here = f" for {verdict.target}" if verdict.target else ""  # a compiler is for many targets
-    level = f"OK up to `{verdict.level}`{here}" if verdict.level else f"Nothing was proved{here}"
+def _summary(verdict: Verification, app: str) -> str:
+    target = f" for {verdict.target}" if verdict.target else ""  # a compiler has many targets
+    level = f"OK up to `{verdict.level}`{target}" if verdict.level else f"Nothing was verified{target}"
     if verdict.broken:
         worst = verdict.broken[0]
-        status = "did not end in time" if worst.status == "timeout" else worst.status
-        text = f"env `{verdict.env}` does not work here{here}: `{worst.rung}` {status}"
+        status = "timed out" if worst.status == "timeout" else worst.status
+        text = f"env `{verdict.env}` does not work here{target}: `{worst.rung}` {status}"
         if worst.rung == "files":
             return text
-        asked = ("--app", app) if app else ()
-        again = shell_join("rocenv", "verify", verdict.env, *asked)
         if worst.rung == APP_RUNG:
             text = f"{level}, but {app} does not work in env `{verdict.env}`: `{APP_RUNG}` {status}"
-            if not worst.stderr_tail:  # it printed nothing, and the detail says what to do
+            if not worst.stderr_tail:  # there is no log, and the detail says what to do
                 return text
+        again = shell_join("rocenv", "verify", verdict.env, *(("--app", app) if app else ()))
         return f"{text}; `{again} --save-artifacts DIR` keeps the logs"
     if verdict.no_device:
         return f"{level}. The remaining checks need an AMD GPU, and this machine has none that can be used"
-    left_out = app and all(each.status != "passed" for each in verdict.results if each.rung == APP_RUNG)
-    return f"{level}. Nothing shows whether {app} works in it" if left_out else level
+    app_unknown = app and all(each.status != "passed" for each in verdict.results if each.rung == APP_RUNG)
+    return f"{level}. Whether {app} works in it is unknown" if app_unknown else level
 
 
-def _asking(
+def _app_check(
     context: Context, prefix: Prefix, app: str, target: str, timeout_s: int, save_dir: Path | None
 ) -> Callable[[tuple[RungResult, ...]], RungResult]:
-    """Return what asks an app once the ladder was walked; raise RocenvError where there is none to ask."""
+    """Prepare the rung that asks an app; raise RocenvError if the app cannot be asked."""
     from rocenv.host import detect
     from rocenv.launch.app_rung import app_rung
 
-    host = detect(context.matrix)
     rung = app_rung(
         prefix,
         context.matrix,
-        host,
+        detect(context.matrix),
         app,
         environ=os.environ,
         target=target,
@@ -96,9 +93,9 @@ def _asking(
         save_dir=save_dir,
     )
 
-    def ask(ladder: tuple[RungResult, ...]) -> RungResult:
+    def ask(results: tuple[RungResult, ...]) -> RungResult:
         with context.progress.wait(f"Asking {app}"):
-            return rung.result(ladder)
+            return rung.result(results)
 
     return ask
 
@@ -111,20 +108,20 @@ def _asking(
     metavar="GFX",
     default="",
     shell_complete=candidates.targets,
-    help="Instead of the target of the set.",
+    help="Verify for this target instead of the env's.",
 )
 @click.option(
     "--app",
     metavar="APP",
     default="",
     shell_complete=candidates.apps,
-    help="Ask this app too, in the env, which GPUs it sees.",
+    help="Also start this app in the env and ask which GPUs it finds.",
 )
 @click.option(
     "--save-artifacts",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Keep the GEMM source, the code objects and the logs.",
+    help="Keep the GEMM source, the code objects and the logs in DIR.",
 )
 @click.option(
     "--report",
@@ -147,9 +144,9 @@ def command(
     timeout_s: int | None,
     as_json: bool,
 ) -> int:
-    """Prove the env NAME: each rung of the ladder in a process of its own, so that a crash is a result.
+    """Verify the env NAME, one rung after the other, each in its own process in case it crashes.
 
-    The exit code is 0 if all rungs passed, 1 if one did not, 4 if only a GPU to run on is missing.
+    The exit code is 0 if all rungs passed, 1 if one failed, and 4 if the rest needs a GPU that is not here.
     """
     from rocenv.verify import verify
 
@@ -169,8 +166,8 @@ def command(
         target=target,
         save_dir=save_artifacts,
         timeout_s=timeout_s or 0,
-        report=(lambda result: None) if as_json else print_ladder,
-        last=_asking(context, prefix, app, target, timeout_s or 0, save_artifacts) if app else None,
+        report=(lambda result: None) if as_json else print_rung,
+        last=_app_check(context, prefix, app, target, timeout_s or 0, save_artifacts) if app else None,
     )
     if as_json:
         print_json(verification_to_plain(verdict))

@@ -1,6 +1,4 @@
-"""How the GPU kernels of an app are compiled from its own source, and where the app looks for them."""
-
-from typing import Literal
+"""How an app's GPU kernels are compiled from its source, and where the app looks for them."""
 
 import msgspec
 
@@ -8,78 +6,67 @@ from rocenv.core.model import Value
 from rocenv.data.known import Known
 
 
-class StandIn(Value, frozen=True, kw_only=True):
-    """A program that an app looks for before it takes ready kernels, and that need not do much."""
-
-    name: str  # "hipcc"
-    kind: Literal["compiler", "finder"]  # the compiler that made the kernels; a `which`
-
-
 class KernelSource(Known, frozen=True, kw_only=True):
-    """Where an app keeps the source of its kernels, and where it looks for ready ones.
+    """Where an app has the source of its kernels, and where it looks for compiled ones.
 
-    Paths are below an installation, and may hold patterns.
+    Paths are relative to the installation and may contain patterns.
     """
 
     IDENTITY = ("app",)
 
-    app: str  # key of the launcher, and of the option that names the program
+    app: str  # key of the launcher; also the option that names the program
     title: str
-    since: str  # the first version that has kernels for these GPUs
-    folders: tuple[str, ...]  # that hold `code` and `precompiled`
+    since: str  # the first version that supports AMD GPUs
+    folders: tuple[str, ...]  # with `code` and `precompiled` in them
     code: str  # folder of the source
-    precompiled: str  # folder of the kernels that come with it
+    precompiled: str  # folder of the kernels that the app ships with
     programs: tuple[str, ...]
-    version_arguments: tuple[str, ...]  # with which the program says its version
-    version_pattern: str  # what it answers; group `version`
-    version_folder: str = ""  # its folder of resources, where the name is its version; group `version`
-    cache: str = ""  # folder of kernels that it compiled itself, below XDG_CACHE_HOME, on Linux
-    stand_ins: tuple[StandIn, ...] = ()  # without them it looks at nothing, where it came without kernels
-    resources_up: int = 1  # how many levels the folder of all of its resources lies above `folders`
-    resources_variable: str = ""  # names another one
-    resources_since: str = ""  # the first version that has this variable
+    version_arguments: tuple[str, ...]  # make the program print its version
+    version_pattern: str  # its answer; group `version`
+    version_folder: str = ""  # name of its resource folder, if that is its version; group `version`
+    resources_up: int = 1  # how many levels above `folders` the folder of all resources is
+    resources_variable: str = ""  # the variable that names another resource folder
+    resources_since: str = ""  # the first version that reads this variable
 
 
 class BuiltWith(Value, frozen=True, kw_only=True):
-    """What else it takes where the program was built so."""
+    """Flags that depend on how the program was built."""
 
-    text: str  # holds this if it was
+    text: str  # the program contains it if it was built that way
     flags: tuple[str, ...]
-    named: str  # what comes behind `name_of_flags`
 
 
 class KernelRecipe(Known, frozen=True, kw_only=True):
-    """How one kind of kernels of an app is made.
+    """How one kind of kernel is compiled.
 
-    In words `{source}` is the source folder, `{target}` the target, `{include}` the folder of further
-    headers, `{md5}` what the app itself makes of its source and flags.
+    Placeholders: `{source}` is the source folder, `{target}` the target, `{include}` the folder of the
+    additional headers.
     """
 
     IDENTITY = ("app", "kind", "versions")
 
     app: str
-    kind: str  # "hip", "hiprt"; the first of an app is what is made where nothing else is asked for
+    kind: str  # "hip", "hiprt"; an app's first kind is the default
     title: str
     versions: str  # of the app, PEP 440
-    file: str  # what is compiled, below the source folder
+    file: str  # what is compiled, relative to the source folder
     flags: tuple[str, ...]
-    precompiled: str  # name of a kernel that comes with the app, without `.zst`
-    precompiled_text: str  # the program holds it, with `.zst` behind it where such files are compressed
-    cached: str = ""  # name of one that the app compiled itself
-    flags_text: str = ""  # pattern: the flags that the name stands for, as the program holds them
-    flags_more: str = ""  # behind them
+    precompiled: str  # file name of such a kernel in the app's own folder, without `.zst`
+    precompiled_text: (
+        str  # in every program that loads the kind; with `.zst` after it if files are compressed
+    )
     built_with: tuple[BuiltWith, ...] = ()
-    headers: str = ""  # a file below `{include}`, which the source does not have
-    headers_from: str = ""  # where to get them
-    kernels: int = 0  # how many it has, where that was counted; 0 = unknown
-    seconds: int = 0  # what compiling takes, about
+    headers: str = ""  # a file below `{include}` that the source lacks
+    headers_from: str = ""  # where to download it
+    kernels: int = 0  # how many kernels it contains; 0 = not counted
+    seconds: int = 0  # about how long compiling takes
 
 
 class CodeObjects(Known, frozen=True, kw_only=True):
-    """How code for a GPU is marked."""
+    """How ELF files are marked as code for a GPU."""
 
     IDENTITY = ("elf_machine",)
 
     elf_machine: int
-    mask: int  # of the flags, where the target stands
+    mask: int  # the bits of `e_flags` that hold the number of the target
     numbers: dict[str, int] = msgspec.field(default_factory=dict)

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from rocenv.core.errors import RocenvError
+
 _LONGEST = 200  # characters of a name or other text from the machine
 # `usable`: programs can compute on it now. `barred`: they could once the problem in `why_not` is fixed.
 # `unable`: nothing can compute on it with its current driver.
@@ -102,6 +104,17 @@ def is_target(text: str) -> bool:
 def printable(text: str) -> str:
     """Shorten a text from the machine to one line without control characters."""
     return "".join(char if char.isprintable() else "?" for char in " ".join(text[:_LONGEST].split()))
+
+
+def require_target(target: str) -> None:
+    """Raise RocenvError unless a text is the name of a target, without features such as `:xnack-`."""
+    if is_target(target):
+        return
+    name, features = split_target(target)
+    hint = "a target is `gfx` and a number, such as gfx1100 (RX 7900) or gfx1030 (RX 6800)"
+    if features and is_target(name):
+        hint = f"leave out `{features}`: `--target {name}`"
+    raise RocenvError(f"`{target}` is not a target", hints=(hint,), code="target-unknown")
 
 
 def split_target(text: str) -> tuple[str, str]:

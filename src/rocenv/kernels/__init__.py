@@ -1,16 +1,16 @@
-"""GPU kernels of apps, compiled from the app's own source, and put where the app finds them.
+"""GPU kernels of apps: compiled from the app's own source and put where the app finds them.
 
-PATH ─► installation.py          the source folder and the program of that very app; version.py, target.py
-  │     program.py               what the program holds about how it was built
-  ▼
-recipe.py ◄─ profiles/apps/      file, flags, names; source.py: hash, and the app's own name for a kernel
+PATH ─► installation.py     the app's source folder, its program and its version
   │
   ▼
-cache.py ── compile.py           clang, with progress; check.py: what it made
+recipe.py ◄─ profiles/apps/   what is compiled, with which flags, and the file name that the app expects
   │
   ▼
-places/                          the app's cache, a linked copy of its resources, or its own folder
+cache.py ── compile.py      clang, with progress; check.py inspects the result
   │
   ▼
-placed.py                        what was put where: for `launch`; undo.py takes it back
+placement.py                a linked copy of the app's resources, or the installation itself; and `--undo`
+  │
+  ▼
+placed.py                   records of what was put where, which `launch` reads
 """

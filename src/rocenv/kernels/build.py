@@ -1,226 +1,211 @@
-"""From a path of an app to a kernel that the app finds: all steps in their order."""
+"""Build a kernel: from the path of an app to a file that the app loads."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from packaging.specifiers import SpecifierSet
 
-from rocenv.activate.changes import apply, expand
 from rocenv.compilers import Toolchain, ensure_available, newest_for, toolchain_of
 from rocenv.core.errors import RocenvError
-from rocenv.kernels import places
-from rocenv.kernels.cache import Made, made
+from rocenv.core.variables import OVERRIDE
+from rocenv.host import detect
+from rocenv.kernels.cache import CompiledKernel, cached_or_compiled
 from rocenv.kernels.compile import compiler_version
-from rocenv.kernels.installation import find, fitting
-from rocenv.kernels.places.app_cache import why_not
-from rocenv.kernels.places.order import Order
-from rocenv.kernels.program import program_of
+from rocenv.kernels.installation import Installation, find, program_bytes, version_of, with_source_of
+from rocenv.kernels.placement import check_place, put
 from rocenv.kernels.recipe import Job, job_for
-from rocenv.kernels.target import target_for
-from rocenv.kernels.version import version_of
-from rocenv.memory.env import active_env
-from rocenv.prefix import all_prefixes, prefix_of
+from rocenv.prefix import active_env, prefix_of
 from rocenv.system import WINDOWS
 from rocenv.system.files import storage_errors, write_atomic
-from rocenv.system.locks import locked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from rocenv.context import Context
     from rocenv.data.recipes import KernelSource
     from rocenv.data.rows import Matrix
-    from rocenv.home import Home
-    from rocenv.kernels.installation import Installation
     from rocenv.kernels.placed import Placed, PlaceName
     from rocenv.prefix import Prefix
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """What a user asks for."""
+class BuildRequest:
+    """What the user asked for."""
 
     row: KernelSource
-    path: str  # of the app; "" = the one on PATH
     kind: str
-    target: str = ""  # "" = the env's, else that of the GPU in use
-    env: str = ""  # whose compiler and cache; "" = the env that the app lies in, or that is active, if any
+    path: str = ""  # of the app; "" = that of the env, else the one on PATH
+    target: str = ""  # "" = that of the env, else that of the GPU in use
+    env: str = ""  # whose compiler is used; "" = the active one, else the one that contains the app
     include: Path | None = None
-    version: str = ""  # of the app; "" = it says it itself
-    place: PlaceName | None = None  # None = the one that suits
-    output: Path | None = None  # a file to write, in place of any place
+    version: str = ""  # of the app; "" = ask the app
+    place: PlaceName = "overlay"
+    output: Path | None = None  # write the kernel to this file instead of placing it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
-    """What came of it."""
+class BuildResult:
+    """A built kernel, and where it was put."""
 
     job: Job
-    made: Made
+    kernel: CompiledKernel
     toolchain: Toolchain
     placed: Placed | None
-    why: str  # that place
 
 
-def build(wish: Wish, context: Context, environ: Mapping[str, str], tell: Callable[[str], None]) -> Done:
-    """Compile a kernel of an app, and put it where the app finds it.
+def build(
+    request: BuildRequest, context: Context, environ: Mapping[str, str], report: Callable[[str], None]
+) -> BuildResult:
+    """Compile a kernel of an app and put it where the app finds it.
 
     Args:
-        wish: What is asked for.
+        request: What to build.
         context: The home, the network and the matrix.
-        environ: The user's.
-        tell: Takes a line for the user.
+        environ: The user's environment, which says which env is active.
+        report: Takes a line for the user.
 
     Raises:
-        RocenvError: The app, its source, a recipe, a compiler or the place cannot be had; says what to do.
+        RocenvError: The app, its source, a recipe or a compiler is missing, or the place is not usable.
         PrefixError: An env is missing or incomplete, or the disk is full.
-        FetchError: The compiler cannot be fetched now.
+        FetchError: The compiler cannot be downloaded now.
     """
+    row, matrix, home = request.row, context.matrix, context.home
     if WINDOWS:
         raise RocenvError(
-            f"rocenv cannot compile kernels of {wish.row.app} on Windows yet, but only on Linux",
-            hints=(
-                f"take the newest official build of {wish.row.app}: it may come with kernels for your GPU",
-            ),
+            f"rocenv compiles kernels of {row.app} on Linux only",
+            hints=(f"install the newest official build of {row.app}, which may have kernels for your GPU",),
             code="kernels-no-compiler",
         )
-    matrix, home = context.matrix, context.home
-    if wish.output is not None:
-        _require_folder(wish.output)
-    env = _env_of(wish.env, environ, context)
-    installation = find(wish.path or _own_program(env, wish.row), wish.row, home)
+    if request.output is not None:
+        _require_writable(request.output)
+    env = _chosen_env(request.env, context, environ)
+    installation = find(request.path or _program_of(env, row), row, home)
     env = env or installation.prefix
-    target = target_for(wish.target, tuple(filter(None, (env, installation.prefix))), matrix, tell)
-    wish = replace(wish, target=target)
-    version = wish.version or version_of(installation)
-    installation = _fitting(installation, version, is_said=not wish.version)
-    program = program_of(installation)
+    target = _target(request.target, tuple(filter(None, (env, installation.prefix))), matrix, report)
+    version = request.version or version_of(installation)
+    installation = _with_source(installation, version, detected=not request.version)
     job = job_for(
         installation,
-        program,
+        program_bytes(installation),
         version,
-        wish.kind,
-        wish.target,
-        wish.include,
+        request.kind,
+        target,
+        request.include,
         matrix.kernel_recipe,
-        to_be_loaded=wish.output is None,
+        to_be_loaded=request.output is None,
     )
-    place, why = _place(wish, job, home)
-    order = Order(
-        job=job,
-        place=place,
-        home=home,
-        env=env.name if env is not None else "",
-        environ=_environ(env, environ),
-    )
-    if wish.output is None:
-        places.check(order)
-    tell(f"{wish.row.app} {version} in `{installation.root}`: {job.title}, from `{job.file}`")
-    for said in _refusals(job, matrix):
-        tell(said)
-    toolchain = _toolchain(wish, env, context, tell)
+    if request.output is None:
+        check_place(job, request.place)
+    report(f"{row.app} {version} in `{installation.root}`: {job.title}, from `{job.file}`")
+    for warning in _unlisted_target(job, matrix):
+        report(warning)
+    toolchain = _toolchain(env, target, context, report, named=bool(request.env))
     compiler = compiler_version(toolchain)
-    tell(f"compiler: {compiler}, of the env `{toolchain.env}`")
-    kernel = made(job, toolchain, compiler, home, context.progress, matrix.code_objects, tell)
-    if wish.output is not None:
-        with storage_errors(wish.output):
-            write_atomic(wish.output, kernel.content)
-        return Done(job=job, made=kernel, toolchain=toolchain, placed=None, why="")
-    with storage_errors(home.path), locked(home.lock("kernels", wish.row.app)):
-        placed = places.put(order, kernel.content, toolchain)
-    return Done(job=job, made=kernel, toolchain=toolchain, placed=placed, why=why)
+    report(f"compiler: {compiler}, in the env `{toolchain.env}`")
+    kernel = cached_or_compiled(job, toolchain, compiler, home, context.progress, matrix.code_objects, report)
+    placed = None
+    if request.output is None:
+        placed = put(job, kernel.content, request.place, home, env.name if env is not None else "")
+    else:
+        with storage_errors(request.output):
+            write_atomic(request.output, kernel.content)
+    return BuildResult(job=job, kernel=kernel, toolchain=toolchain, placed=placed)
 
 
-def _require_folder(output: Path) -> None:
-    """Raise RocenvError where a file cannot be written: known before a compiler has worked for minutes."""
+def _require_writable(output: Path) -> None:
+    """Raise RocenvError if a file cannot be written, before the compiler works for minutes."""
     folder = output.absolute().parent
     if folder.is_dir() and os.access(folder, os.W_OK) and not output.is_dir():
         return
-    why = "it is a folder" if output.is_dir() else f"`{folder}` is no folder that you may write to"
+    why = "it is a folder" if output.is_dir() else f"`{folder}` is not a folder that you may write to"
     raise RocenvError(
         f"cannot write `{output}`: {why}",
-        hints=("make that folder first, or name another: `--output FILE`",),
+        hints=("create that folder first, or name another file: `--output FILE`",),
         code="kernels-unwritable",
     )
 
 
-def _fitting(installation: Installation, version: str, *, is_said: bool) -> Installation:
-    """Return the installation with the source of the very version that its program says it is."""
-    found = fitting(installation, version)
-    if found is None and is_said:
+def _chosen_env(name: str, context: Context, environ: Mapping[str, str]) -> Prefix | None:
+    if not name:
+        return active_env(context.home, environ)
+    prefix = prefix_of(context.home, name)
+    prefix.require_complete()
+    return prefix
+
+
+def _program_of(env: Prefix | None, row: KernelSource) -> str:
+    """Find the app's start script in an env; "" if it has none."""
+    if env is None:
+        return ""
+    names = sorted({Path(each).name for each in row.programs})
+    return next((str(env.bin / name) for name in names if (env.bin / name).is_file()), "")
+
+
+def _target(named: str, envs: Sequence[Prefix], matrix: Matrix, report: Callable[[str], None]) -> str:
+    """Choose the target: the one that the GPU runs as where the app runs."""
+    locks = [(env.name, env.record().lock) for env in envs if env.state == "complete"]
+    if named:
+        for name, lock in locks[:1]:
+            if lock.runs_as and named == lock.target != lock.runs_as:
+                report(
+                    f"in the env `{name}` {OVERRIDE} makes the GPU run as {lock.runs_as}, so the app does "
+                    f"not load kernels for {named} there; build with `--target {lock.runs_as}`"
+                )
+        return named
+    if found := next((lock.code_target for _, lock in locks if lock.code_target), ""):
+        return found
+    host = detect(matrix)
+    if host.gpu is None:
         raise RocenvError(
-            f"`{installation.program}` is {version}, but the source beside it is of "
-            f"{installation.version_of_folder} (`{installation.source}`)",
-            hints=(f"name the program that this source is of: `--{installation.row.app} PROGRAM`",),
+            f"there is no GPU here to build for: {host.why}",
+            hints=("name the target of the GPU that will run the kernel: `--target gfx1201`",),
+            code="no-gpu",
+        )
+    return host.gpu.target
+
+
+def _with_source(installation: Installation, version: str, *, detected: bool) -> Installation:
+    found = with_source_of(installation, version)
+    if found is None and detected:
+        raise RocenvError(
+            f"`{installation.program}` is version {version}, but the source next to it is that of "
+            f"{installation.folder_version} (`{installation.source}`)",
+            hints=(f"name the program that belongs to this source: `--{installation.row.app} PROGRAM`",),
             code="kernels-bad-source",
         )
     return found or installation
 
 
-def _env_of(name: str, environ: Mapping[str, str], context: Context) -> Prefix | None:
-    """Return the env that was named, else the one that is active, if any."""
-    if name:
-        prefix = prefix_of(context.home, name)
-        prefix.require_complete()
-        return prefix
-    return active_env([each for each in all_prefixes(context.home) if each.state == "complete"], environ)
-
-
-def _refusals(job: Job, matrix: Matrix) -> Iterator[str]:
-    """Yield what to tell where this version of the app is known not to take GPUs of the target."""
+def _unlisted_target(job: Job, matrix: Matrix) -> Iterator[str]:
+    """Yield a warning if this version of the app is not known to accept GPUs of the target."""
     app = job.installation.row.app
     for row in matrix.app_release:
         if (row.app, row.platform) != (app, "linux") or not row.targets or job.target in row.targets:
             continue
         if SpecifierSet(row.versions, prereleases=True).contains(job.version):
             known = ", ".join(row.targets)
-            yield f"{app} {job.version} is known to take {known}; whether it takes {job.target}, is not"
+            yield f"{app} {job.version} may ignore {job.target}: it is known to accept {known}"
 
 
-def _own_program(env: Prefix | None, row: KernelSource) -> str:
-    """Return the app of an env; "" where it has none."""
-    names = {Path(each).name for each in row.programs} if env is not None else set()
-    found = (env.bin / name for name in sorted(names) if env is not None)
-    return next((str(path) for path in found if path.is_file()), "")
-
-
-def _environ(env: Prefix | None, environ: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the environment that the app will see: that of the env."""
-    if env is None:
-        return environ
-    lock = env.record().lock
-    return apply(expand(lock.environment, str(env.path)), environ, lock.platform)
-
-
-def _toolchain(wish: Wish, env: Prefix | None, context: Context, tell: Callable[[str], None]) -> Toolchain:
-    """Return the env's compiler, else the newest that can be had; which, is told."""
+def _toolchain(
+    env: Prefix | None, target: str, context: Context, report: Callable[[str], None], *, named: bool
+) -> Toolchain:
+    """Take the env's compiler, else the newest one for the target."""
     if env is not None:
-        own = toolchain_of(env, wish.target)
-        if own is not None:
+        if (own := toolchain_of(env, target)) is not None:
             return own
-        why = f"the env `{env.name}` has no compiler of its own for {wish.target}"
-        if wish.env:
-            tell(f"{why}; taking the newest that can be had")
-    row = newest_for(wish.target, context.matrix)
+        if named:
+            report(f"the env `{env.name}` has no compiler for {target}; using the newest one instead")
+    row = newest_for(target, context.matrix)
     if row is None:
-        known = sorted({target for each in context.matrix.compiler for target in each.targets})
+        known = sorted({each for row in context.matrix.compiler for each in row.targets})
         raise RocenvError(
-            f"no compiler can be had for {wish.target}"
-            + (f"; there is one for {', '.join(known)}" if known else ""),
+            f"rocenv knows no compiler for {target}" + (f", only for {', '.join(known)}" if known else ""),
             hints=("name an env that has one: `--env NAME`",),
             code="kernels-no-compiler",
         )
-    return ensure_available(row, context, tell)
-
-
-def _place(wish: Wish, job: Job, home: Home) -> tuple[PlaceName, str]:
-    """Return where a kernel goes, and why there."""
-    if wish.place is not None:
-        return wish.place, "as asked"
-    if why := why_not(job, home):
-        return "overlay", why
-    return "cache", f"it came without a kernel for {job.target}"
+    return ensure_available(row, context, report)

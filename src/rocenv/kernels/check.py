@@ -1,4 +1,4 @@
-"""What a compiler made: a bundle with code for the target in it, and kernels in that."""
+"""Check a compiler's result: it must contain code for the target, and kernels in that code."""
 
 from __future__ import annotations
 
@@ -16,58 +16,56 @@ if TYPE_CHECKING:
 
 # Source: https://clang.llvm.org/docs/ClangOffloadBundler.html, "Bundled Binary File Layout"
 _MAGIC = b"__CLANG_OFFLOAD_BUNDLE__"
-_MOST_ENTRIES = 1000
+_MAX_ENTRIES = 1000
 _ELF = b"\x7fELF"
-_DESCRIPTOR = ".kd"  # the symbol of a kernel's descriptor. Source: llvm.org/docs/AMDGPUUsage.html, "Symbols"
+# The suffix of a kernel descriptor's symbol. Source: https://llvm.org/docs/AMDGPUUsage.html, "Symbols"
+_DESCRIPTOR = ".kd"
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What was found in a file of kernels."""
+    """What a file of kernels contains."""
 
     kernels: int
-    flags: int  # of the code object
+    flags: int  # `e_flags` of the code object
 
 
 def check(content: bytes, target: str, rows: Sequence[CodeObjects]) -> Checked:
-    """Return what a file of kernels holds for a target.
+    """Inspect a code object, or the one for `target` in an offload bundle.
 
     Raises:
-        RocenvError: It is not what a GPU of that target can run.
+        RocenvError: A GPU of that target cannot run it.
     """
     try:
-        code = _code_for(content, target)
-        return _checked(code, target, rows)
+        return _checked(_code_for(content, target), target, rows)
     except RocenvError:
         raise
-    except Exception as error:  # the reader raises what it likes at damaged files
-        raise _refused(f"it cannot be read: {error}") from error
+    except Exception as error:  # pyelftools raises anything at damaged files
+        raise _rejected(f"it cannot be read: {error}") from error
 
 
 def _code_for(content: bytes, target: str) -> bytes:
     if content.startswith(_ELF):
         return content
     if not content.startswith(_MAGIC):
-        raise _refused("it is neither a code object nor a bundle of some")
+        raise _rejected("it is neither a code object nor an offload bundle")
     entries = dict(_entries(content))
-    found = next(
-        (code for name, code in entries.items() if name.split("--")[-1].split(":")[0] == target), None
-    )
-    if found is None:
-        raise _refused(f"it holds no code for {target}, but for {', '.join(entries) or 'nothing'}")
-    return found
+    for name, code in entries.items():
+        if name.split("--")[-1].split(":")[0] == target:
+            return code
+    raise _rejected(f"it has no code for {target}, only for {', '.join(entries) or 'nothing'}")
 
 
 def _entries(content: bytes) -> Iterator[tuple[str, bytes]]:
     (count,) = struct.unpack_from("<Q", content, len(_MAGIC))
     at = len(_MAGIC) + 8
-    for _ in range(min(count, _MOST_ENTRIES)):
+    for _ in range(min(count, _MAX_ENTRIES)):
         offset, size, length = struct.unpack_from("<QQQ", content, at)
         at += 24
         name = content[at : at + length].decode("ascii", "replace")
         at += length
         if offset + size > len(content):
-            raise _refused("it is cut short")
+            raise _rejected("it is truncated")
         yield name, content[offset : offset + size]
 
 
@@ -80,11 +78,11 @@ def _checked(code: bytes, target: str, rows: Sequence[CodeObjects]) -> Checked:
     (machine,) = struct.unpack_from("<H", code, 18)
     row = next((each for each in rows if target in each.numbers), None)
     if row is not None and machine != row.elf_machine:
-        raise _refused(f"it is for the machine {machine}, not for AMD GPUs ({row.elf_machine})")
+        raise _rejected(f"its ELF machine is {machine}, not that of AMD GPUs ({row.elf_machine})")
     if row is not None and flags & row.mask != row.numbers[target]:
         found = next((name for name, number in row.numbers.items() if number == flags & row.mask), hex(flags))
-        raise _refused(f"it is for {found}, not for {target}")
-    names = {
+        raise _rejected(f"it is for {found}, not for {target}")
+    names = {  # a descriptor may be in two symbol tables
         symbol.name
         for section in elf.iter_sections()
         if isinstance(section, SymbolTableSection)
@@ -92,13 +90,13 @@ def _checked(code: bytes, target: str, rows: Sequence[CodeObjects]) -> Checked:
         if symbol.name.endswith(_DESCRIPTOR)
     }
     if not names:
-        raise _refused("it holds no kernel")
+        raise _rejected("it contains no kernel")
     return Checked(len(names), flags)
 
 
-def _refused(why: str) -> RocenvError:
+def _rejected(why: str) -> RocenvError:
     return RocenvError(
-        f"what the compiler made is no kernel for this GPU: {why}",
-        hints=("try another compiler: `--env NAME`",),
+        f"the compiler's output does not work on this GPU: {why}",
+        hints=("try the compiler of another env: `--env NAME`",),
         code="kernels-bad-result",
     )

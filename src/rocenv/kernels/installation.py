@@ -1,7 +1,8 @@
-"""Finding an app by any path of it: its program, the source of its kernels, its resources."""
+"""Find an app, the source of its kernels and its version."""
 
 from __future__ import annotations
 
+import mmap
 import os
 import re
 import shutil
@@ -11,9 +12,11 @@ from typing import TYPE_CHECKING
 
 from packaging.version import InvalidVersion, Version
 
-from rocenv.core.errors import RocenvError
-from rocenv.kernels.placed import all_placed, overlay_of
-from rocenv.prefix import Prefix
+from rocenv.activate.loader import find_program, loader_argv
+from rocenv.core.errors import DataError, RocenvError
+from rocenv.kernels.placed import all_placed
+from rocenv.prefix import Prefix, library_folders
+from rocenv.system import process
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,19 +24,21 @@ if TYPE_CHECKING:
     from rocenv.data.recipes import KernelSource
     from rocenv.home import Home
 
-_LEVELS_OF_A_PROGRAM = 2  # from it to the folder of its installation: `usr/bin/app`
-_LEVELS_OF_A_PART = 8  # from the folder of the source
+_LEVELS_ABOVE_PROGRAM = 2  # `usr/bin/app` belongs to the installation `usr`
+_VERSION_TIMEOUT_S = 30.0
+_CHUNK = 8  # bytes of text that one x86-64 instruction carries
+_CHUNKS_WITHIN = 96  # bytes of code that hold all chunks of one text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installation:
-    """An app as it lies on the disk."""
+    """An installed app."""
 
     row: KernelSource
     root: Path
-    folder: Path  # that holds the source, and the kernels that came with it
+    folder: Path  # holds the source and the kernels that the app ships with
     program: Path | None
-    prefix: Prefix | None  # the env that it lies in
+    prefix: Prefix | None  # the env that contains it
 
     @property
     def source(self) -> Path:
@@ -42,106 +47,100 @@ class Installation:
 
     @property
     def precompiled(self) -> Path:
-        """The folder of the kernels that came with it; need not be there."""
+        """The folder of the kernels that the app ships with; it may not exist."""
         return self.folder / self.row.precompiled
 
     @property
     def resources(self) -> Path:
-        """The folder of all that comes with the program."""
+        """The folder of everything that the program loads."""
         return self.folder.parents[self.row.resources_up - 1]
 
     @property
-    def version_of_folder(self) -> str:
-        """The version that the folder of its resources is named by, as official builds have it; "" = none."""
-        named = re.search(self.row.version_folder, self.resources.name) if self.row.version_folder else None
-        return str(named["version"]) if named else ""
+    def folder_version(self) -> str:
+        """The version in the name of the resource folder, as in official builds; "" if there is none."""
+        match = re.search(self.row.version_folder, self.resources.name) if self.row.version_folder else None
+        return str(match["version"]) if match else ""
 
 
 def find(path: str, row: KernelSource, home: Home) -> Installation:
-    """Return the app that a path leads to: its program, its folder, or a prefix with it.
+    """Find an app by its program or by the folder of its installation.
+
+    Args:
+        path: "" means the app's program on `PATH`. The start script of a linked copy leads to the app itself.
+        row: Where such an app keeps its source.
+        home: The home with the envs.
 
     Raises:
-        RocenvError: Nothing is there, or nothing that has the source of kernels.
+        RocenvError: Nothing is there, or the installation has no source of kernels.
     """
-    start = _not_placed(_start(path, row), row, home)
-    prefix = _prefix_of(start, home)
+    start = _without_copy(_existing(path, row), row, home)
+    prefix = _prefix_around(start, home)
     try:
-        found = [
-            Installation(row=row, root=root, folder=folder, program=_program(start, root, row), prefix=prefix)
-            for root in _roots(start, prefix)
-            for folder in _folders_in(root, row)[:1]
-            if _leads_to(start, folder)
-        ]
-        if not found and (start / row.code).is_dir():
-            found = [Installation(row=row, root=start, folder=start, program=None, prefix=prefix)]
+        for root in _roots(start, prefix):
+            if folders := _source_folders(root, row):
+                program = start if start.is_file() else _program_in(root, row)
+                return Installation(row=row, root=root, folder=folders[0], program=program, prefix=prefix)
     except OSError as error:
         raise RocenvError(
-            f"cannot look into `{error.filename or start}`: {error.strerror}",
+            f"cannot read `{error.filename or start}`: {error.strerror}",
             hints=("name an installation that you may read",),
             code="kernels-unreadable",
         ) from error
-    if found:
-        return next((each for each in found if each.program is not None), found[0])
+    searched = ", ".join(f"`{each}`" for each in row.folders[:3])
     raise RocenvError(
-        f"`{start}` has no source of {row.title} kernels: no `{row.code}` in any of {_named(row)}",
+        f"`{start}` has no source of {row.title} kernels: no folder `{row.code}` in {searched}",
         hints=(
-            f"name the program or the folder of an installation: `--{row.app} PATH`",
-            "some packagers leave the source out; official builds have it",
+            f"name the program or the installation folder: `--{row.app} PATH`",
+            "some distributions leave the source out; official builds include it",
         ),
         code="kernels-no-source",
     )
 
 
-def fitting(installation: Installation, version: str) -> Installation | None:
-    """Return an installation with the source of a version, of those that lie in it; None where none fits."""
-    folders = (installation.folder, *_folders_in(installation.root, installation.row))
-    found = (replace(installation, folder=folder) for folder in folders)
-    return next((each for each in found if _is_of(each.version_of_folder, version)), None)
+def with_source_of(installation: Installation, version: str) -> Installation | None:
+    """Select the source folder of one version; None if the installation has none for it."""
+    folders = (installation.folder, *_source_folders(installation.root, installation.row))
+    for each in (replace(installation, folder=folder) for folder in folders):
+        # The folder of 5.2.1 is called 5.2; a folder without a version may hold any.
+        if f"{version}.".startswith(f"{each.folder_version}." if each.folder_version else ""):
+            return each
+    return None
 
 
-def _is_of(folder: str, version: str) -> bool:
-    """Tell whether a version may be that of a folder: `5.2.1` of `5.2`, any of one without a version."""
-    return not folder or version == folder or version.startswith(f"{folder}.")
+def absolute_path(path: str, row: KernelSource) -> Path:
+    """Make the path that a user typed absolute; a bare name is looked up on `PATH`. It may not exist."""
+    return Path(os.path.abspath(_located(path, row) or path))
 
 
-def _named(row: KernelSource) -> str:
-    return ", ".join(f"`{each}`" for each in row.folders[:3])
+def _located(path: str, row: KernelSource) -> str | None:
+    name = path or row.app
+    is_bare = not os.path.dirname(name) and (not path or not os.path.exists(name))
+    return shutil.which(name) if is_bare else name
 
 
-def path_of(path: str, row: KernelSource) -> Path:
-    """Return what a user has named: a path, or a program on PATH; need not be there."""
-    return Path(os.path.abspath(_found(path, row) or path))
-
-
-def _found(path: str, row: KernelSource) -> str | None:
-    named = path or row.app
-    is_bare = not os.path.dirname(named) and (not path or not os.path.exists(named))
-    return shutil.which(named) if is_bare else named
-
-
-def _start(path: str, row: KernelSource) -> Path:
-    found = _found(path, row)
-    if not found or not os.path.lexists(found):
+def _existing(path: str, row: KernelSource) -> Path:
+    located = _located(path, row)
+    if not located or not os.path.lexists(located):
         raise RocenvError(
-            f"there is no `{path}`" if path else f"no `{row.app}` on PATH",
-            hints=(f"name its program or its folder: `--{row.app} PATH`",),
+            f"`{path}` does not exist" if path else f"`{row.app}` is not on PATH",
+            hints=(f"name the program or the installation folder: `--{row.app} PATH`",),
             code="kernels-no-app",
         )
-    return Path(os.path.abspath(found))
+    return Path(os.path.abspath(located))
 
 
-def _not_placed(path: Path, row: KernelSource, home: Home) -> Path:
-    """Return a path, but of what rocenv made to start a program that very program."""
-    paths = {Path(os.path.abspath(path)), Path(os.path.realpath(path))}
+def _without_copy(path: Path, row: KernelSource, home: Home) -> Path:
+    """Replace a path in a linked copy by the program that the copy is of."""
     for each in all_placed(home, row.app):
-        overlay = overlay_of(home, each)
-        if overlay is not None and any(own.is_relative_to(overlay) for own in paths):
+        folder = each.copy_folder
+        if folder is not None and any(
+            own.is_relative_to(folder) for own in (path, Path(os.path.realpath(path)))
+        ):
             return Path(each.program)
     return path
 
 
-def _prefix_of(path: Path, home: Home) -> Prefix | None:
-    """Return the env that a path lies in."""
+def _prefix_around(path: Path, home: Home) -> Prefix | None:
     for each in (path, Path(os.path.realpath(path))):
         for envs in (home.envs, Path(os.path.realpath(home.envs))):
             if each.is_relative_to(envs) and each != envs:
@@ -150,46 +149,133 @@ def _prefix_of(path: Path, home: Home) -> Prefix | None:
 
 
 def _roots(start: Path, prefix: Prefix | None) -> Iterator[Path]:
-    """Yield folders that may be the one of the installation, the nearest first."""
+    """Yield folders that may be the root of the installation, nearest first."""
     for path in dict.fromkeys((start, Path(os.path.realpath(start)))):
-        if path.is_dir():
-            # Above it are others' installations, unless it is a part of one, which is looked at later.
-            yield from (path, path / "usr", *path.parents[:_LEVELS_OF_A_PART])
-        else:
-            yield from path.parents[:_LEVELS_OF_A_PROGRAM]
+        yield from (path, path / "usr") if path.is_dir() else path.parents[:_LEVELS_ABOVE_PROGRAM]
     if prefix is not None:
         folders = {part.into for part in prefix.record().lock.components if part.into}
         yield from (prefix.path / folder / name for folder in sorted(folders) for name in ("", "usr"))
 
 
-def _leads_to(start: Path, folder: Path) -> bool:
-    """Tell whether a folder is in what was named, or what was named in it or beside it as its program."""
-    if not start.is_dir():
-        return True
-    paths = {start, Path(os.path.realpath(start))}
-    return any(folder.is_relative_to(path) or path.is_relative_to(folder) for path in paths)
+def _source_folders(root: Path, row: KernelSource) -> list[Path]:
+    """List the folders that contain a source, newest version first."""
 
+    def age(folder: Path) -> tuple[Version, str]:
+        try:
+            return Version(folder.parents[row.resources_up - 1].name), str(folder)
+        except (InvalidVersion, IndexError):
+            return Version("0"), str(folder)
 
-def _folders_in(root: Path, row: KernelSource) -> list[Path]:
-    """Return the folders with a source, of several versions the newest first."""
     for pattern in row.folders:
-        found = [folder for folder in root.glob(pattern) if (folder / row.code).is_dir()]
-        if found:
-            return sorted(found, key=lambda folder: _age(folder, row), reverse=True)
+        if found := [folder for folder in root.glob(pattern) if (folder / row.code).is_dir()]:
+            return sorted(found, key=age, reverse=True)
     return []
 
 
-def _age(folder: Path, row: KernelSource) -> tuple[Version, str]:
+def _program_in(root: Path, row: KernelSource) -> Path | None:
+    return next((root / name for name in row.programs if (root / name).is_file()), None)
+
+
+def version_of(installation: Installation) -> str:
+    """Ask the program for its version, or take that of its resource folder.
+
+    Raises:
+        RocenvError: Neither states a version.
+    """
+    answer = _ask_version(installation)
+    match = re.search(installation.row.version_pattern, answer.text, re.M) if answer.ok else None
+    if match:
+        return str(match["version"])
+    if installation.folder_version:
+        return installation.folder_version
+    last = f", last line: `{answer.lines[-1].strip()[:200]}`" if answer.lines else ""
+    why = "its answer contains no version" if answer.ok else answer.end
+    raise RocenvError(
+        f"could not find out the version of `{installation.program or installation.root}`: {why}{last}",
+        hints=("name it: `--app-version VERSION`",),
+        code="kernels-no-version",
+    )
+
+
+def _ask_version(installation: Installation) -> process.Completed:
     try:
-        version = Version(folder.parents[row.resources_up - 1].name)
-    except (InvalidVersion, IndexError):
-        version = Version("0")
-    return version, str(folder)
+        argv = [*start_command(installation), *installation.row.version_arguments]
+    except RocenvError as error:
+        return process.Completed(problem=error.message)
+    return process.run(argv, stderr=process.MERGE, timeout_s=_VERSION_TIMEOUT_S, plain_scripts=True)
 
 
-def _program(start: Path, root: Path, row: KernelSource) -> Path | None:
-    """Return the program: the one that was named, else the installation's."""
-    if start.is_file():
-        return start
-    found = (root / name for name in row.programs)
-    return next((path for path in found if path.is_file()), None)
+def start_command(installation: Installation) -> list[str]:
+    """Build the command that starts the program, with the env's own loader if the env has one.
+
+    Raises:
+        RocenvError: There is no program, or nothing can start it.
+    """
+    prefix, program = installation.prefix, installation.program
+    if program is None:
+        raise RocenvError(f"`{installation.root}` contains no program", code="kernels-no-app")
+    if prefix is not None:
+        try:
+            record = prefix.record()
+        except (RocenvError, DataError):
+            return [str(program)]
+        if record.loader:
+            folders = library_folders(prefix, record.lock)
+            loader = prefix.path / record.loader
+            return loader_argv([str(program)], os.environ, loader=loader, library_dirs=folders)
+    return [find_program(str(program), os.environ)]
+
+
+class ProgramBytes:
+    """The content of a program, searched for texts that show how it was built.
+
+    Args:
+        path: None, an empty file and an unreadable file count as unknown.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._bytes: mmap.mmap | bytes = b""
+        if path is not None:
+            try:
+                with path.open("rb") as file:
+                    self._bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            except (OSError, ValueError):  # ValueError: the file is empty
+                pass
+
+    @property
+    def known(self) -> bool:
+        """Whether the content could be read, so that a missing text proves something."""
+        return len(self._bytes) > 0
+
+    def contains(self, text: str) -> bool:
+        """Search for a text, also for one that the compiler split into immediate operands."""
+        wanted = text.encode()
+        if self._bytes.find(wanted) >= 0:
+            return True
+        if len(wanted) < _CHUNK:
+            return False
+        first, last = wanted[:_CHUNK], wanted[-_CHUNK:]
+        at = self._bytes.find(first)
+        while at >= 0:
+            if last in self._bytes[at : at + _CHUNKS_WITHIN]:
+                return True
+            at = self._bytes.find(first, at + 1)
+        return False
+
+
+def program_bytes(installation: Installation) -> ProgramBytes:
+    """Read an app's program; if a script starts it, the program of the same name behind the script."""
+    path = installation.program
+    if path is not None and _is_script(path):
+        name = path.name
+        behind = (installation.root / each for each in installation.row.programs if Path(each).name == name)
+        path = next((each for each in behind if each.is_file() and not _is_script(each)), None)
+    return ProgramBytes(path)
+
+
+def _is_script(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(2) == b"#!"
+    except OSError:
+        return False

@@ -1,7 +1,9 @@
-"""Which recipe an app's version asks for, and its words filled in for this very app."""
+"""Choose the recipe for an app's version and fill it in for one installation."""
 
 from __future__ import annotations
 
+import hashlib
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,22 +13,21 @@ from packaging.version import InvalidVersion, Version
 
 from rocenv.core.errors import RocenvError, WrongUsage
 from rocenv.core.template import fill
-from rocenv.kernels.source import content_hash, name_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from rocenv.data.recipes import KernelRecipe, KernelSource
     from rocenv.data.rows import Matrix
-    from rocenv.kernels.installation import Installation
-    from rocenv.kernels.program import Program
+    from rocenv.kernels.installation import Installation, ProgramBytes
 
-_BITS = "64"
+_MAX_SOURCE_BYTES = 64 << 20  # a larger file is not source
+_MAX_SOURCE_FILES = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A kernel to be made: what is compiled, how, and what the app calls the result."""
+    """One kernel to compile."""
 
     installation: Installation
     recipe: KernelRecipe
@@ -35,20 +36,19 @@ class Job:
     file: Path
     flags: tuple[str, ...]
     source_hash: str
-    include: Path | None = None  # the folder of further headers
-    headers_hash: str = ""  # of those
-    precompiled: str  # its name among the kernels that came with the app
-    compressed: bool  # those are
-    cached: str  # its name in the app's cache; "" = not known
+    include: Path | None = None  # the folder of additional headers
+    headers_hash: str = ""
+    file_name: str  # among the kernels that the app ships with
+    compressed: bool  # as those are
 
     @property
     def title(self) -> str:
-        """What to call the kernel in a sentence."""
+        """The kernel's name in a sentence."""
         return f"{self.installation.row.title} {self.recipe.title} kernel for {self.target}"
 
 
 def kinds(app: str, matrix: Matrix) -> dict[str, KernelRecipe]:
-    """Return the kinds of kernels that an app has, each with one of its recipes; the usual one first."""
+    """List an app's kinds of kernels, each with one of its recipes; the default kind comes first."""
     found: dict[str, KernelRecipe] = {}
     for row in matrix.kernel_recipe:
         if row.app == app:
@@ -58,7 +58,7 @@ def kinds(app: str, matrix: Matrix) -> dict[str, KernelRecipe]:
 
 def job_for(
     installation: Installation,
-    program: Program,
+    program: ProgramBytes,
     version: str,
     kind: str,
     target: str,
@@ -67,70 +67,61 @@ def job_for(
     *,
     to_be_loaded: bool = True,
 ) -> Job:
-    """Return the kernel to be made for an app.
+    """Decide how a kernel is compiled for an app.
 
     Args:
         installation: The app.
-        program: Its bytes.
+        program: Its program, which shows how it was built.
         version: Its version.
-        kind: Of the kernel.
-        target: The target.
-        include: The folder of further headers, where the user named one.
-        recipes: All there are.
-        to_be_loaded: By this very program, which may have been built without that kind.
+        kind: The kind of kernel.
+        target: The GPU target.
+        include: The folder of additional headers, if the user named one.
+        recipes: All recipes.
+        to_be_loaded: Whether this very program will load the kernel, so that it must support the kind.
 
     Raises:
-        RocenvError: No recipe is for this version, the program was built without that kind, or headers or
-            the file are missing.
+        RocenvError: No recipe covers this version, the program was built without that kind, or headers or
+            the source file are missing.
     """
     recipe = _recipe(installation.row, version, kind, recipes)
-    if to_be_loaded and program.known and not program.holds(recipe.precompiled_text):
+    if to_be_loaded and program.known and not program.contains(recipe.precompiled_text):
         raise RocenvError(
-            f"this {installation.row.app} {version} was built without {recipe.title}, so it would never load "
-            f"such a kernel (`{installation.program}`)",
-            hints=("take an official build of it, or another packager's",),
+            f"this {installation.row.app} {version} was built without {recipe.title} and would never load "
+            f"the kernel (`{installation.program}`)",
+            hints=("use an official build, or one from another distribution",),
             code="kernels-built-without",
         )
     file = installation.source / recipe.file
     if not file.is_file():
         raise RocenvError(
-            f"`{file}` is missing: the source of this {installation.row.app} is not whole",
-            hints=("install it again", "or `--app-version VERSION`, if the version was read wrong"),
+            f"`{file}` is missing: the source of this {installation.row.app} is incomplete",
+            hints=("install it again", "if its version was detected wrongly: `--app-version VERSION`"),
             code="kernels-no-source",
         )
-    words = {"source": str(installation.source), "target": target}
     headers = _headers(recipe, installation.source, include) if recipe.headers else None
-    words["include"] = str(headers or "")
-    built = [each for each in recipe.built_with if program.holds(each.text)]
-    flags = [fill(flag, words) for flag in (*recipe.flags, *(flag for each in built for flag in each.flags))]
-    cached = ""
-    if recipe.cached and (text := program.text(recipe.flags_text)):
-        named = text.replace("%d", _BITS).replace("%s", str(installation.source)) + recipe.flags_more
-        named += "".join(each.named for each in built)
-        words["md5"] = name_hash(installation.source, named)
-        cached = fill(recipe.cached, words)
-    compressed = not program.known or program.holds(f"{recipe.precompiled_text}.zst")
+    values = {"source": str(installation.source), "target": target, "include": str(headers or "")}
+    extra = (flag for each in recipe.built_with if program.contains(each.text) for flag in each.flags)
+    compressed = not program.known or program.contains(f"{recipe.precompiled_text}.zst")
     return Job(
         installation=installation,
         recipe=recipe,
         version=version,
         target=target,
         file=file,
-        flags=tuple(flags),
+        flags=tuple(fill(flag, values) for flag in (*recipe.flags, *extra)),
         source_hash=content_hash(installation.source),
         include=headers,
-        # What else lies beside them is not included.
+        # Only the headers' own folder: whatever else is beside it is not included.
         headers_hash=content_hash(headers / Path(recipe.headers).parts[0]) if headers is not None else "",
-        precompiled=fill(recipe.precompiled, words) + (".zst" if compressed else ""),
+        file_name=fill(recipe.precompiled, values) + (".zst" if compressed else ""),
         compressed=compressed,
-        cached=cached,
     )
 
 
-def is_at_least(version: str, least: str) -> bool:
-    """Tell whether a version is another one or a later."""
+def is_at_least(version: str, minimum: str) -> bool:
+    """Compare two versions; an empty minimum accepts every version, an invalid version meets no other."""
     try:
-        return not least or Version(version) >= Version(least)
+        return not minimum or Version(version) >= Version(minimum)
     except InvalidVersion:
         return False
 
@@ -146,14 +137,14 @@ def _recipe(row: KernelSource, version: str, kind: str, recipes: Sequence[Kernel
             return each
     if not is_at_least(version, row.since):
         raise RocenvError(
-            f"{row.app} {version} has no kernels for AMD GPUs: {row.title} has them from {row.since} on",
+            f"{row.app} {version} does not support AMD GPUs; {row.title} supports them since {row.since}",
             hints=(f"upgrade {row.app}",),
             code="kernels-too-old",
         )
+    covered = " or ".join(f"`{each.versions}`" for each in of_kind)
     raise RocenvError(
-        f"no recipe for {kind} kernels of {row.app} {version}: there are some for "
-        + " or ".join(f"`{each.versions}`" for each in of_kind),
-        hints=("another version, or another kind of kernel",),
+        f"rocenv has no recipe for {kind} kernels of {row.app} {version}, only for {covered}",
+        hints=(f"use another version of {row.app}, or another kind of kernel",),
         code="kernels-no-recipe",
     )
 
@@ -165,6 +156,55 @@ def _headers(recipe: KernelRecipe, source: Path, include: Path | None) -> Path:
     where = f"`{include}`" if include is not None else f"the source (`{source}`)"
     raise RocenvError(
         f"{recipe.title} kernels need the header `{recipe.headers}`, which is not in {where}",
-        hints=(f"get {recipe.headers_from}", f"then name it: `--{recipe.kind} --{recipe.kind}-include DIR`"),
+        hints=(
+            f"download {recipe.headers_from}",
+            f"then name its top folder: `--{recipe.kind} --{recipe.kind}-include DIR`",
+        ),
         code="kernels-no-headers",
+    )
+
+
+def content_hash(source: Path) -> str:
+    """Hash the names and contents of all files of a source, independent of where the folder is."""
+    digest = hashlib.sha256()
+    for name, path in _files(source):
+        content = _content(path)
+        digest.update(f"{name}\0{len(content)}\0".encode("utf-8", "surrogateescape"))
+        digest.update(content)
+    return digest.hexdigest()
+
+
+def _files(folder: Path) -> Iterator[tuple[str, Path]]:
+    """Yield the files of a folder in a fixed order."""
+    count = 0
+    stack = [("", folder)]
+    while stack:
+        name, path = stack.pop()
+        if path.is_dir():
+            below = f"{name}/" if name else ""
+            names = sorted(os.listdir(path), key=os.fsencode, reverse=True)
+            stack.extend((below + each, path / each) for each in names)
+            continue
+        count += 1
+        if count > _MAX_SOURCE_FILES:
+            raise _unusable(folder, f"it contains more than {_MAX_SOURCE_FILES} files")
+        yield name, path
+
+
+def _content(path: Path) -> bytes:
+    try:
+        if not path.is_file():
+            raise _unusable(path, "it is not a file")
+        if path.stat().st_size > _MAX_SOURCE_BYTES:
+            raise _unusable(path, "it is too large")
+        return path.read_bytes()
+    except OSError as error:
+        raise _unusable(path, error.strerror or "it cannot be read") from error
+
+
+def _unusable(path: Path, why: str) -> RocenvError:
+    return RocenvError(
+        f"`{path}` is not usable as source of kernels: {why}",
+        hints=("download the source again",),
+        code="kernels-bad-source",
     )

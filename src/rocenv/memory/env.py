@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 from rocenv.core.errors import RocenvError
-from rocenv.prefix import all_prefixes, prefix_of
+from rocenv.prefix import active_env, all_prefixes, prefix_of
 from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from rocenv.home import Home
     from rocenv.prefix import Prefix
@@ -27,10 +26,9 @@ def env_for(home: Home, environ: Mapping[str, str], name: str = "") -> Prefix:
     """
     if name:
         return prefix_of(home, name)
-    complete = [prefix for prefix in all_prefixes(home) if prefix.state == "complete"]
-    if active := active_env(complete, environ):
+    if active := active_env(home, environ):
         return active
-    envs = [prefix for prefix in complete if _has_hip(prefix)]
+    envs = [prefix for prefix in all_prefixes(home) if prefix.state == "complete" and _has_hip(prefix)]
     if len(envs) == 1:
         return envs[0]
     if not envs:
@@ -53,12 +51,3 @@ def _has_hip(prefix: Prefix) -> bool:
         return False
     libraries = [component.layout.libraries for component in components if component.layout is not None]
     return any("hip" in names or "nvcuda" in names for names in libraries)
-
-
-def active_env(envs: Sequence[Prefix], environ: Mapping[str, str]) -> Prefix | None:
-    """Return the env whose programs are found first; activation puts them in front."""
-    for entry in environ.get("PATH", "").split(os.pathsep):
-        for prefix in envs:
-            if os.path.normcase(entry).startswith(os.path.normcase(os.path.join(prefix.path, ""))):
-                return prefix
-    return None

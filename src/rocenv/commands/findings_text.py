@@ -1,4 +1,4 @@
-"""How findings look, in the languages that rocenv speaks: shared by `diagnose` and `doctor`."""
+"""Render findings in English and Chinese, for `diagnose` and `doctor`."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ LABELS: Mapping[str, tuple[str, str]] = {
     "times": ("{count} times", "共 {count} 次"),
     "sure": ("{percent} % sure", "把握 {percent} %"),
     "unsure": ("a guess, {percent} % sure", "推测，把握 {percent} %"),
-    "empty": ("nothing to read in {log}", "{log} 里没有内容"),
+    "empty": ("{log} is empty", "{log} 里没有内容"),
     "nothing": (
-        "no known GPU trouble in the {lines} lines of {log}; `rocenv doctor` checks this machine",
+        "found no known GPU problem in the {lines} lines of {log}; `rocenv doctor` checks this machine",
         "{log} 的 {lines} 行里没有发现已知的 GPU 问题；`rocenv doctor` 可以检查这台机器",
     ),
     "typed": (
-        "reading the log from the keyboard; Ctrl-D ends it (Ctrl-Z and Enter on Windows)",
+        "reading the log from the keyboard; finish with Ctrl-D (on Windows: Ctrl-Z, Enter)",
         "正在从键盘读取日志；按 Ctrl-D 结束（Windows 上按 Ctrl-Z 再回车）",
     ),
-    "unreadable": ("not read, {count}: {path} cannot be opened", "有 {count} 项未读取：{path} 无法打开"),
-    "binary": ("not read, {count}: {path} is no text", "有 {count} 个文件未读取：{path} 不是文本"),
+    "unreadable": ("skipped {count}: cannot open {path}", "有 {count} 项未读取：{path} 无法打开"),
+    "binary": ("skipped {count}: {path} is not text", "有 {count} 个文件未读取：{path} 不是文本"),
     "too many": (
-        "not everything in the folder was read, it holds too much: the rest begins with {path}",
+        "the folder is too large to read completely; skipped everything from {path} on",
         "文件夹内容太多，没有全部读取：从 {path} 开始的部分未读",
     ),
-    "too long": ("only the first 4 GiB were read", "只读取了前 4 GiB"),
+    "too long": ("read only the first 4 GiB", "只读取了前 4 GiB"),
     "error": ("error", "错误"),
     "warning": ("warning", "警告"),
     "info": ("note", "提示"),
@@ -56,14 +56,14 @@ LANGUAGE_OPTION: Callable[..., Any] = click.option(
     metavar="LANG",
     type=click.Choice(LANGUAGES),
     default=None,
-    help="en or zh; without it, the language of your locale.",
+    help="en or zh. Default: the language of your locale.",
 )
 
 
-def spoken(option: str | None) -> Language:
-    """Return the language to tell in, with a standard output that has characters for it.
+def output_language(option: str | None) -> Language:
+    """Choose the language of the output, and make sure that stdout has its characters.
 
-    What Windows gives a pipe has those of the system's own language only.
+    On Windows a pipe only has the characters of the system's own language.
     """
     language = chosen(option)
     encoding = getattr(sys.stdout, "encoding", None) or "ascii"
@@ -75,24 +75,24 @@ def spoken(option: str | None) -> Language:
 
 
 def label(name: str, language: Language) -> str:
-    """Return a word of the display in a language."""
+    """Translate a label."""
     return LABELS[name][LANGUAGES.index(language)]
 
 
 def sentences(steps: Iterable[Step], language: Language) -> str:
-    """Return what to do in one text."""
+    """Join the steps of a remedy into one text."""
     return ("" if language == "zh" else " ").join(step.text for step in steps)
 
 
 def step_lines(steps: Iterable[Step], language: Language) -> Iterator[str]:
-    """Yield what to do, each thing with its commands below it: they are never wrapped, to be pasted."""
-    for place, step in enumerate(steps):
-        yield from paragraphs(label("do", language) if not place else "", (step.text,))
+    """Yield the steps of a remedy with their commands, unwrapped so that people can paste them."""
+    for number, step in enumerate(steps):
+        yield from paragraphs(label("do", language) if number == 0 else "", (step.text,))
         yield from (f"            {command}" for command in step.commands)
 
 
 def paragraphs(heading: str, texts: Iterable[str]) -> Iterator[str]:
-    """Yield texts below a heading, wrapped to the terminal."""
+    """Yield texts after a heading, wrapped to the terminal."""
     first = " " * _INDENT + (f"{heading}:" if heading else "")
     then = " " * max(_INDENT + 7, columns_of(first) + 1)
     first += " " * (len(then) - columns_of(first))

@@ -1,0 +1,265 @@
+"""Commands that manage existing envs: list, show, remove, rename, clone, lock, repair and shim."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rocenv.commands import candidates
+from rocenv.commands.output import can_ask, columns, confirm, json_option, note, print_json
+from rocenv.context import Context
+from rocenv.core.errors import RocenvError
+from rocenv.core.progress import sanitized, size_text
+from rocenv.prefix import all_prefixes, prefix_of
+from rocenv.system.quoting import shell_join
+
+if TYPE_CHECKING:
+    from rocenv.core.model import Component
+    from rocenv.prefix import Prefix
+
+_name = click.argument("name", shell_complete=candidates.env_names)
+
+
+def summary(prefix: Prefix) -> dict[str, Any]:
+    """Describe an env as `list --json` does; an env that is not `complete` has fewer keys."""
+    answer: dict[str, Any] = {"name": prefix.name, "state": prefix.state, "prefix": str(prefix.path)}
+    if prefix.state != "complete":
+        return answer
+    try:
+        record = prefix.record()
+    except RocenvError as error:
+        return answer | {"state": "damaged", "message": error.message}
+    answer |= {"platform": record.lock.platform, "target": record.lock.target, "created": record.created}
+    if record.lock.request.more_targets:
+        answer["targets"] = list(record.lock.targets)
+    answer["components"] = [
+        {"kind": part.kind, "version": part.version, "channel": part.channel}
+        for part in record.lock.components
+    ]
+    last = prefix.verification()
+    answer["verified"] = last.level if last else ""
+    return answer
+
+
+@click.command("list")
+@json_option
+def list_(as_json: bool) -> None:
+    """List the envs with their components and the last rung that passed."""
+    found = [summary(prefix) for prefix in all_prefixes(Context().home)]
+    if as_json:
+        print_json({"envs": found})
+        return
+    if not found:
+        note("there are no envs yet; create one: `rocenv create NAME --rocm VERSION`")
+        return
+    rows: list[tuple[str, ...]] = [("NAME", "TARGET", "COMPONENTS", "VERIFIED")]
+    for env in found:
+        parts = ", ".join(f"{part['kind']} {part['version']}" for part in env.get("components", []))
+        state = "" if env["state"] == "complete" else f"({env['state']})"
+        targets = ", ".join(env.get("targets", [env.get("target", "")]))
+        rows.append((env["name"], targets, parts or state, env.get("verified", "") or "-"))
+    click.echo(columns(rows))
+
+
+@click.command()
+@_name
+@json_option
+def show(name: str, as_json: bool) -> None:
+    """Show what the env NAME consists of, why each part was chosen, and what was verified."""
+    from rocenv.preload import shims_of
+
+    context = Context()
+    prefix = prefix_of(context.home, name)
+    record = prefix.record()
+    lock, files = record.lock, prefix.files(record)
+    answer: dict[str, Any] = summary(prefix) | {
+        "files": len(files),
+        "size_bytes": sum(entry.size_bytes for entry in files.values()),
+        "app": lock.request.app or None,
+        "own_loader": record.loader,
+        "rocenv_version": record.rocenv_version,
+        "notes": list(lock.notes),
+    }
+    shims = shims_of(lock, in_torch=record.shims_in_torch)
+    if as_json:
+        answer["packages"] = [
+            {"kind": each.kind, "name": each.name, "version": each.version}
+            for part in lock.components
+            for each in part.artifacts
+        ]
+        answer["shims"] = [
+            {"path": each.path, "is": each.source, "original": each.original or None} for each in shims
+        ]
+        print_json(answer)
+        return
+    rows: list[tuple[str, ...]] = [
+        ("name", name),
+        ("prefix", str(prefix.path)),
+        ("target", ", ".join(filter(None, lock.targets)) or "any that its compiler supports"),
+    ]
+    if lock.request.app:
+        rows.append(("app", _app_title(lock.request.app, context)))
+    for part in lock.components:
+        rows.append((part.kind, f"{part.version} from {part.channel}, {_origin(part)}: {part.why}"))
+    rows += [
+        (
+            "files",
+            f"{len(files)}, {size_text(answer['size_bytes'])}, shared with envs that use the same packages",
+        ),
+        ("C library", "its own, with its own loader" if record.loader else "the machine's"),
+        ("created", f"{record.created} by rocenv {record.rocenv_version}"),
+        ("verified", answer["verified"] or f"not yet: `rocenv verify {shell_join(name)}`"),
+    ]
+    rows += [
+        ("shim", " ".join(filter(None, (f"{each.path} is {each.source}", _backup(each.original)))))
+        for each in shims
+    ]
+    rows += [("note", text) for text in lock.notes]
+    click.echo(sanitized(columns(rows)))
+
+
+def _origin(part: Component) -> str:
+    if part.artifacts and part.artifacts[0].kind == "folder":
+        return f"copied from {part.artifacts[0].path}"
+    return f"{len(part.artifacts)} package{'s' * (len(part.artifacts) != 1)}"
+
+
+def _app_title(key: str, context: Context) -> str:
+    """Name an app; a lock may contain an app that is not in the data."""
+    title = next((row.title for row in context.matrix.launcher if row.key == key), "")
+    return f"{title} ({key})" if title and title != key else key
+
+
+@click.command()
+@_name
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+def remove(name: str, yes: bool) -> None:
+    """Remove the env NAME and everything in its folder. Files that other envs share stay."""
+    from rocenv.install import change
+
+    home = Context().home
+    prefix = prefix_of(home, name)
+    what = f"the link `{prefix.path}`" if prefix.is_link else f"`{prefix.path}` and everything in it"
+    if not yes and prefix.state == "complete" and can_ask() and not confirm(f"Remove {what}?"):
+        raise click.Abort
+    linked_folder = prefix.path.resolve() if prefix.is_link else None
+    change.remove(home, name)
+    if linked_folder is not None:
+        note(f"removed the link `{prefix.path}`; `{linked_folder}` still exists")
+        return
+    note(f"removed env `{name}`; `rocenv gc` frees what no other env needs")
+
+
+@click.command()
+@click.argument("old", shell_complete=candidates.env_names)
+@click.argument("new")
+def rename(old: str, new: str) -> None:
+    """Rename the env OLD to NEW. Shells in which it is active must activate it again."""
+    from rocenv.install import change
+
+    change.rename(Context().home, old, new)
+    note(f"renamed env `{old}` to `{new}`")
+
+
+@click.command()
+@click.argument("old", shell_complete=candidates.env_names)
+@click.argument("new")
+def clone(old: str, new: str) -> None:
+    """Create the env NEW with the same set as OLD, without packages that you added to OLD yourself."""
+    from rocenv.install.build import build
+    from rocenv.install.change import move_shims
+
+    context = Context()
+    record = prefix_of(context.home, old).record()
+    build(prefix_of(context.home, new).name, record.lock, context)
+    if record.shims_in_torch:
+        move_shims(context.home, new, in_torch=True)
+    note(f"created env `{new}` with the set of `{old}`; verify it: `rocenv verify {shell_join(new)}`")
+
+
+@click.command()
+@_name
+@click.option("-o", "output", metavar="FILE", type=click.Path(path_type=Path), help="Write it to FILE.")
+@click.option("--json", is_flag=True, expose_value=False, help="Print errors as JSON; the lock always is.")
+def lock(name: str, output: Path | None) -> None:
+    """Print the lock of the env NAME: every file with its URL, sha256 and size."""
+    from rocenv.core.lock import lock_text
+    from rocenv.resolve.request import rebuild_command
+    from rocenv.system.files import write_atomic
+
+    text = lock_text(prefix_of(Context().home, name).record().lock)
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    try:
+        if output.exists() and not output.is_file():
+            output.write_text(text)  # a pipe or a device, such as `/dev/stdout`
+        else:
+            write_atomic(output.resolve(), text.encode())
+    except OSError as error:
+        raise RocenvError(f"cannot write `{output}`: {error.strerror}") from error
+    note(f"to create the same set elsewhere: `{rebuild_command('NEW', str(output))}`")
+
+
+@click.command()
+@_name
+@json_option
+def repair(name: str, as_json: bool) -> None:
+    """Restore every file of the env NAME that is missing or changed. Files that were added stay."""
+    from rocenv.install import change
+
+    restored = change.repair(name, Context())
+    if as_json:
+        print_json(
+            {"env": name, "repaired": [{"path": path, "what": what} for path, what in restored.items()]}
+        )
+    for path, what in restored.items():
+        note(f"restored {path} (was {what})")
+    note(f"env `{name}` matches its record" + ("" if restored else "; there was nothing to repair"))
+
+
+@click.command()
+@_name
+@click.option(
+    "--in-torch",
+    is_flag=True,
+    help="Replace PyTorch's own files, for apps that load CUDA libraries by path; keep a backup.",
+)
+@click.option("--undo", is_flag=True, help="Restore PyTorch's own files.")
+@json_option
+def shim(name: str, in_torch: bool, undo: bool, as_json: bool) -> None:
+    """Show which files of the env NAME replace CUDA libraries, or move them.
+
+    They are next to ZLUDA's files, and the env's Python loads them before PyTorch, unless you use --in-torch.
+    """
+    from rocenv.install.change import move_shims
+    from rocenv.preload import shims_of
+
+    if in_torch and undo:
+        raise click.UsageError("use either --in-torch or --undo")
+    home = Context().home
+    prefix = prefix_of(home, name)
+    if in_torch or undo:
+        changed = move_shims(home, name, in_torch=in_torch)
+        place = (
+            "replace PyTorch's own files" if in_torch else "are next to ZLUDA's files; PyTorch is unchanged"
+        )
+        note(f"the shims of env `{name}` {place}" + ("" if changed else " (as before)"))
+    record = prefix.record()
+    shims = shims_of(record.lock, in_torch=record.shims_in_torch)
+    if as_json:
+        listed = [
+            {"path": s.path, "is": s.source, "stands_for": s.stands_for, "original": s.original or None}
+            for s in shims
+        ]
+        print_json({"env": name, "in_torch": record.shims_in_torch, "shims": listed})
+    elif shims:
+        click.echo(columns([(s.path, f"is {s.source}", _backup(s.original)) for s in shims]))
+    else:
+        note(f"env `{name}` has no shims, which come with ZLUDA")
+
+
+def _backup(original: str) -> str:
+    return f"(PyTorch's own: {original})" if original else ""

@@ -1,0 +1,130 @@
+"""Complete a request: fill in what the user left out, and state what the set must work with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from rocenv.config import DEFAULTS
+from rocenv.core.errors import DataError, RocenvError
+from rocenv.core.model import EnvChange, Machine, Request
+from rocenv.core.variables import VISIBLE
+from rocenv.host import detect
+from rocenv.host.gpu import require_target
+from rocenv.resolve.apps import narrowed
+from rocenv.resolve.request import NO_TORCH
+from rocenv.system.machine import examined_elsewhere, glibc_version
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rocenv.context import Context
+    from rocenv.host import Host
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompleteRequest:
+    """A request without gaps, and what is known about the machine that the set is for."""
+
+    request: Request
+    machine: Machine
+    changes: tuple[EnvChange, ...] = ()  # to the environment, because of this machine's GPUs
+    notes: tuple[str, ...] = ()  # on what an app needs
+
+
+def complete_request(request: Request, context: Context, report: Callable[[str], None]) -> CompleteRequest:
+    """Fill in what the user left out: from `[defaults]`, the app's needs and this machine.
+
+    Raises:
+        DataError: `[defaults]` has a key that is not an option.
+        RocenvError: There is no target and no usable GPU, or no such app.
+    """
+    request = _with_defaults(request, context, report)
+    host = detect(context.matrix)
+    request = replace(request, platform=request.platform or host.platform)
+    request, notes = narrowed(request, context.matrix)
+    if request.torch == NO_TORCH:
+        request = replace(request, torch="")
+    elif request.zluda and not request.torch:
+        request = replace(request, torch="*")
+    if request.target:
+        names = filter(None, map(str.strip, request.target.split(",")))
+        first, *more = dict.fromkeys(names) or [request.target]
+        for target in (first, *more):
+            require_target(target)
+        request = replace(request, target=first, more_targets=tuple(more))
+    elif request.platform == host.platform:
+        request = replace(request, target=_target_of(host, report))
+    else:
+        raise RocenvError(
+            f"this machine does not run {request.platform.capitalize()}, so rocenv cannot detect the target",
+            hints=("name the target of the GPU that the env is for: `--target gfx1100`",),
+            code="no-gpu",
+        )
+    machine, changes = _machine_for(request, host, report)
+    return CompleteRequest(request=request, machine=machine, changes=changes, notes=notes)
+
+
+def _with_defaults(request: Request, context: Context, report: Callable[[str], None]) -> Request:
+    file = context.home.config_file
+    for name, value in context.config.defaults.items():
+        if name not in DEFAULTS:
+            raise DataError(
+                f"unknown key `defaults.{name}` in `{file}`; known keys: {', '.join(DEFAULTS)}",
+                hints=(f"rocenv config unset defaults.{name}",),
+            )
+        if not getattr(request, name):
+            report(f"{name} {value}: the default in `{file}`")
+            request = replace(request, **{name: str(value)})
+    return request
+
+
+def _target_of(host: Host, report: Callable[[str], None]) -> str:
+    if host.gpu is None or not host.gpu.target:
+        raise RocenvError(
+            f"there is no GPU here to create an env for: {host.why}",
+            hints=(
+                "name the target of the GPU that the env is for: `--target gfx1100`",
+                "list the GPUs of this machine: `rocenv gpus`",
+            ),
+            code="no-gpu",
+        )
+    require_target(host.gpu.target)
+    report(f"target {host.gpu.target}: {f'{host.gpu.name}, ' if host.gpu.name else ''}{host.why}")
+    return host.gpu.target
+
+
+def _machine_for(
+    request: Request, host: Host, report: Callable[[str], None]
+) -> tuple[Machine, tuple[EnvChange, ...]]:
+    """State what the set must work with; a set for another machine has fewer conditions."""
+    if request.platform != host.platform:
+        return Machine(platform=host.platform), ()
+    glibc = "" if examined_elsewhere() else ".".join(map(str, glibc_version() or ()))
+    machine = Machine(platform=host.platform, glibc=glibc, wsl=host.driver.wsl, display=host.driver.display)
+    if all(gpu.target not in request.targets for gpu in host.gpus):
+        # It is for another machine's GPU, or Windows did not say which GPU WSL has.
+        return machine, ()
+    # A version of three parts (6.10.5) is the module's own and does not tell with which ROCm it was released.
+    kernel_driver = host.driver.amdgpu if host.driver.amdgpu.count(".") > 3 else ""
+    driver = kernel_driver if host.platform == "linux" else host.driver.release
+    # With AMD's own driver, and on WSL, the kernel's version does not matter.
+    kernel = "" if host.driver.amdgpu or host.driver.wsl else host.driver.kernel
+    return replace(machine, kernel=kernel, driver=driver), visible_gpus(host, request.targets, report)
+
+
+def visible_gpus(host: Host, targets: Sequence[str], report: Callable[[str], None]) -> tuple[EnvChange, ...]:
+    """Make an env's programs use the GPUs that it is for, if this machine also has others."""
+    indices = host.visible_devices(*targets)
+    if not indices:
+        return ()
+    used = host.devices_for(*targets)
+    hidden = [gpu for gpu in host.gpus if gpu.hip_index is not None and gpu not in used]
+    effect = f"puts {used[0].name or used[0].target} first"
+    if hidden:
+        igpu = "the iGPU: " if all(gpu.integrated for gpu in hidden) else ""
+        effect = f"hides {igpu}{', '.join(gpu.name or gpu.target for gpu in hidden)}"
+    report(f"{VISIBLE}={indices} in the env {effect}")
+    return (EnvChange(action="set", name=VISIBLE, value=indices),)
