@@ -8,7 +8,7 @@ import pytest
 
 from rocenv.data.load import load
 from rocenv.host import detect
-from rocenv.memory.gpus import HipFigure, Look, look
+from rocenv.memory.gpus import HipFigure, Usage, read_usage
 from tests.loopback import Loopback
 from tests.memory.machines import Machine
 from tests.mini import Mini
@@ -39,11 +39,11 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 
 @pytest.fixture
-def seen(machine: Machine, matrix: Matrix) -> Callable[..., Look]:
+def seen(machine: Machine, matrix: Matrix) -> Callable[..., Usage]:
     """The look at that machine; HIP's figures may be given."""
 
-    def found(hip: Mapping[int, HipFigure] | None = None) -> Look:
-        return look(detect(matrix), hip)
+    def found(hip: Mapping[int, HipFigure] | None = None) -> Usage:
+        return read_usage(detect(matrix), hip)
 
     return found
 

@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 import numpy as np
-from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, GGUFEndian, GGUFWriter
+from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, GGUFWriter
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,10 +19,9 @@ Q = GGMLQuantizationType
 class Writer:
     """One file; `close` writes it."""
 
-    def __init__(self, path: Path, architecture: str = "llama", *, big_endian: bool = False) -> None:
-        endian = GGUFEndian.BIG if big_endian else GGUFEndian.LITTLE
+    def __init__(self, path: Path, architecture: str = "llama") -> None:
         self.path = path
-        self.keys = GGUFWriter(str(path), architecture, endianess=endian)
+        self.keys = GGUFWriter(str(path), architecture)
         self._sizes: list[int] = []
 
     def tensor(self, name: str, shape: tuple[int, ...], kind: Q = Q.F32) -> Writer:

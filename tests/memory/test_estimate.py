@@ -11,19 +11,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rocenv.core.errors import RocenvError
-from rocenv.memory.anatomy import Anatomy, Layer, anatomy_of
 from rocenv.memory.estimate import (
-    GRAPH_AT_LEAST_BYTES,
     MARGIN_BYTES,
+    MIN_GRAPH_BYTES,
     Estimate,
     Use,
     estimate_of,
     fit,
     fit_of,
+    longest_context,
+    ways_to_fit,
 )
-from rocenv.memory.gguf import Model, read_model
-from rocenv.memory.gguf_header import Tensor
-from rocenv.memory.savings import longest, shorter, ways_of
+from rocenv.memory.gguf import Model, Tensor, read_model
+from rocenv.memory.model_layout import Layer, ModelLayout, layout_of
 from tests.memory.models import Q, Writer, eight_billion, llama
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ GIB = 1 << 30
 
 
 def estimate(path: Path, **use: Any) -> Estimate:
-    return estimate_of(anatomy_of(read_model(path)), Use(**use))
+    return estimate_of(layout_of(read_model(path)), Use(**use))
 
 
 # --- the two logs ------------------------------------------------------------------------------------------
@@ -44,7 +44,7 @@ def test_the_log_of_ollama_11265(tmp_path: Path) -> None:
     """8B, Q4: weights 3.9 GiB and 411 MiB, cache 1.0 GiB, graph 560 MiB and 677.5 MiB, 6.5 GiB in all."""
     told = estimate(eight_billion(tmp_path / "m.gguf"), context=8192)
     assert told.cache_bytes == GIB
-    assert round(told.anatomy.output_bytes / MIB) == 411
+    assert round(told.layout.output_bytes / MIB) == 411
     assert told.of_layers == 33
     assert 560 <= told.graph_bytes / MIB <= 560 * 1.05
     assert told.graph(33) / MIB == pytest.approx(600)
@@ -57,7 +57,7 @@ def test_the_log_of_ollama_11265(tmp_path: Path) -> None:
 def test_the_log_of_llama_cpp_16725() -> None:
     """3280 MiB of cache on the GPU: 41 of 80 layers, 8 heads of 128 that keep, 20480 tokens."""
     layers = tuple(Layer(weights_bytes=0, largest_bytes=0, kv_heads=8) for _ in range(80))
-    told = estimate_of(anatomy(layers, embedding=8192, heads=64), Use(context=20480))
+    told = estimate_of(layout(layers, embedding=8192, heads=64), Use(context=20480))
     assert sum(cost.cache_bytes for cost in told.costs[-41:]) == 3280 * MIB
 
 
@@ -112,13 +112,13 @@ def test_room_and_cache_as_measured(
     ],
 )
 def test_caches_of_other_types(tmp_path: Path, use: Use, cache_mib: int) -> None:
-    told = estimate_of(anatomy_of(read_model(llama(tmp_path / "m.gguf", layers=2))), use)
+    told = estimate_of(layout_of(read_model(llama(tmp_path / "m.gguf", layers=2))), use)
     assert told.cache_bytes == cache_mib * MIB
 
 
 def test_a_type_of_cache_that_there_is_not(tmp_path: Path) -> None:
     with pytest.raises(RocenvError, match="q3_k"):
-        fit(read_model(llama(tmp_path / "m.gguf")), GIB, cache_k="q3_k")
+        fit(read_model(llama(tmp_path / "m.gguf")), GIB, Use(cache_k="q3_k"))
 
 
 def mamba(path: Path, layers: int = 4, attention: tuple[int, ...] = ()) -> Path:
@@ -174,11 +174,11 @@ def test_the_input_stays_and_a_tied_output_is_copied(tmp_path: Path) -> None:
     own = estimate(llama(tmp_path / "own.gguf"), context=256)
     tied = estimate(llama(tmp_path / "tied.gguf", output=None), context=256)
     table = 128256 * 4096 // 256 * 144
-    assert own.anatomy.input_bytes == table
-    assert own.anatomy.output_bytes == 128256 * 4096 // 256 * 210 + 4096 * 4
-    assert tied.anatomy.output_bytes == table + 4096 * 4
+    assert own.layout.input_bytes == table
+    assert own.layout.output_bytes == 128256 * 4096 // 256 * 210 + 4096 * 4
+    assert tied.layout.output_bytes == table + 4096 * 4
     without = own.needed(3) - own.graph(3) - own.cache_bytes
-    assert without == own.anatomy.weights_bytes == read_model(tmp_path / "own.gguf").weights_bytes - table
+    assert without == own.layout.weights_bytes == read_model(tmp_path / "own.gguf").weights_bytes - table
 
 
 def test_a_matrix_that_stays_needs_room_to_be_copied_to(tmp_path: Path) -> None:
@@ -191,14 +191,16 @@ def test_a_matrix_that_stays_needs_room_to_be_copied_to(tmp_path: Path) -> None:
         file.tensor(f"blk.{layer}.ffn_up_exps.weight", (64, 14336, 4096), Q.Q4_K)
     told = estimate(file.close(), context=256)
     assert told.graph(1) >= 64 * 14336 * 4096 // 256 * 144
-    assert told.graph(3) == GRAPH_AT_LEAST_BYTES
-    assert any("which are 3.9 GiB of it" in note and "--n-cpu-moe" in note for note in told.anatomy.notes)
+    assert told.graph(3) == MIN_GRAPH_BYTES
+    assert any(
+        "3.9 GiB of the model are experts" in note and "--n-cpu-moe" in note for note in told.layout.notes
+    )
 
 
 def test_sliding_windows_are_an_upper_bound_and_said(tmp_path: Path) -> None:
     told = estimate(llama(tmp_path / "m.gguf", attention__sliding_window=1024), context=8192)
     assert told.cache_bytes == 64 * MIB
-    assert any("1,024 tokens" in note and "upper bound" in note for note in told.anatomy.notes)
+    assert any("1,024 tokens" in note and "upper bound" in note for note in told.layout.notes)
 
 
 @pytest.mark.parametrize(
@@ -207,22 +209,22 @@ def test_sliding_windows_are_an_upper_bound_and_said(tmp_path: Path) -> None:
         ({"general.architecture": 7}, "does not name its architecture"),
         ({"general.type": "adapter"}, "its type is adapter"),
         ({"llama.attention.head_count": None, "llama.attention.head_count_kv": None}, "how many heads"),
-        ({"llama.embedding_length": None}, "how long keys and values are"),
-        ({"llama.block_count": 10**9}, "no repeating layers"),
+        ({"llama.embedding_length": None}, "how long its keys and values are"),
+        ({"llama.block_count": 10**9}, "no layers named blk.N"),
     ],
 )
 def test_what_cannot_be_told_is_said(tmp_path: Path, change: dict[str, Any], says: str) -> None:
     model = read_model(llama(tmp_path / "m.gguf"))
     metadata = {key: value for key, value in {**model.metadata, **change}.items() if value is not None}
     with pytest.raises(RocenvError, match=says) as caught:
-        fit(replace(model, metadata=metadata), 16 * GIB)
+        fit(replace(model, metadata=metadata), 16 * GIB, Use())
     assert caught.value.code == "model-unknown"
 
 
 # --- the number of layers ----------------------------------------------------------------------------------
 
 
-def anatomy(layers: tuple[Layer, ...], **more: Any) -> Anatomy:
+def layout(layers: tuple[Layer, ...], **more: Any) -> ModelLayout:
     values: dict[str, Any] = {
         "layers": layers,
         "input_bytes": 0,
@@ -238,12 +240,12 @@ def anatomy(layers: tuple[Layer, ...], **more: Any) -> Anatomy:
         "unknown": (),
         "notes": (),
     }
-    return Anatomy(**{**values, **more})
+    return ModelLayout(**{**values, **more})
 
 
 sizes = st.integers(0, 2 * GIB)
-anatomies = st.builds(
-    lambda layers, output, matrix, embedding, heads, wide, words: anatomy(
+layouts = st.builds(
+    lambda layers, output, matrix, embedding, heads, wide, words: layout(
         tuple(layers),
         output_bytes=output,
         output_matrix_bytes=min(matrix, output),
@@ -284,7 +286,7 @@ uses = st.builds(
 frees = st.integers(0, 64 * GIB)
 
 
-def by_hand(of: Anatomy, use: Use, layers: int) -> int:
+def by_hand(of: ModelLayout, use: Use, layers: int) -> int:
     """What so many layers take, counted in another way."""
     count = len(of.layers)
     bytes_of = {"f16": 2.0, "q8_0": 34 / 32, "q4_0": 18 / 32}
@@ -309,8 +311,8 @@ def by_hand(of: Anatomy, use: Use, layers: int) -> int:
 
 
 @settings(max_examples=300, deadline=None)
-@given(of=anatomies, use=uses, free=frees)
-def test_the_layers_are_the_most_that_fit(of: Anatomy, use: Use, free: int) -> None:
+@given(of=layouts, use=uses, free=frees)
+def test_the_layers_are_the_most_that_fit(of: ModelLayout, use: Use, free: int) -> None:
     count = len(of.layers)
     fitting = [layers for layers in range(1, count + 2) if by_hand(of, use, layers) + MARGIN_BYTES <= free]
     told = fit_of(estimate_of(of, use), free)
@@ -320,9 +322,9 @@ def test_the_layers_are_the_most_that_fit(of: Anatomy, use: Use, free: int) -> N
 
 
 @settings(max_examples=200, deadline=None)
-@given(of=anatomies, use=uses, free=frees, more=frees, longer=st.integers(0, 100_000))
+@given(of=layouts, use=uses, free=frees, more=frees, longer=st.integers(0, 100_000))
 def test_more_memory_never_fits_less_and_a_longer_context_never_more(
-    of: Anatomy, use: Use, free: int, more: int, longer: int
+    of: ModelLayout, use: Use, free: int, more: int, longer: int
 ) -> None:
     here = estimate_of(of, use)
     layers = fit_of(here, free).layers
@@ -331,11 +333,11 @@ def test_more_memory_never_fits_less_and_a_longer_context_never_more(
 
 
 @settings(max_examples=100, deadline=None)
-@given(of=anatomies, use=uses, free=frees)
-def test_every_way_that_is_named_holds_what_it_promises(of: Anatomy, use: Use, free: int) -> None:
+@given(of=layouts, use=uses, free=frees)
+def test_every_way_that_is_named_holds_what_it_promises(of: ModelLayout, use: Use, free: int) -> None:
     here = estimate_of(of, use)
     before = fit_of(here, free)
-    found = (*ways_of(here, free, MARGIN_BYTES), *shorter(here, free, MARGIN_BYTES))
+    found = ways_to_fit(here, free)
     for way in found:
         words = dict(zip(way.arguments[::2], way.arguments[1::2], strict=True))
         tried = replace(
@@ -350,7 +352,7 @@ def test_every_way_that_is_named_holds_what_it_promises(of: Anatomy, use: Use, f
         assert (way.layers, way.needed_bytes, way.context) == (told.layers, told.needed_bytes, tried.context)
         assert way.layers > before.layers
         assert way.everything or "-c" not in words
-    most = longest(of, here.use, free, MARGIN_BYTES)
+    most = longest_context(of, here.use, free)
     if most:
         assert fit_of(estimate_of(of, replace(here.use, context=most)), free).everything
     if here.use.context >= 512 and most < here.use.context // 256 * 256:
@@ -405,7 +407,7 @@ def test_whatever_a_header_says_the_answer_is_a_number_or_an_error(
     metadata = {f"any.{key}": value for key, value in zip(KEYS, values, strict=True) if value is not None}
     model = Model(path=Path("m.gguf"), metadata={"general.architecture": "any", **metadata}, tensors=tensors)
     try:
-        told = fit(model, free)
+        told = fit(model, free, Use())
     except RocenvError as error:
         assert error.code == "model-unknown"
     else:

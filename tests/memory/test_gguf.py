@@ -18,9 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rocenv.core.errors import RocenvError
-from rocenv.memory.gguf import read_model
-from rocenv.memory.gguf_header import Skipped
-from rocenv.memory.quants import QUANTS
+from rocenv.memory.gguf import TENSOR_TYPES, read_model
 from tests.memory.models import Q, Writer, llama
 
 BLOCKS = {kind: sizes for kind, sizes in GGML_QUANT_SIZES.items() if kind in set(Q)}
@@ -39,12 +37,8 @@ def code_of(path: Path) -> str:
 
 
 def test_sizes_of_blocks_are_the_formats() -> None:
-    assert {kind: (quant.elements, quant.n_bytes) for kind, quant in QUANTS.items()} == {
-        int(kind): sizes for kind, sizes in GGML_QUANT_SIZES.items()
-    }
-    assert {kind: quant.name for kind, quant in QUANTS.items()} == {
-        int(kind): kind.name for kind in GGMLQuantizationType
-    }
+    assert {int(kind): (kind.name, *sizes) for kind, sizes in GGML_QUANT_SIZES.items()} == TENSOR_TYPES
+    assert set(TENSOR_TYPES) == set(map(int, GGMLQuantizationType))
 
 
 # --- the package as the second opinion --------------------------------------------------------------------
@@ -85,12 +79,11 @@ tensors = st.lists(
 @given(
     keys=st.dictionaries(names.filter(lambda key: "." not in key), scalars, max_size=8),
     listed=tensors,
-    big=st.booleans(),
 )
 def test_everything_reads_as_the_package_reads_it(
-    tmp_path: Path, keys: dict[str, tuple[str, Any]], listed: list[Any], big: bool
+    tmp_path: Path, keys: dict[str, tuple[str, Any]], listed: list[Any]
 ) -> None:
-    file = Writer(tmp_path / "any.gguf", big_endian=big)
+    file = Writer(tmp_path / "any.gguf")
     for key, (method, value) in keys.items():
         getattr(file.keys, method)(f"own.{key}", value)
     for name, kind, blocks, outer in listed:
@@ -100,12 +93,12 @@ def test_everything_reads_as_the_package_reads_it(
     assert [(t.name, t.shape, t.kind, t.n_bytes) for t in model.tensors] == [
         (t.name, tuple(int(d) for d in t.shape), t.tensor_type.name, t.n_bytes) for t in theirs.tensors
     ]
-    assert (model.big_endian, model.missing_bytes, model.architecture) == (big, 0, "llama")
+    assert (model.missing_bytes, model.architecture) == (0, "llama")
     assert set(model.metadata) == {name for name in theirs.fields if not name.startswith("GGUF.")}
     for key, (_, value) in keys.items():
         told = model.metadata[f"own.{key}"]
         if isinstance(value, list) and isinstance(value[0], str):
-            assert told == Skipped("array", len(value))
+            assert told is None
         else:
             assert told == (tuple(value) if isinstance(value, list) else value)
 
@@ -120,7 +113,7 @@ def test_a_large_vocabulary_costs_no_time_to_speak_of(tmp_path: Path) -> None:
     begun = time.process_time()
     model = read_model(path)
     assert time.process_time() - begun < 0.5  # 0.06 s where nothing else runs
-    assert model.metadata["tokenizer.ggml.tokens"] == Skipped("array", 150_000)
+    assert model.metadata["tokenizer.ggml.tokens"] is None
     assert [tensor.name for tensor in model.tensors] == ["output_norm.weight"]
 
 
@@ -258,7 +251,7 @@ def test_an_archive_whose_table_would_fill_the_memory_is_refused(tmp_path: Path)
         (b"", "empty"),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\n", "git lfs pull"),
         (b"\n<!DOCTYPE html>\n<html>", "web page"),
-        (b"lmgg" + b"\0" * 60, "before GGUF"),
+        (b"lmgg" + b"\0" * 60, "older than GGUF"),
         (struct.pack("<Q", 90) + b'{"__metadata__":{}}', "safetensors"),
         (b"GGU", "does not begin with GGUF"),
     ],
@@ -283,7 +276,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         read_model(tmp_path / ("x" * 5000))
 
 
-@pytest.mark.parametrize(("version", "says"), [(1, "August 2023"), (4, "version 4"), (0, "version 0")])
+@pytest.mark.parametrize(("version", "says"), [(1, "version 1"), (4, "version 4"), (0, "version 0")])
 def test_versions_that_nobody_reads(tmp_path: Path, version: int, says: str) -> None:
     path = tmp_path / "old.gguf"
     path.write_bytes(b"GGUF" + struct.pack("<I", version) + b"\0" * 100)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rocenv.memory.graph import bar, can_draw, line
+from rocenv.commands.mem_show import bar, can_draw, graph
 
 
 @pytest.mark.parametrize(
@@ -20,9 +20,9 @@ def test_a_bar_of_nothing() -> None:
 
 
 def test_a_line_shows_the_last_looks_and_gaps() -> None:
-    assert line([0.0, 1.0, None, 0.5], 3, blocks=True) == "█ ▅"
-    assert line([0.0], 3, blocks=False) == "  _"
-    assert line([7.0, -1.0], 2, blocks=False) == "#_"
+    assert graph([0.0, 1.0, None, 0.5], 3, blocks=True) == "█ ▅"
+    assert graph([0.0], 3, blocks=False) == "  _"
+    assert graph([7.0, -1.0], 2, blocks=False) == "#_"
 
 
 def test_blocks_only_where_they_can_be_shown() -> None:

@@ -9,13 +9,13 @@ import pytest
 
 from rocenv.host import Gpu
 from rocenv.memory.amounts import ranges
-from rocenv.memory.hip_figures import gpu_of
-from rocenv.probe.wire import Seen
+from rocenv.memory.env import match_gpu
+from rocenv.probe.wire import HipGpu
 
 HERE, THERE = "0000:03:00.0", "0000:07:00.0"
 
 
-def seen(**more: Any) -> Seen:
+def seen(**more: Any) -> HipGpu:
     values = {
         "ordinal": 0,
         "name": "x",
@@ -24,7 +24,7 @@ def seen(**more: Any) -> Seen:
         "free_bytes": 1,
         "total_bytes": 2,
     }
-    return Seen(**{**values, **more})
+    return HipGpu(**{**values, **more})
 
 
 def gpus(*addresses: str, target: str = "gfx1100") -> list[Gpu]:
@@ -34,8 +34,8 @@ def gpus(*addresses: str, target: str = "gfx1100") -> list[Gpu]:
     ]
 
 
-def index_of(said: Seen, there: list[Gpu]) -> int | None:
-    found = gpu_of(said, there)
+def index_of(said: HipGpu, there: list[Gpu]) -> int | None:
+    found = match_gpu(said, there)
     return found.index if found else None
 
 

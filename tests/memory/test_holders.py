@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rocenv.memory import processes
-from rocenv.memory.clients import client_of
-from rocenv.memory.told import holder_name, lines_of
+from rocenv.commands.mem_show import gpu_lines, holder_name
+from rocenv.memory.holders import parse_fdinfo, process_ids
 from tests.host.roots import GIB
 from tests.memory.machines import MIB, RX_6800, RX_7900, STRIX_HALO, Machine, apu, card, fdinfo
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rocenv.memory.gpus import GpuMemory, Look
+    from rocenv.memory.gpus import GpuMemory, Usage
 
-    Seen = Callable[..., Look]
+    Seen = Callable[..., Usage]
 
 
 def held(gpu: GpuMemory) -> list[tuple[int, str, int]]:
@@ -33,7 +32,9 @@ def test_the_largest_first_and_the_rest_is_not_hidden(machine: Machine, seen: Se
     (gpu,) = seen().gpus
     assert held(gpu) == [(80, "ollama", 6 * GIB), (70, "gnome-shell", GIB)]
     assert gpu.unexplained_bytes == 3 * GIB  # what is shared does not count for a card
-    assert any(line.endswith("not told apart") and "3.0 GiB" in line for line in lines_of(gpu, blocks=False))
+    assert any(
+        line.endswith("unknown holders") and "3.0 GiB" in line for line in gpu_lines(gpu, blocks=False)
+    )
 
 
 def test_clients_without_a_number_are_not_one(machine: Machine, seen: Seen) -> None:
@@ -93,7 +94,7 @@ def test_processes_of_other_users(machine: Machine, seen: Seen, monkeypatch: pyt
 
     monkeypatch.setattr(os, "listdir", refusing)
     found = seen()
-    assert found.unseen == 2
+    assert found.hidden == 2
     assert held(found.gpus[0]) == [(70, "theirs", 2 * GIB), (71, "mine", GIB)]
 
 
@@ -105,7 +106,7 @@ def test_processes_that_end_while_they_are_looked_at(
     gone = machine.process(72, "goes").path / "proc/72/fd/5"
     os.symlink("/dev/dri/renderD128", gone)  # its text is not there any more
     assert held(seen().gpus[0]) == [(71, "stays", GIB)]
-    assert seen().unseen == 0
+    assert seen().hidden == 0
 
 
 @pytest.mark.parametrize(
@@ -127,7 +128,7 @@ def test_texts_that_make_no_sense_hold_nothing(machine: Machine, seen: Seen, tex
 
 
 def test_the_words_of_kernels() -> None:
-    client = client_of("pdev:\t0000:03:00.0\npasid:\t32771\nvram mem:\t2048 kB\ngtt mem:\t12 kB\n")  # 5.15
+    client = parse_fdinfo("pdev:\t0000:03:00.0\npasid:\t32771\nvram mem:\t2048 kB\ngtt mem:\t12 kB\n")  # 5.15
     assert client is not None
     assert (client.address, client.ident, client.vram_bytes, client.gtt_bytes) == (
         "0000:03:00.0",
@@ -135,7 +136,7 @@ def test_the_words_of_kernels() -> None:
         2 * MIB,
         12 << 10,
     )
-    newest = client_of("drm-pdev:\t0000:03:00.0\ndrm-total-vram:\t9 MiB\ndrm-resident-vram:\t3 MiB\n")
+    newest = parse_fdinfo("drm-pdev:\t0000:03:00.0\ndrm-total-vram:\t9 MiB\ndrm-resident-vram:\t3 MiB\n")
     assert newest is not None
     assert newest.vram_bytes == 3 * MIB
 
@@ -146,7 +147,7 @@ def test_no_name_is_a_command_to_a_terminal(machine: Machine, seen: Seen) -> Non
     )
     machine.process(71, "python3", "python3", "-u", "/x/\x1b[2Jmain.py").client(71, vram=GIB)
     (gpu,) = seen().gpus
-    assert "\n".join(lines_of(gpu, blocks=True)).replace("\n", "").isprintable()
+    assert "\n".join(gpu_lines(gpu, blocks=True)).replace("\n", "").isprintable()
     assert [holder_name(each) for each in gpu.holders][1] == "python3 ?[2Jmain.py"
 
 
@@ -157,15 +158,15 @@ def test_a_container_does_not_mistake_numbers_of_the_host(machine: Machine, seen
     machine.put("sys/class/kfd/kfd/proc/70/vram_1001", f"{2 * GIB}\n")
     found = seen()
     assert found.gpus[0].holders == ()
-    assert (found.unseen, found.notes) == (
+    assert (found.hidden, found.notes) == (
         None,
-        ("this is a container: what programs outside it hold is not told apart",),
+        ("this is a container: rocenv cannot see which programs outside it hold memory",),
     )
 
 
 def test_hidden_processes_are_not_taken_for_none(machine: Machine, seen: Seen) -> None:
     card(machine).process(70, "mine")
-    assert seen().unseen is None
+    assert seen().hidden is None
     assert "hides" in seen().notes[0]
 
 
@@ -185,6 +186,6 @@ def test_thousands_of_processes_take_no_time(machine: Machine, seen: Seen) -> No
         for number in range(5):
             os.symlink("/dev/null", machine.path / f"proc/{pid}/fd/{number}")
     begin = time.perf_counter()
-    assert seen().unseen == 0
+    assert seen().hidden == 0
     assert time.perf_counter() - begin < 3
-    assert processes.process_ids() == list(range(1, 2001))
+    assert process_ids() == list(range(1, 2001))

@@ -10,11 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rocenv.host import Gpu
-from rocenv.memory.bisection import UNIT_BYTES, largest, resolution_of
-from rocenv.memory.displays import drives_display
 from rocenv.memory.gpus import GpuMemory, HipFigure
-from rocenv.memory.limits import Limit, bound_of
-from rocenv.memory.pools import MachineMemory
+from rocenv.memory.limits import UNIT_BYTES, Limit, bound_of
+from rocenv.memory.probe import largest_working, resolution_of
+from rocenv.memory.sysfs import MachineMemory, drives_display
 
 if TYPE_CHECKING:
     from rocenv.memory.limits import Bound
@@ -33,7 +32,7 @@ class TestBisection:
             tried.append(size)
             return size <= end
 
-        size = largest(bound * MIB, works)
+        size = largest_working(bound * MIB, works)
         resolution = resolution_of(bound * MIB)
         can = min(end, bound * MIB)
         assert can - max(resolution, UNIT_BYTES) < size <= can
@@ -134,7 +133,7 @@ class TestWindows:
         memory = GpuMemory(gpu=CARD, total_bytes=16 * GIB, free_bytes=int(15.9 * GIB), source="HIP")
         found = bound(memory, windows=True)
         assert found.size_bytes <= 0.8 * 16 * GIB
-        assert any("nothing here says how much is free" in reason for reason in found.reasons)
+        assert any("nothing says how much is free" in reason for reason in found.reasons)
 
 
 @given(

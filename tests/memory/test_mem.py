@@ -9,13 +9,15 @@ import os
 import pty
 import re
 import select
+import shlex
 import signal
 import struct
 import subprocess
 import sys
 import termios
 import time
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,9 +26,6 @@ from tests.commands.lab import PROGRAM
 from tests.host.roots import GIB
 from tests.memory.machines import RX_7900, Machine, apu, card
 from tests.users import unprivileged
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NUMBER_OR_NONE = (int, type(None))
 
@@ -83,20 +82,23 @@ class TestReport:
         assert [line.split()[:3] for line in lines[3:6]] == [
             ["6.0", "GiB", "ollama"],
             ["1.0", "GiB", "gnome-shell"],
-            ["3.0", "GiB", "not"],
+            ["3.0", "GiB", "unknown"],
         ]
-        assert "can be had back" in done.stdout
+        assert "can release memory" in done.stdout
         assert "xargs -r -n 1 ollama stop" in done.stdout
 
     def test_an_apu_is_explained(self, machine: Machine, environ: dict[str, str]) -> None:
         apu(machine, vram=GIB, gtt=60 * GIB, ram=120 * GIB)
-        assert "1.0 GiB is set aside for it, and 60.0 GiB it shares with all programs" in run(environ).stdout
+        assert (
+            "1.0 GiB of this is set aside for the GPU, and 60.0 GiB is main memory shared"
+            in run(environ).stdout
+        )
 
     def test_no_gpu(self, environ: dict[str, str]) -> None:
         done = run(environ)
         assert (done.returncode, done.stdout) == (
             0,
-            "no GPU whose memory could be shown: there is no AMD GPU here\n",
+            "no GPU memory to show: there is no AMD GPU here\n",
         )
         assert told(environ)["gpus"] == []
 
@@ -119,7 +121,7 @@ class TestReport:
         done = run(environ, before=tuple(unprivileged()))
         for pid in (1, 80):
             os.chmod(machine.path / f"proc/{pid}/fd", 0o755)
-        assert "2 processes of other users could not be looked at" in done.stderr
+        assert "you may not look at 2 processes of other users" in done.stderr
         assert "ollama" not in done.stdout
 
     def test_one_process_of_another_is_one(self, machine: Machine, environ: dict[str, str]) -> None:
@@ -127,7 +129,7 @@ class TestReport:
         os.chmod(machine.path / "proc/80/fd", 0)
         done = run(environ, before=tuple(unprivileged()))
         os.chmod(machine.path / "proc/80/fd", 0o755)
-        assert "1 process of another user could not be looked at" in done.stderr
+        assert "you may not look at 1 process of another user" in done.stderr
 
     def test_many_gpus_share_a_line(self, machine: Machine, environ: dict[str, str]) -> None:
         machine.process(1, "init").kernel().cpu()
@@ -156,17 +158,36 @@ class TestReport:
     @pytest.mark.parametrize(
         "words",
         [
-            ("--watch", "--probe"),
-            ("--watch", "demo"),
-            ("--for", "cycles", "--watch"),
+            ("watch", "demo"),
             ("--limit", "5GiB"),
-            ("--memory", "5GiB"),
-            ("--context", "5"),
-            ("--for", "cycles", "--memory", "much"),
+            ("probe", "--memory", "5GiB"),
+            ("model",),
+            ("model", "m.gguf", "--context", "0"),
+            ("settings",),
+            ("settings", "cycles", "--memory", "much"),
         ],
     )
-    def test_words_that_do_not_go_together(self, environ: dict[str, str], words: tuple[str, ...]) -> None:
+    def test_wrong_usage(self, environ: dict[str, str], words: tuple[str, ...]) -> None:
         assert run(environ, *words).returncode == 2
+
+    @pytest.mark.parametrize(
+        ("old", "new"),
+        [
+            ("--watch", "watch"),
+            ("--watch --json", "watch --json"),
+            ("--probe", "probe"),
+            ("demo --probe --limit 80%", "probe demo --limit 80%"),
+            ("--model 'my model.gguf' --context 4096", "model 'my model.gguf' --context 4096"),
+            ("demo --json --model=m.gguf", "model m.gguf demo --json"),
+            ("--for cycles --memory 8GiB", "settings cycles --memory 8GiB"),
+        ],
+    )
+    def test_an_option_of_before_names_the_command_to_run(
+        self, environ: dict[str, str], old: str, new: str
+    ) -> None:
+        done = run(environ, *shlex.split(old))
+        assert (done.returncode, done.stdout.partition("{")[0]) == (2, "")
+        assert f"Run `rocenv mem {new}`." in done.stderr
 
 
 class TestWatch:
@@ -187,7 +208,7 @@ class TestWatch:
         assert first["gpus"] == second["gpus"]
 
     def test_as_json_there_is_a_line_without_a_gpu_too(self, environ: dict[str, str]) -> None:
-        done = run(environ, "--watch", "--json")
+        done = run(environ, "watch", "--json")
         (line,) = done.stdout.splitlines()
         document = json.loads(line)
         assert (done.returncode, document["gpus"]) == (0, [])
@@ -197,7 +218,7 @@ class TestWatch:
     def test_on_a_terminal_it_is_drawn_anew(self, machine: Machine, environ: dict[str, str]) -> None:
         """And it sees what changes: the graph grows, and the figures move."""
         busy(machine)
-        with on_terminal([str(PROGRAM), "mem", "--watch"], environ) as (pid, terminal):
+        with on_terminal([str(PROGRAM), "mem", "watch"], environ) as (pid, terminal):
             shown = read_until(terminal, "42% in use")
             machine.pools("0000:03:00.0", vram_used=20 * GIB)
             shown += read_until(terminal, "83% in use")
@@ -212,7 +233,7 @@ class TestWatch:
     def test_a_narrow_terminal_shows_what_is_now(self, machine: Machine, environ: dict[str, str]) -> None:
         busy(machine)
         environ["COLUMNS"] = "40"
-        with on_terminal([str(PROGRAM), "mem", "--watch"], environ) as (pid, terminal):
+        with on_terminal([str(PROGRAM), "mem", "watch"], environ) as (pid, terminal):
             shown = read_until(terminal, "▄▄| 42% in use")
             os.kill(pid, signal.SIGINT)
             os.waitpid(pid, 0)
@@ -233,7 +254,7 @@ class TestWatch:
     def test_a_terminal_that_has_ascii_only(self, machine: Machine, environ: dict[str, str]) -> None:
         busy(machine).process(90, "jeu été").client(90, vram=GIB)
         environ |= {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-        with on_terminal([str(PROGRAM), "mem", "--watch"], environ) as (pid, terminal):
+        with on_terminal([str(PROGRAM), "mem", "watch"], environ) as (pid, terminal):
             shown = read_until(terminal, "jeu")
             os.kill(pid, signal.SIGINT)
             shown += read_until(terminal, "interrupted")
@@ -244,20 +265,20 @@ class TestWatch:
     def test_a_dumb_terminal_gets_lines(self, machine: Machine, environ: dict[str, str]) -> None:
         busy(machine)
         environ["TERM"] = "dumb"
-        with on_terminal([str(PROGRAM), "mem", "--watch"], environ) as (pid, terminal):
+        with on_terminal([str(PROGRAM), "mem", "watch"], environ) as (pid, terminal):
             shown = read_until(terminal, "free")
             os.kill(pid, signal.SIGINT)
             os.waitpid(pid, 0)
         assert "\x1b" not in shown
 
     def test_without_a_gpu_there_is_nothing_to_wait_for(self, environ: dict[str, str]) -> None:
-        assert run(environ, "--watch").returncode == 0
+        assert run(environ, "watch").returncode == 0
 
 
 def watched(environ: dict[str, str], words: list[str], *, enough: int) -> tuple[int, list[str]]:
     """Return how a watch ended that was interrupted after so many lines, and the lines."""
     child = subprocess.Popen(
-        [str(PROGRAM), "mem", "--watch", *words],
+        [str(PROGRAM), "mem", "watch", *words],
         env=environ,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -309,26 +330,26 @@ def read_until(terminal: int, text: str, limit_s: float = 20) -> str:
 class TestFor:
     def test_a_card_of_this_machine(self, machine: Machine, environ: dict[str, str]) -> None:
         card(machine, total=8 * GIB, used=GIB)
-        done = run(environ, "--for", "SDnext")
+        done = run(environ, "settings", "SDnext")
         assert done.stdout.startswith("sdnext on GPU 0, ")
         assert "  --medvram\n" in done.stdout
         assert "  export PYTORCH_ALLOC_CONF='garbage_collection_threshold" in done.stdout
 
     def test_another_card(self, environ: dict[str, str]) -> None:
-        done = run(environ, "--for", "sdnext", "--memory", "8GiB", "--json")
+        done = run(environ, "settings", "sdnext", "--memory", "8GiB", "--json")
         document = json.loads(done.stdout)
         assert (document["arguments"], document["total_bytes"]) == (["--medvram"], 8 * GIB)
         assert (document["gpu"], document["notes"], done.stderr) == (None, [], "")
 
     def test_no_gpu_is_no_obstacle(self, environ: dict[str, str]) -> None:
-        document = told(environ, "--for", "comfyui")
+        document = told(environ, "settings", "comfyui")
         assert document["arguments"] == ["--reserve-vram", "1"]
         assert "no AMD GPU" in document["notes"][0]
         assert any(each["state"] == "if" for each in document["settings"])
 
     def test_the_document(self, machine: Machine, environ: dict[str, str]) -> None:
         card(machine)
-        document = told(environ, "--for", "pytorch")
+        document = told(environ, "settings", "pytorch")
         assert {
             "program",
             "platform",
@@ -343,31 +364,31 @@ class TestFor:
         assert len(document["variables"]) == 3
 
     def test_the_users_own_setting_is_left_alone(self, environ: dict[str, str]) -> None:
-        done = run(environ | {"PYTORCH_HIP_ALLOC_CONF": "expandable_segments:True"}, "--for", "pytorch")
+        done = run(environ | {"PYTORCH_HIP_ALLOC_CONF": "expandable_segments:True"}, "settings", "pytorch")
         assert "export PYTORCH" not in done.stdout
-        assert "PYTORCH_HIP_ALLOC_CONF of your environment has expandable_segments" in done.stderr
+        assert "PYTORCH_HIP_ALLOC_CONF in your environment has expandable_segments" in done.stderr
 
     def test_a_pair_in_the_environment_is_taken_away(self, environ: dict[str, str]) -> None:
         both = {
             "PYTORCH_ALLOC_CONF": "max_split_size_mb:64",
             "PYTORCH_HIP_ALLOC_CONF": "expandable_segments:True",
         }
-        done = run(environ | both, "--for", "pytorch")
+        done = run(environ | both, "settings", "pytorch")
         assert "unset PYTORCH_ALLOC_CONF\n" in done.stdout
         assert "unset PYTORCH_HIP_ALLOC_CONF\n" in done.stdout
 
     def test_an_unknown_program(self, environ: dict[str, str]) -> None:
-        done = run(environ, "--for", "\x1b[2Jx", "--json")
+        done = run(environ, "settings", "\x1b[2Jx", "--json")
         assert done.returncode == 1
         document = json.loads(done.stdout)
         assert document["error"] == "program-unknown"
-        assert "rocenv mem --for cycles" in document["hints"]
+        assert "rocenv mem settings cycles" in document["hints"]
         assert "\x1b" not in done.stderr
 
     def test_what_is_said_can_be_typed_in_this_shell(self, environ: dict[str, str]) -> None:
         """The lines are run by the shell that they are for, and do what they say."""
         script = (
-            f'eval "$("{PROGRAM}" mem --for pytorch 2>/dev/null | grep "^  export ")";'
+            f'eval "$("{PROGRAM}" mem settings pytorch 2>/dev/null | grep "^  export ")";'
             f' "{sys.executable}" -c "import os; print(os.environ[\'PYTORCH_ALLOC_CONF\'])"'
         )
         done = subprocess.run(
@@ -377,6 +398,10 @@ class TestFor:
 
 
 def test_completion(environ: dict[str, str]) -> None:
+    record = Path(environ["ROCENV_HOME"], "envs", "demo", ".rocenv", "record.json")
+    record.parent.mkdir(parents=True)
+    record.touch()
+
     def complete(*words: str) -> set[str]:
         done = subprocess.run(
             [str(PROGRAM), "complete", "mem", *words],
@@ -388,8 +413,10 @@ def test_completion(environ: dict[str, str]) -> None:
         )
         return {line.partition("\t")[0] for line in done.stdout.splitlines()}
 
-    assert {"cycles", "redshift", "octane", "pytorch", "sdnext", "comfyui", "llama.cpp"} <= complete(
-        "--for", ""
-    )
-    assert "8GiB" in complete("--memory", "")
-    assert {"80%", "8GiB"} <= complete("--limit", "8")
+    assert {"show", "watch", "probe", "model", "settings", "demo"} <= complete("")
+    assert complete("d") == {"demo"}
+    programs = {"cycles", "redshift", "octane", "pytorch", "sdnext", "comfyui", "llama.cpp"}
+    assert programs <= complete("settings", "")
+    assert "8GiB" in complete("settings", "cycles", "--memory", "")
+    assert {"80%", "8GiB"} <= complete("probe", "--limit", "8")
+    assert "--json" in complete("--")

@@ -37,7 +37,7 @@ def test_a_runtime_that_sees_no_gpu_does_not_keep_the_kernels_word(mini: Mini, m
     card(machine, used=10 * GIB).process(1, "init")
     gpu, document = told(mini, machine, ROCENV_STANDIN_DEVICES="0")
     assert (gpu["free_bytes"], gpu["hip"]) == (14 * GIB, None)
-    assert any("HIP of `demo` was asked too, and says nothing" in note for note in document["notes"])
+    assert any("HIP of `demo` gives no figures" in note for note in document["notes"])
 
 
 def test_a_gpu_that_is_none_of_these_changes_none_of_them(mini: Mini, machine: Machine) -> None:
@@ -45,8 +45,8 @@ def test_a_gpu_that_is_none_of_these_changes_none_of_them(mini: Mini, machine: M
     env = {"ROCENV_STANDIN_ADDRESS": "0000:99:00.0", "ROCENV_STANDIN_MEMORY": "2GiB"}
     gpu, document = told(mini, machine, **env)
     assert (gpu["free_bytes"], gpu["hip"]) == (14 * GIB, None)
-    assert any("at 0000:99:00.0, and which of the GPUs here" in note for note in document["notes"])
-    assert "HIP of `demo` says nothing of GPU 0" in document["notes"]
+    assert any("at 0000:99:00.0 with" in note for note in document["notes"])
+    assert "HIP of `demo` does not list GPU 0" in document["notes"]
 
 
 def test_partitions_get_their_own_figures(mini: Mini, machine: Machine) -> None:
@@ -68,24 +68,24 @@ def test_a_model_goes_by_the_runtime_of_the_env_too(mini: Mini, machine: Machine
     model = str(llama(tmp_path / "m.gguf", layers=2))
     env: dict[str, Any] = {"ROCENV_STANDIN_MEMORY": "3GiB", "ROCENV_STANDIN_USED": "0"}
     env["ROCENV_SYSROOT"] = str(machine.path)
-    done = mini.run("mem", "demo", "--model", model, "--json", **env)
+    done = mini.run("mem", "model", model, "demo", "--json", **env)
     document = json.loads(done.stdout)
     assert document["gpu"]["free_bytes"] == 3 * GIB
-    assert any("HIP gives 21.0 GiB less" in note for note in document["notes"])
-    done = mini.run("mem", "nobody", "--model", model, "--json", **env)
+    assert any("HIP offers 21.0 GiB less" in note for note in document["notes"])
+    done = mini.run("mem", "model", model, "nobody", "--json", **env)
     assert (done.returncode, json.loads(done.stdout)["error"]) == (1, "env-missing")
 
 
 def test_settings_for_an_env_go_by_what_is_in_it(mini: Mini, machine: Machine) -> None:
     card(machine)
     source = 'status = "tested"\nsource = "x"\nchecked = "2026-11-22"\n'
-    row = '[[knob]]\nprogram = "some"\nkey = "k"\ntitle = "t"\ntext = "x"\nwhere = "variable"\n'
+    row = '[[setting]]\nprogram = "some"\nkey = "k"\ntitle = "t"\ntext = "x"\nwhere = "variable"\n'
     values = 'variables = ["A"]\nvalue = "1"\n'
-    (Path(mini.env["ROCENV_PROFILES"]) / "knobs.toml").write_text(f"schema = 1\n{row}{values}{source}")
-    done = mini.run("mem", "demo", "--for", "some", ROCENV_SYSROOT=str(machine.path))
+    (Path(mini.env["ROCENV_PROFILES"]) / "settings.toml").write_text(f"schema = 1\n{row}{values}{source}")
+    done = mini.run("mem", "settings", "some", "demo", ROCENV_SYSROOT=str(machine.path))
     assert done.returncode == 0, done.stderr
     assert "GPU 0, " in done.stdout
-    assert "variables, for `rocenv launch demo` or `rocenv run demo`:\n  export A='1'\n" in done.stdout
+    assert "Variables, for `rocenv launch demo` or `rocenv run demo`:\n  export A='1'\n" in done.stdout
 
 
 def test_settings_for_an_env_are_those_for_its_gpu(mini: Mini, machine: Machine) -> None:
@@ -94,7 +94,7 @@ def test_settings_for_an_env_are_those_for_its_gpu(mini: Mini, machine: Machine)
     machine.gpu(1, 0x73BF, 100300, units=80, bus=3, memory=24 * GIB)
     machine.gpu(2, RX_7900, 110000, units=96, bus=4, memory=8 * GIB)
     for words in (("demo",), ()):
-        done = mini.run("mem", *words, "--for", "some", "--json", ROCENV_SYSROOT=str(machine.path))
+        done = mini.run("mem", "settings", "some", *words, "--json", ROCENV_SYSROOT=str(machine.path))
         document = json.loads(done.stdout)
         found = (document["gpu"], document["target"], document["total_bytes"])
         assert found == ((1, "gfx1100", 8 * GIB) if words else (0, "gfx1030", 24 * GIB))

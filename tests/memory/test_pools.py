@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rocenv.memory.amounts import amount, bytes_of
+from rocenv.memory.amounts import amount, parse_amount
 from rocenv.memory.gpus import HipFigure
 from tests.host.roots import GIB
 from tests.memory.machines import MI300X, MIB, RAPHAEL, RX_6800, RX_7900, Machine, apu, card
@@ -14,12 +14,12 @@ from tests.memory.machines import MI300X, MIB, RAPHAEL, RX_6800, RX_7900, Machin
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rocenv.memory.gpus import GpuMemory, Look
+    from rocenv.memory.gpus import GpuMemory, Usage
 
-    Seen = Callable[..., Look]
+    Seen = Callable[..., Usage]
 
 
-def only(found: Look) -> GpuMemory:
+def only(found: Usage) -> GpuMemory:
     (gpu,) = found.gpus
     return gpu
 
@@ -59,9 +59,7 @@ def test_the_kernels_word_for_gtt_ends_at_the_machines_memory(machine: Machine, 
     apu(machine, vram=GIB // 2, gtt=128 * GIB, ram=62 * GIB)
     gpu = only(seen())
     assert gpu.total_bytes == 62 * GIB + GIB // 2
-    assert any(
-        "128.0 GiB by the kernel's word, but the machine has only 62.0 GiB" in note for note in gpu.notes
-    )
+    assert any("lets the GPU use 128.0 GiB, but the machine has only 62.0 GiB" in note for note in gpu.notes)
 
 
 def test_what_programs_of_the_cpu_have_taken_is_not_free_for_an_apu(machine: Machine, seen: Seen) -> None:
@@ -88,7 +86,7 @@ def test_a_figure_that_cannot_be_is_not_known(
     card(machine).pools("0000:03:00.0", **figures)
     gpu = only(seen())
     assert (gpu.total_bytes, gpu.used_bytes, gpu.free_bytes) == (24 * GIB, None, None)
-    assert any("makes no sense" in note for note in gpu.notes)
+    assert any("inconsistent" in note for note in gpu.notes)
     assert gpu.unexplained_bytes is None
 
 
@@ -135,9 +133,7 @@ class TestHip:
     def test_it_does_not_see_the_desktop(self, machine: Machine, seen: Seen) -> None:
         gpu = only(seen_with(card(machine), seen, free=23 * GIB, total=24 * GIB))
         assert gpu.free_bytes == 14 * GIB
-        assert any(
-            "9.0 GiB more than is free: it does not see what the desktop" in note for note in gpu.notes
-        )
+        assert any("9.0 GiB more than is free: it does not count the desktop" in note for note in gpu.notes)
 
     def test_it_keeps_some_for_itself(self, machine: Machine, seen: Seen) -> None:
         gpu = only(seen_with(card(machine), seen, free=13 * GIB, total=24 * GIB))
@@ -155,20 +151,20 @@ class TestHip:
         before = only(seen())
         gpu = only(seen({0: HipFigure(free_bytes=120 * GIB, total_bytes=62 * GIB)}))
         assert gpu.free_bytes == before.free_bytes
-        assert any("makes no sense" in note for note in gpu.notes)
+        assert any("inconsistent" in note for note in gpu.notes)
 
     def test_it_is_all_there_is_where_the_kernel_says_nothing(self, machine: Machine, seen: Seen) -> None:
         machine.kernel().cpu().gpu(1, RX_7900, 110000, bus=3, memory=24 * GIB)
         gpu = only(seen({0: HipFigure(free_bytes=20 * GIB, total_bytes=24 * GIB)}))
         assert (gpu.free_bytes, gpu.used_bytes) == (20 * GIB, None)
-        assert any("no desktop or game" in note for note in gpu.notes)
+        assert any("neither the desktop nor games" in note for note in gpu.notes)
 
     def test_the_figure_of_another_gpu_is_not_taken(self, machine: Machine, seen: Seen) -> None:
         card(machine)
         assert only(seen({1: HipFigure(free_bytes=1, total_bytes=2)})).hip is None
 
 
-def seen_with(_machine: Machine, seen: Seen, *, free: int, total: int) -> Look:
+def seen_with(_machine: Machine, seen: Seen, *, free: int, total: int) -> Usage:
     return seen({0: HipFigure(free_bytes=free, total_bytes=total)})
 
 
@@ -192,7 +188,7 @@ def seen_with(_machine: Machine, seen: Seen, *, free: int, total: int) -> Look:
     ],
 )
 def test_amounts_as_people_write_them(text: str, size: int | None) -> None:
-    assert bytes_of(text) == size
+    assert parse_amount(text) == size
 
 
 def test_amounts_as_people_read_them() -> None:

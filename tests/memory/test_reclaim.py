@@ -10,7 +10,7 @@ import pytest
 
 from rocenv.memory.gpus import GpuMemory
 from rocenv.memory.holders import Holder
-from rocenv.memory.reclaim import Reclaimable, reclaimable
+from rocenv.memory.reclaim import Reclaimable, find_reclaimable
 from tests.host.roots import GIB
 from tests.memory.machines import Machine, card
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rocenv.data.rows import Matrix
-    from rocenv.memory.gpus import Look
+    from rocenv.memory.gpus import Usage
 
     Back = Callable[[], tuple[Reclaimable, ...]]
-    Seen = Callable[..., Look]
+    Seen = Callable[..., Usage]
 
 
 @pytest.fixture
 def back(machine: Machine, seen: Seen, matrix: Matrix) -> Callable[[], tuple[Reclaimable, ...]]:
     """What could be had back of that machine."""
     card(machine).process(1, "init")
-    return lambda: reclaimable(seen().gpus, matrix.reclaim, windows=False)
+    return lambda: find_reclaimable(seen().gpus, matrix.reclaim, windows=False)
 
 
 def app(machine: Machine, folder: str, *files: str) -> None:
@@ -94,7 +94,7 @@ def test_on_windows(machine: Machine, matrix: Matrix, seen: Seen) -> None:
     card(machine)
     gpu = seen().gpus[0]
     holder = Holder(pid=9, name="ollama.exe", vram_bytes=GIB, command=("C:\\x\\ollama.exe", "serve"))
-    (found,) = reclaimable([GpuMemory(gpu=gpu.gpu, holders=(holder,))], matrix.reclaim, windows=True)
+    (found,) = find_reclaimable([GpuMemory(gpu=gpu.gpu, holders=(holder,))], matrix.reclaim, windows=True)
     assert found.command("powershell").startswith("ollama ps | Select-Object")
     assert found.command("cmd") == f'powershell -NoProfile -Command "{found.command("powershell")}"'
 

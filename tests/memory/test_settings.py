@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MATRIX = load()
-PROGRAMS = sorted({knob.program for knob in MATRIX.knob})
+PROGRAMS = sorted({row.program for row in MATRIX.setting})
 NAMES = ("PYTORCH_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
 SPLIT, GROW = "max_split_size_mb", "expandable_segments"
 
@@ -28,11 +28,11 @@ def advice(
 ) -> Advice:
     size = None if gib is None else int(gib * GIB)
     known = {"platform": "linux", "total_bytes": size, "integrated": False, "target": "gfx1100", **card}
-    return advise(program, Card(**known), MATRIX.knob, MATRIX.never_together, environ or {})
+    return advise(program, Card(**known), MATRIX.setting, MATRIX.never_together, environ or {})
 
 
 def states(found: Advice) -> dict[str, str]:
-    return {each.knob.key: each.state for each in found.settings}
+    return {each.row.key: each.state for each in found.settings}
 
 
 def test_all_programs_of_the_help_are_there() -> None:
@@ -77,12 +77,12 @@ def test_a_cache_of_lower_precision_needs_nothing_else() -> None:
 def test_without_a_card_nothing_is_chosen_that_depends_on_it() -> None:
     found = advice("sdnext", None, integrated=None, target="")
     assert found.arguments == ()
-    conditions = {each.knob.key: each.condition for each in found.settings if each.state == "if"}
+    conditions = {each.row.key: each.condition for each in found.settings if each.state == "if"}
     assert conditions == {
-        "small": "up to 4 GiB",
-        "lowvram": "up to 4 GiB",
-        "medvram": "from 5 GiB on and up to 12 GiB",
-        "balanced": "from 12 GiB on",
+        "small": "with at most 4 GiB",
+        "lowvram": "with at most 4 GiB",
+        "medvram": "with 5 GiB or more and with at most 12 GiB",
+        "balanced": "with 12 GiB or more",
     }
 
 
@@ -119,7 +119,7 @@ def test_what_the_environment_has_is_not_joined_by_the_other(name: str) -> None:
     assert states(found)["split-size"] == "kept-out"
     (said,) = found.conflicts
     assert name in said
-    assert "not added" in said
+    assert "left out" in said
 
 
 def test_an_environment_that_has_both_is_told_so() -> None:
@@ -142,7 +142,7 @@ def test_what_the_user_has_set_stays(value: str) -> None:
     assert found.variables == {}
     assert states(found)["split-size"] == "kept-out"
     (said,) = found.conflicts
-    assert f"{NAMES[1]}={value}, so that is left as you have set it" in said
+    assert f"is left out because your environment has {NAMES[1]}={value}" in said
 
 
 def test_a_word_that_is_switched_off_is_not_held() -> None:
@@ -174,12 +174,12 @@ def test_the_two_never_meet(
     environ: dict[str, str],
 ) -> None:
     card = Card(platform=platform, total_bytes=size, integrated=integrated, target=target, torch=torch)
-    found = advise(program, card, MATRIX.knob, MATRIX.never_together, environ)
+    found = advise(program, card, MATRIX.setting, MATRIX.never_together, environ)
     after = "".join({**environ, **found.variables}.get(name, "") for name in NAMES)
     own = "".join(environ.get(name, "") for name in NAMES)
     assert not (SPLIT in after and GROW in after) or (SPLIT in own and GROW in own)
     assert not any(SPLIT in value and GROW in value for value in found.variables.values())
-    chosen = [each.knob.choice for each in found.settings if each.state in ("taken", "kept-out")]
+    chosen = [each.row.choice for each in found.settings if each.state in ("taken", "kept-out")]
     assert len([name for name in chosen if name]) == len({name for name in chosen if name})
 
 
@@ -188,13 +188,13 @@ class TestData:
 
     RULE = ("never_together", example("never_together", variables=["A", "B"], words=["split", "grow"]))
 
-    def knob(self, key: str, value: str, **more: Any) -> tuple[str, dict[str, Any]]:
+    def setting(self, key: str, value: str, **more: Any) -> tuple[str, dict[str, Any]]:
         values = {"where": "variable", "variables": ["A"], "value": value, **more}
-        return "knob", example("knob", key=key, **values)
+        return "setting", example("setting", key=key, **values)
 
     def test_in_one_value(self, tmp_path: Path) -> None:
         with pytest.raises(DataError, match="never meet"):
-            loaded(tmp_path, self.RULE, self.knob("one", "split:1,grow:1"))
+            loaded(tmp_path, self.RULE, self.setting("one", "split:1,grow:1"))
 
     def test_in_a_value_that_activation_sets(self, tmp_path: Path) -> None:
         change = {"action": "set", "name": "B", "value": "grow,split"}
@@ -207,13 +207,13 @@ class TestData:
             loaded(tmp_path, self.RULE, ("launcher", example("launcher", environment=[change])))
 
     def test_in_two_rows_that_would_both_be_taken(self, tmp_path: Path) -> None:
-        rows = self.knob("one", "split:1"), self.knob("two", "grow:1", variables=["B"])
+        rows = self.setting("one", "split:1"), self.setting("two", "grow:1", variables=["B"])
         with pytest.raises(DataError, match="only one is taken"):
             loaded(tmp_path, self.RULE, *rows)
 
     def test_alternatives_may_be_there(self, tmp_path: Path) -> None:
-        rows = self.knob("one", "split:1", choice="c"), self.knob("two", "grow:1", choice="c")
-        assert len(loaded(tmp_path, self.RULE, *rows).knob) == 2
+        rows = self.setting("one", "split:1", choice="c"), self.setting("two", "grow:1", choice="c")
+        assert len(loaded(tmp_path, self.RULE, *rows).setting) == 2
 
     @pytest.mark.parametrize(
         ("values", "said"),
@@ -227,4 +227,4 @@ class TestData:
     def test_a_row_that_cannot_be(self, values: dict[str, Any], said: str, tmp_path: Path) -> None:
         row = {"where": "variable", "variables": ["A"], "value": "x", **values}
         with pytest.raises(DataError, match=said):
-            loaded(tmp_path, ("knob", example("knob", **row)))
+            loaded(tmp_path, ("setting", example("setting", **row)))

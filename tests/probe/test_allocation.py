@@ -67,11 +67,11 @@ class TestBlocks:
             (
                 "memset.large=error:719",
                 "failed",
-                "hipMemset answered 719 hipErrorLaunchFailure as it was used",
+                "hipMemset answered 719 hipErrorLaunchFailure while the block was used",
             ),
             ("upload.large=error:1", "failed", "hipMemcpy answered 1"),
-            ("free.large=error:17", "failed", "as it was to be given back"),
-            ("free.large=leak", "failed", "is not free again"),
+            ("free.large=error:17", "failed", "when the block was freed"),
+            ("free.large=leak", "failed", "is still in use"),
             ("malloc.large=error:719", "failed", "hipErrorLaunchFailure"),
         ],
     )
@@ -186,7 +186,7 @@ words = json.loads(sys.argv[2])
 task = Task.from_plain(words["task"])
 probe = Probe(task=task, python=(sys.executable,), environ=words["env"], timeout_s=60)
 child = HipSession(probe, Path(words["log"]))
-child._child = child._started()
+child._child = child._start()
 print(child._child.pid, flush=True)
 child.ask(dict, "open")
 child.ask(dict, "try", size=1 << 30)
