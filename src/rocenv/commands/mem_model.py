@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import textwrap
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rocenv.data.apps import MemoryNote
-    from rocenv.memory.estimate import Estimate, Fit, Way
+    from rocenv.memory.estimate import Cost, Estimate, Fit, Way
     from rocenv.memory.gguf import Model
     from rocenv.memory.gpus import GpuMemory
 
@@ -39,24 +40,34 @@ class _Report:
     gpu: GpuMemory | None  # None = there is none
     fit: Fit | None  # None = unknown
     ways: tuple[Way, ...]
-    notes: tuple[str, ...]
+    env_notes: tuple[str, ...]
+    app_notes: tuple[MemoryNote, ...]
 
     @property
     def unknown(self) -> tuple[str, ...]:
         """Why the memory cannot be estimated."""
         return self.estimate.layout.unknown
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Group:
-    """Consecutive layers that cost the same. Layers go to the GPU from the last to the first."""
-
-    last: int  # of the model's layers
-    first: int
-    weights_bytes: int  # of each
-    cache_bytes: int
-    needed_bytes: int  # with all of them on the GPU
-    fits: bool | None
+    def notes(self) -> Iterator[str]:
+        """Yield what people have to know beside the figures."""
+        if self.model.missing_bytes:
+            name, missing = printable(self.model.path.name), amount(self.model.missing_bytes)
+            yield f"{name} is {missing} too short: the download is incomplete, and no program will load it"
+        yield from self.env_notes
+        if self.gpu is not None:
+            if self.gpu.free_bytes is None:
+                index = self.gpu.gpu.index
+                yield f"it is unknown how much memory of GPU {index} is free; `rocenv mem` says why"
+            yield from self.gpu.notes
+        trained = self.estimate.layout.context
+        if trained and self.estimate.use.context > trained:
+            yield f"the model was trained for a context of {trained:,} tokens; beyond it the answers get worse"
+        yield from (*self.model.notes, *self.estimate.layout.notes)
+        if not self.unknown:
+            proposed = {word for way in self.ways for word in way.arguments}
+            yield from (
+                note.text for note in self.app_notes if not note.argument or note.argument in proposed
+            )
 
 
 def show_model(path: Path, name: str, *, context: int | None, as_json: bool) -> int:
@@ -68,80 +79,40 @@ def show_model(path: Path, name: str, *, context: int | None, as_json: bool) -> 
         context: In tokens, None = the model's own.
         as_json: Print JSON.
     """
-    work = Context()
-    model = read_model(path)
-    gpu, notes = _read_gpu(work, name)
-    app_notes = tuple(each for row in work.matrix.launcher for each in row.memory_notes)
-    report = _make_report(model, context or 0, gpu, notes, app_notes)
-    if as_json:
-        print_json(_json(report))
-        return 0
-    click.echo(sanitized("\n".join(_head(report))))
-    if report.estimate.costs:
-        click.echo(columns(list(_table(report))))
-    for line in _answer(report):
-        click.echo(sanitized(line))
-    for line in report.notes:
-        note(line)
-    return 0
-
-
-def _read_gpu(context: Context, name: str) -> tuple[GpuMemory | None, tuple[str, ...]]:
     from rocenv.host import detect
     from rocenv.memory.gpus import memory_of
 
-    host = detect(context.matrix)
-    env = view_of_env(context, host, name)
-    gpu = env.gpu(host)
-    if gpu is None:
-        return None, (*env.notes, f"no GPU here can be used: {host.why}")
+    work = Context()
+    model = read_model(path)
+    host = detect(work.matrix)
+    env = view_of_env(work, host, name)
+    used, notes = env.gpu(host), env.notes
+    if used is None:
+        notes += (f"no GPU here can be used: {host.why}",)
     memories = memory_of(host, env.figures, with_holders=False)
-    return next(each for each in memories if each.gpu.index == gpu.index), env.notes
-
-
-def _make_report(
-    model: Model,
-    context: int,
-    gpu: GpuMemory | None,
-    notes: tuple[str, ...],
-    app_notes: tuple[MemoryNote, ...],
-) -> _Report:
-    estimate = estimate_of(layout_of(model), Use(context=context))
+    gpu = next((each for each in memories if used and each.gpu.index == used.index), None)
+    estimate = estimate_of(layout_of(model), Use(context=context or 0))
     free = gpu.free_bytes if gpu and not estimate.layout.unknown else None
-    ways = () if free is None else ways_to_fit(estimate, free)
-    return _Report(
+    report = _Report(
         model=model,
         estimate=estimate,
         gpu=gpu,
         fit=None if free is None else fit_of(estimate, free),
-        ways=ways,
-        notes=tuple(_notes(model, estimate, gpu, notes, app_notes, ways)),
+        ways=() if free is None else ways_to_fit(estimate, free),
+        env_notes=notes,
+        app_notes=tuple(each for row in work.matrix.launcher for each in row.memory_notes),
     )
-
-
-def _notes(
-    model: Model,
-    estimate: Estimate,
-    gpu: GpuMemory | None,
-    notes: tuple[str, ...],
-    app_notes: tuple[MemoryNote, ...],
-    ways: tuple[Way, ...],
-) -> Iterator[str]:
-    if model.missing_bytes:
-        name, missing = printable(model.path.name), amount(model.missing_bytes)
-        yield f"{name} is {missing} too short: the download is incomplete, and no program will load it"
-    yield from notes
-    if gpu is not None:
-        if gpu.free_bytes is None:
-            yield f"it is unknown how much memory of GPU {gpu.gpu.index} is free; `rocenv mem` says why"
-        yield from gpu.notes
-    trained = estimate.layout.context
-    if trained and estimate.use.context > trained:
-        yield f"the model was trained for a context of {trained:,} tokens; beyond it the answers get worse"
-    yield from (*model.notes, *estimate.layout.notes)
-    if not estimate.layout.unknown:
-        proposed = {word for way in ways for word in way.arguments}
-        yield from (each.text for each in app_notes if not each.argument or each.argument in proposed)
+    if as_json:
+        print_json(_json(report))
+        return 0
+    click.echo(sanitized("\n".join(_head(report))))
+    if estimate.costs:
+        click.echo(columns(list(_table(report))))
+    for line in _answer(report):
+        click.echo(sanitized(line))
+    for line in report.notes():
+        note(line)
+    return 0
 
 
 # ---------------------------------------------------------------- for people
@@ -167,44 +138,27 @@ def _head(report: _Report) -> Iterator[str]:
     )
 
 
-def _groups(report: _Report) -> list[_Group]:
-    """Group the layers, from the last to the first."""
-    found: list[_Group] = []
-    count = len(report.estimate.costs)
-    for layers in range(1, count + 1):
-        cost = report.estimate.costs[count - layers]
-        fits = None if report.fit is None else layers <= report.fit.layers
-        last = count - layers
-        same = (cost.weights_bytes, cost.cache_bytes, fits)
-        if found and (found[-1].weights_bytes, found[-1].cache_bytes, found[-1].fits) == same:
-            last = found.pop().last
-        found.append(
-            _Group(
-                last=last,
-                first=count - layers,
-                weights_bytes=cost.weights_bytes,
-                cache_bytes=cost.cache_bytes,
-                needed_bytes=report.estimate.needed(layers),
-                fits=fits,
-            )
-        )
-    return found
-
-
 def _table(report: _Report) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each group of equal layers, from the last to the first, as they go to the GPU."""
     estimate, layout = report.estimate, report.estimate.layout
     count = len(estimate.costs)
+
+    def key(layers: int) -> tuple[Cost, bool | None]:
+        return estimate.costs[count - layers], None if report.fit is None else layers <= report.fit.layers
+
     yield "", "LAYER", "-ngl", "WEIGHTS", "CACHE", "NEEDED", "FITS"
-    for group in _groups(report):
-        each = "" if group.first == group.last else "each "
+    for (cost, fits), group in groupby(range(1, count + 1), key):
+        first, *more = group
+        last = more[-1] if more else first
+        each = "each " if more else ""
         yield (
             "",
-            _range(group.last, group.first),
-            _range(count - group.last, count - group.first),
-            f"{each}{amount(group.weights_bytes)}",
-            "?" if report.unknown else f"{each}{amount(group.cache_bytes)}",
-            "?" if report.unknown else amount(group.needed_bytes),
-            _yes_or_no(group.fits),
+            _range(count - first, count - last),
+            _range(first, last),
+            f"{each}{amount(cost.weights_bytes)}",
+            "?" if report.unknown else f"{each}{amount(cost.cache_bytes)}",
+            "?" if report.unknown else amount(estimate.needed(last)),
+            _yes_or_no(fits),
         )
     needed = "?" if report.unknown else amount(estimate.needed(estimate.of_layers))
     everything = _yes_or_no(None if report.fit is None else report.fit.everything)
@@ -321,17 +275,7 @@ def _json(report: _Report) -> dict[str, Any]:
             "free_bytes": gpu.free_bytes,
         },
         "fitting_layers": report.fit.layers if report.fit else None,
-        "ways": [
-            {
-                "arguments": list(way.arguments),
-                "gives_up": way.gives_up,
-                "layers": way.layers,
-                "everything": way.everything,
-                "needed_bytes": way.needed_bytes,
-                "context": way.context,
-            }
-            for way in report.ways
-        ],
+        "ways": [asdict(way) for way in report.ways],
         "unknown": list(report.unknown),
-        "notes": list(report.notes),
+        "notes": list(report.notes()),
     }

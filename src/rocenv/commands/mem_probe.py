@@ -124,8 +124,8 @@ def _pieces(result: ProbeResult) -> str:
     pieces = result.pieces
     if pieces is None:
         return "not tried"
-    smallest = f", the smallest of {amount(pieces.smallest_bytes)}" if pieces.count > 1 else ""
-    return f"{amount(pieces.total_bytes)} in {pieces.count} piece{'s' * (pieces.count != 1)}{smallest}"
+    smallest = f", the smallest of {amount(pieces.smallest_bytes)}" if pieces.pieces > 1 else ""
+    return f"{amount(pieces.total_bytes)} in {pieces.pieces} piece{'s' * (pieces.pieces != 1)}{smallest}"
 
 
 def _excess(result: ProbeResult) -> str:
@@ -144,7 +144,8 @@ def _excess(result: ProbeResult) -> str:
 def _explanations(result: ProbeResult) -> Iterator[str]:
     """Explain figures that differ."""
     bound, largest, excess = result.bound, result.largest_bytes, result.excess
-    total = result.pieces.total_bytes if result.pieces is not None and not result.pieces.trouble else 0
+    pieces = result.pieces
+    total = pieces.total_bytes if pieces is not None and pieces.outcome == "had" else 0
     if total - largest > _ALIKE * total and not any(step.is_trouble for step in result.steps):
         yield (
             f"The free memory is fragmented: a program gets at most {amount(largest)} at once, although"
@@ -215,7 +216,7 @@ def _json(result: ProbeResult) -> dict[str, Any]:
         "pieces": pieces
         and {
             "size_bytes": pieces.total_bytes,
-            "count": pieces.count,
+            "count": pieces.pieces,
             "smallest_bytes": pieces.smallest_bytes,
         },
         "too_much": excess

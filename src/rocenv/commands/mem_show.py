@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -301,7 +301,7 @@ def _gpu_json(memory: GpuMemory, program_of: dict[int, str]) -> dict[str, Any]:
         "integrated": gpu.integrated,
         **{f"{name}_bytes": getattr(memory, f"{name}_bytes") for name in sizes},
         "shared_counts": memory.shared_counts,
-        "hip": hip and {"total_bytes": hip.total_bytes, "free_bytes": hip.free_bytes},
+        "hip": hip and asdict(hip),
         "unexplained_bytes": memory.unexplained_bytes,
         "holders": [
             {

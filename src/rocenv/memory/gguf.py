@@ -41,9 +41,6 @@ _PROGRAMS = (b"MZ", b"\x7fELF", b"PK\x03\x04", b"#!")
 _OTHER_FORMATS = (
     (b"version https://git-lfs", "it is a Git LFS pointer; `git lfs pull` downloads the file"),
     (b"<", "it is a web page; the address shows the file instead of sending it"),
-    (b"lmgg", "its format is older than GGUF"),
-    (b"tjgg", "its format is older than GGUF"),
-    (b"fmgg", "its format is older than GGUF"),
 )
 
 # Tensor types: name, elements of a block, bytes of a block.

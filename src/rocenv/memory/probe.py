@@ -60,16 +60,6 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pieces:
-    """How much the test had at once in pieces, and what went wrong, if anything did."""
-
-    total_bytes: int = 0
-    count: int = 0
-    smallest_bytes: int = 0
-    trouble: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Excess:
     """What came of a request that no runtime should grant."""
 
@@ -92,7 +82,7 @@ class ProbeResult:
     resolution_bytes: int
     steps: tuple[Step, ...]
     largest_bytes: int
-    pieces: Pieces | None  # None = not tried
+    pieces: FillResult | None  # None = not tried
     excess: Excess | None  # None = not tried
     elapsed_s: float
 
@@ -113,8 +103,8 @@ class ProbeResult:
             more = f" (and {len(others)} larger ones)" if others else ""
             asked = amount_above(first.asked_bytes, self.largest_bytes)
             yield f"{asked} in one piece{more}: {first.detail}"
-        if self.pieces is not None and self.pieces.trouble:
-            yield f"in pieces: {self.pieces.trouble}"
+        if self.pieces is not None and self.pieces.outcome != "had":
+            yield f"in pieces: {self.pieces.detail}"
         if self.excess is not None and self.excess.trouble:
             yield f"after a request for {amount(self.excess.asked_bytes)}: {self.excess.trouble}"
 
@@ -257,7 +247,7 @@ class _Steps:
         return step.became == "had"
 
 
-def _take_pieces(session: HipSession, bound: int, largest: int, show: Callable[[str], None]) -> Pieces:
+def _take_pieces(session: HipSession, bound: int, largest: int, show: Callable[[str], None]) -> FillResult:
     had = 0
 
     def progress(size: int) -> None:
@@ -269,20 +259,14 @@ def _take_pieces(session: HipSession, bound: int, largest: int, show: Callable[[
     try:
         filled = session.ask(FillResult, "fill", progress, **request)
     except NoAnswer as error:
-        return Pieces(total_bytes=had, trouble=str(error))
-    trouble = filled.detail if filled.outcome != "had" else ""
-    if not trouble and filled.total_bytes < largest * _KEPT:
-        trouble = (
-            f"of {amount(largest)} that was returned, only {amount(filled.total_bytes)} was available again:"
-            " the"
+        return FillResult(outcome="failed", total_bytes=had, pieces=0, smallest_bytes=0, detail=str(error))
+    if filled.outcome == "had" and filled.total_bytes < largest * _KEPT:
+        why = (
+            f"of {amount(largest)} that was freed, only {amount(filled.total_bytes)} was available again: the"
             " runtime or the driver keeps memory, or another program took it"
         )
-    return Pieces(
-        total_bytes=filled.total_bytes,
-        count=filled.pieces,
-        smallest_bytes=filled.smallest_bytes,
-        trouble=trouble,
-    )
+        return replace(filled, outcome="failed", detail=why)
+    return filled
 
 
 def _ask_for_excess(session: HipSession, size: int, show: Callable[[str], None]) -> Excess:
