@@ -1,4 +1,4 @@
-"""GGUF files as the `gguf` package writes them, with holes for weights: gigabytes that take no room."""
+"""GGUF files that the `gguf` package writes, with holes instead of weights: gigabytes that take no space."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def llama(
     architecture: str = "llama",
     **more: Any,
 ) -> Path:
-    """Write a model of the most common shape, without words: llama.cpp loads it.
+    """Write a model of the most common shape, without a vocabulary: llama.cpp loads it.
 
     Without `output` the input's matrix is the output's too.
     """

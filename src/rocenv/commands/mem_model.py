@@ -61,7 +61,7 @@ class _Report:
             yield from self.gpu.notes
         trained = self.estimate.layout.context
         if trained and self.estimate.use.context > trained:
-            yield f"the model was trained for a context of {trained:,} tokens; beyond it the answers get worse"
+            yield f"the model was trained for a context of {trained:,} tokens; beyond it answers get worse"
         yield from (*self.model.notes, *self.estimate.layout.notes)
         if not self.unknown:
             proposed = {word for way in self.ways for word in way.arguments}
