@@ -1,4 +1,4 @@
-"""The cost of `rocenv kernels build` compared with the compiler alone, and the steps of `rocenv mem --probe`.
+"""What `rocenv kernels build` costs beside the compiler's own command, and the steps of `rocenv mem probe`.
 
 This uses the ROCENV_HOME of `scripts/apps-lane`, with its Blender env and compiler, and clears the kernels in
 its cache. The steps are those of the search alone, on cards of several sizes, partly in use.
@@ -17,7 +17,7 @@ from rocenv.home import Home
 from rocenv.kernels.compile import command
 from rocenv.kernels.installation import find, program_bytes, version_of, with_source_of
 from rocenv.kernels.recipe import job_for
-from rocenv.memory.bisection import largest, resolution_of
+from rocenv.memory.probe import largest_working, resolution_of
 from rocenv.prefix import prefix_of
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def figures(bench: Bench, place: Path) -> list[Figure]:
         ratio(f"{what}, elapsed time", ours.seconds, "s", by_hand, plain.seconds, 1.1),
         ratio(f"{what}, processor time", ours.cpu_seconds, "s", by_hand, plain.cpu_seconds, 1.1),
         ratio(
-            f"mem --probe, the most allocations of {CASES * len(CARDS):,} cases",
+            f"mem probe, the most allocations of {CASES * len(CARDS):,} cases",
             most,
             "steps",
             "log2 of the number of sizes it distinguishes",
@@ -97,5 +97,5 @@ def asked_for(bound: int, free: int) -> int:
         tried.append(size)
         return size <= free
 
-    largest(bound, works)
+    largest_working(bound, works)
     return len(tried)

@@ -231,14 +231,14 @@ class TestMemory:
         assert done.code == 1
         assert "GPU memory is full [vram-oom]" in done.told
         assert "it printed `System is out of GPU memory`" in done.told
-        assert "rocenv mem --for cycles" in done.told
+        assert "rocenv mem settings cycles" in done.told
 
     def test_warns_of_little_free_memory_although_rendering_works(self, bench: Bench) -> None:
         bench.put_hipcc()
         done = bench.render(environ={"ROCENV_STANDIN_FREE": "20MiB"})
         assert (done.code, USED in done.all) == (0, True)
         assert "lie in main memory, which is slow" in done.told
-        assert "rocenv mem --for cycles" in done.told
+        assert "rocenv mem settings cycles" in done.told
 
 
 class TestFault:

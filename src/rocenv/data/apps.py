@@ -198,7 +198,7 @@ class Launcher(Known, frozen=True, kw_only=True):
     fit_off: tuple[str, ...] = ()  # what switches that off, "--fit off"
     fit_margin_mib: int = 0  # what that leaves free on a GPU; 0 = not known
     fit_misjudges_integrated: bool = False  # it knows too little of GPUs that compute in the machine's memory
-    memory_notes: tuple[MemoryNote, ...] = ()  # to what `mem --model` tells
+    memory_notes: tuple[MemoryNote, ...] = ()  # of `mem model`
     math_library: Blas | None = None  # None = it uses none of the env's
     cpu: tuple[str, ...] = ()  # what a user gives who wants the CPU, "-ngl 0"
     not_hip: tuple[str, ...] = ()  # what a user gives who wants a GPU by another interface, "--gpu vulkan"

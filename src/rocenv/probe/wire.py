@@ -1,4 +1,4 @@
-"""Messages between a parent and its child, for a rung (`Task`, `Answer`) and for `mem probe`.
+"""Messages between a parent and its child: the child of a rung (`Task`, `Answer`), or that of `mem probe`.
 
 Each is a JSON object. Uses only the standard library, because the child imports it.
 """
@@ -66,75 +66,71 @@ class Answer:
     no_device: bool = False
 
 
-# The fate of an allocation. `refused`: the runtime is out of memory. `wrong`: the memory did not keep its
-# content. `failed`: another error occurred.
+# What became of a block. `refused`: the runtime said that there is no memory. `wrong`: the block did not hold
+# what was written. `failed`: another call failed, or this one for another reason.
 Outcome = Literal["had", "refused", "wrong", "failed"]
 Kind = Literal["progress", "done", "failed", "no-device"]
-SMALLEST_BYTES = 1 << 20  # of an allocation
+SMALLEST_BYTES = 1 << 20  # block that is asked for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One line of a child that answers several requests.
-
-    Any number of `progress` messages may come first, as long as there is progress.
-    """
+    """One line of the child of `mem probe`; any number of `progress` come before one of the others."""
 
     kind: Kind
     what: Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """A GPU as HIP sees it."""
+class HipGpu:
+    """A GPU as HIP lists it."""
 
     ordinal: int
     name: str
     target: str
     address: str  # "0000:03:00.0", "" = unknown
-    free_bytes: int  # reported by hipMemGetInfo, possibly wrong
+    free_bytes: int  # as hipMemGetInfo says, plausible or not
     total_bytes: int
-    alike: int = 1  # how many of HIP's GPUs are at that address …
+    alike: int = 1  # how many GPUs HIP lists at that address …
     before: int = 0  # … and how many of them come before this one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """The GPU whose memory is tested, after a first small block worked."""
+    """The GPU that the test allocates on; a first small block of its memory worked."""
 
-    gpu: Seen
+    gpu: HipGpu
     runtime_path: str
     standin: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tried:
-    """The result for one block."""
+class BlockResult:
+    """What became of one block."""
 
     outcome: Outcome
-    answer: str = ""  # the runtime's name for the error
-    detail: str = ""  # as a text
+    answer: str = ""  # the runtime's name of the error
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Filled:
-    """How much was allocated at once in pieces."""
+class FillResult:
+    """How much memory the test had at once in pieces."""
 
     outcome: Outcome
     total_bytes: int
     pieces: int
     smallest_bytes: int  # of the pieces, 0 = there are none
-    refused_bytes: int = 0  # the smallest piece that was refused, 0 = none
     detail: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pushed:
-    """The runtime's answer to an excessive request, and its state afterwards."""
+class ExcessResult:
+    """What the runtime answered to a request for more than there is, and whether it works afterwards."""
 
     granted: bool
-    answer: str = ""  # the runtime's name for the error
-    info_answer: str = ""  # "" = hipMemGetInfo worked afterwards …
-    free_bytes: int = 0  # … with these
+    answer: str = ""  # the runtime's name of the error
+    info_answer: str = ""  # hipMemGetInfo's error afterwards; "" = it answered with …
+    free_bytes: int = 0
     total_bytes: int = 0
-    small: Tried | None = None  # the result of a small block afterwards
+    small: BlockResult | None = None  # what became of a small block afterwards

@@ -306,8 +306,8 @@ def _listed(matrix: Matrix) -> Iterator[str]:
     yield from (OVERRIDE, VISIBLE)
     yield from (row.change.name for row in matrix.environment)
     yield from (row.name for row in matrix.watched)
-    yield from (name for row in matrix.knob for name in row.variables)
-    for row in matrix.variable:  # such as `ROCM_HOME / HIP_HOME`
+    yield from (name for row in matrix.setting for name in row.variables)
+    for row in matrix.variable:  # `ROCM_HOME / HIP_HOME`
         yield from re.findall(r"(?<![\w/])[A-Z]\w+", row.name)
 
 
