@@ -13,7 +13,7 @@ from rocenv.core.errors import DataError
 from rocenv.data.load import load
 from rocenv.diagnose import diagnose_bytes
 from rocenv.diagnose.facts import hold
-from rocenv.diagnose.telling import filled
+from rocenv.diagnose.texts import filled
 from tests.data.data import example, loaded
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rocenv.core.template import fill
 from rocenv.data.rules import Sign
-from rocenv.diagnose.telling import Step, plain_word
+from rocenv.diagnose.texts import Step, plain_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -9,7 +9,7 @@ from rocenv.core.versions import series
 from rocenv.diagnose.facts import hold
 from rocenv.diagnose.of_apps import steps_of_apps
 from rocenv.diagnose.suggest_env import suggest_env, target_of
-from rocenv.diagnose.telling import MOST_STEPS, Step, filled, steps
+from rocenv.diagnose.texts import MOST_STEPS, Step, filled, steps
 from rocenv.host.gpu import printable
 
 if TYPE_CHECKING:

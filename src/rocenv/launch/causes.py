@@ -84,7 +84,7 @@ def fallbacks(view: View, codes: set[str]) -> Iterator[str]:
 
 
 def _of_rule(failure: Failure, matrix: Matrix) -> Cause | None:
-    from rocenv.diagnose.telling import unfilled
+    from rocenv.diagnose.texts import unfilled
 
     rule = next((row for row in matrix.rule if row.code == failure.code), None)
     return Cause(code=rule.code, title=unfilled(rule.title.en)) if rule else None

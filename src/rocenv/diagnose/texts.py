@@ -34,9 +34,15 @@ def filled(text: Text, values: Mapping[str, str], language: Language) -> str | N
     return _filled(getattr(text, language), values)
 
 
-def unfilled(text: str) -> str:
-    """Return a text without anything to fill it with: the words that stand for what is not known."""
-    return _PLACE.sub(lambda place: place[2] or place[1].upper(), text)
+def unfilled(text: str, language: Language = "en") -> str:
+    """Fill a text without any values: each place becomes its default words, or an ellipsis."""
+    gpu, gap = ("这块 GPU", "……") if language == "zh" else ("this GPU", "...")
+    return _PLACE.sub(lambda place: place[2] or (gpu if place[1] == "gfx" else gap), text)
+
+
+def with_metavars(command: str) -> str:
+    """Fill a command without any values: each place becomes its default words, or its name in capitals."""
+    return _PLACE.sub(lambda place: place[2] or place[1].upper(), command)
 
 
 def plain_word(text: str) -> str:
