@@ -1,4 +1,4 @@
-"""The texts of rules and advice, filled with what is known."""
+"""Fill the texts of rules and checks with what is known."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from rocenv.data.rules import Remedy, Text
 
 _PLACE = re.compile(r"\{(\w+)(?:\|([^{}]*))?\}")
-# What may stand in a command: it comes from anybody's log.
+# What a command may contain from a log, which anyone can have written.
 _WORD = re.compile(r"(?:~(?=/))?[\w.:+,/\\@=-]{1,80}")
-_CREATE = "create"  # whole commands, made by rocenv
+_CREATE = "create"  # a whole command that rocenv built
 MOST_STEPS = 4
 
 
@@ -30,23 +30,23 @@ class Step:
 
 
 def filled(text: Text, values: Mapping[str, str], language: Language) -> str | None:
-    """Return a text with values in its places; None where one is not known and has no words instead."""
+    """Fill a text; None if a value is unknown and the text has no words for that case."""
     return _filled(getattr(text, language), values)
 
 
 def unfilled(text: str, language: Language = "en") -> str:
-    """Fill a text without any values: each place becomes its default words, or an ellipsis."""
+    """Render a text without any values: its words for unknown ones, else an ellipsis."""
     gpu, gap = ("这块 GPU", "……") if language == "zh" else ("this GPU", "...")
     return _PLACE.sub(lambda place: place[2] or (gpu if place[1] == "gfx" else gap), text)
 
 
 def with_metavars(command: str) -> str:
-    """Fill a command without any values: each place becomes its default words, or its name in capitals."""
+    """Render a command without any values: unknown ones become names in capitals."""
     return _PLACE.sub(lambda place: place[2] or place[1].upper(), command)
 
 
 def plain_word(text: str) -> str:
-    """Return a text that any shell takes for one word and nothing else; "" where it is none."""
+    """Return a text that every shell takes as one plain word; "" if it is none."""
     return text if _WORD.fullmatch(text) else ""
 
 
@@ -55,28 +55,28 @@ def steps(
     facts: Mapping[str, tuple[str, ...]],
     values: Mapping[str, str],
     language: Language,
-    typed: Callable[[str], str] = plain_word,
+    quote: Callable[[str], str] = plain_word,
 ) -> tuple[Step, ...]:
-    """Return what to do, the best first, with the commands for it; no command twice.
+    """Choose and fill the remedies that apply, best first; no command appears twice.
 
     Args:
-        rows: What may be told.
-        facts: Decide which of them hold.
-        values: Fill the places of texts and commands.
+        rows: The remedies.
+        facts: Decide which of them apply.
+        values: Fill the placeholders of texts and commands.
         language: Of the texts.
-        typed: Returns a value as it may stand in a command, "" where it may not.
+        quote: Quotes a value for a command; "" if it must not stand in one.
     """
     found: list[Step] = []
-    told: set[str] = set()
-    plain = {name: value if name == _CREATE else typed(value) for name, value in values.items()}
+    seen: set[str] = set()
+    safe = {name: value if name == _CREATE else quote(value) for name, value in values.items()}
     for row in rows:
         if len(found) == MOST_STEPS:
             break
         if not hold(row.when, facts) or (text := filled(row.text, values, language)) is None:
             continue
-        commands = [each for each in (_filled(command, plain) for command in row.commands) if each]
-        found.append(Step(text=text, commands=tuple(each for each in commands if each not in told)))
-        told.update(commands)
+        commands = [each for each in (_filled(command, safe) for command in row.commands) if each]
+        found.append(Step(text=text, commands=tuple(each for each in commands if each not in seen)))
+        seen.update(commands)
     return tuple(found)
 
 
@@ -89,5 +89,5 @@ def _filled(text: str, values: Mapping[str, str]) -> str | None:
         missing = missing or known is None
         return known or ""
 
-    told = _PLACE.sub(value, text)
-    return None if missing else told
+    result = _PLACE.sub(value, text)
+    return None if missing else result

@@ -124,7 +124,7 @@ def _in(text: Text, language: Language) -> str:
 
 
 def _literals(rule: Rule | None) -> list[Line]:
-    texts = dict.fromkeys(text for sign in rule.sign for text in sign.text[:2]) if rule else {}
+    texts = dict.fromkeys(text for pattern in rule.pattern for text in pattern.text[:2]) if rule else {}
     return [Line(text=f"`{text}`") for text in list(texts)[:_PATTERNS]]
 
 
