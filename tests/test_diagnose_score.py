@@ -106,9 +106,9 @@ class TestNoise:
         assert missing == []
 
     @pytest.mark.parametrize("system", SYSTEMS)
-    def test_many_lines_contain_literals_of_clues(self, system: str) -> None:
+    def test_it_puts_the_literals_of_extractors_into_many_lines(self, system: str) -> None:
         lines = noise.lines(10_000, 1, telling=True, system=system)
-        literals = {text for clue in matrix().clue for text in clue.text}
+        literals = {text for row in matrix().extractor for text in row.text}
         assert sum(any(text in line for text in literals) for line in lines) > len(lines) / 8
 
 
@@ -294,7 +294,9 @@ class TestBenchmarkInputs:
     @pytest.mark.skipif(shutil.which("grep") is None, reason="needs grep")
     def test_grep_searches_for_the_literals_of_the_rules(self, tmp_path: Path) -> None:
         literals = benchmark.literals_of(benchmark.read_rules())
-        assert set(literals) == {text for rule in matrix().rule for sign in rule.sign for text in sign.text}
+        assert set(literals) == {
+            text for rule in matrix().rule for pattern in rule.pattern for text in pattern.text
+        }
         (tmp_path / "log").write_text("".join(f"> {text} <\n{text[:-1]}_\n" for text in literals))
         (tmp_path / "fixed").write_text("\n".join(literals))
         (tmp_path / "extended").write_text("|".join(map(benchmark.escaped, literals)))

@@ -1,7 +1,6 @@
 """The cost of `rocenv diagnose` as a command: on a large log, on a small one, and with more rules.
 
-The logs consist of the noise of `diagnose_score`, which contains literals of many clues, and one line in the
-middle that a rule matches.
+The noise comes from `diagnose_score` and contains literals of many extractors; one line matches a rule.
 """
 
 from __future__ import annotations
@@ -106,9 +105,9 @@ def read_rules() -> Iterator[tuple[Path, dict[str, Any]]]:
 
 
 def literals_of(files: Iterable[tuple[Path, dict[str, Any]]]) -> list[str]:
-    """List the distinct literals of the rules."""
-    signs = (sign for _, plain in files for rule in plain.get("rule", ()) for sign in rule["sign"])
-    return list(dict.fromkeys(text for sign in signs for text in sign["text"]))
+    """Return what the rules look for in a log, each once."""
+    patterns = (each for _, plain in files for rule in plain.get("rule", ()) for each in rule["pattern"])
+    return list(dict.fromkeys(text for pattern in patterns for text in pattern["text"]))
 
 
 def escaped(literal: str) -> str:
@@ -127,8 +126,9 @@ def copy_profiles(target: Path) -> int:
             rules += 1
             for step in range(1, TIMES):
                 copy = {**rule, "code": f"{rule['code']}-{step}", "explains": []}
-                copy["sign"] = [
-                    {**sign, "text": [shifted(text, step) for text in sign["text"]]} for sign in rule["sign"]
+                copy["pattern"] = [
+                    {**each, "text": [shifted(text, step) for text in each["text"]]}
+                    for each in rule["pattern"]
                 ]
                 text = tomlkit.dumps({"schema": 1, "rule": [copy]})
                 (target / "rules" / f"{path.stem}-{rules}-{step}.toml").write_text(text, encoding="utf-8")

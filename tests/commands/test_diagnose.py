@@ -274,7 +274,7 @@ class TestAFolderOfAnything:
         return done.stderr.decode()
 
     def test_texts_in_a_library_are_no_log(self, logs: Path) -> None:
-        words = [text for rule in load().rule for sign in rule.sign for text in sign.text]
+        words = [text for rule in load().rule for pattern in rule.pattern for text in pattern.text]
         (logs / "app.log").unlink()
         for name in ("liba.so", "libb.so"):
             (logs / name).write_bytes(b"\x7fELF\2\1\1" + b"\0" * 57 + "\0".join(words).encode() + NO_KERNELS)
@@ -409,8 +409,8 @@ class TestWhatItCosts:
 
     def test_15_mb_of_each_literal_with_200_words(self, tmp_path: Path) -> None:
         matrix = load()
-        rules = [text for rule in matrix.rule for sign in rule.sign for text in sign.text]
-        literals = [*rules, *(text for clue in matrix.clue for text in clue.text)]
+        rules = [text for rule in matrix.rule for pattern in rule.pattern for text in pattern.text]
+        literals = [*rules, *(text for row in matrix.extractor for text in row.text)]
         length = 15_000_000 // 200 // len(literals)
         words = ["".join(chr(97 + (n * 7919 + at * at) % 26) for at in range(9)) for n in range(200)]
         log = tmp_path / "app.log"

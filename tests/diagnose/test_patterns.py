@@ -45,9 +45,14 @@ _CLASSES = {
 
 def patterns() -> Iterator[tuple[str, int]]:
     """Yield each pattern once, with the length of the text that it is searched in."""
-    lines = {sign.pattern for rule in MATRIX.rule for sign in rule.sign if sign.pattern}
-    lines |= {clue.pattern for clue in MATRIX.clue}
-    around = {near for rule in MATRIX.rule for sign in rule.sign for near in (*sign.near, *sign.not_near)}
+    lines = {pattern.regex for rule in MATRIX.rule for pattern in rule.pattern if pattern.regex}
+    lines |= {row.pattern for row in MATRIX.extractor}
+    around = {
+        near
+        for rule in MATRIX.rule
+        for pattern in rule.pattern
+        for near in (*pattern.near, *pattern.not_near)
+    }
     yield from ((pattern, LINE) for pattern in sorted(lines))
     yield from ((pattern, AROUND) for pattern in sorted(around))
 

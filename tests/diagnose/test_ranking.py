@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from rocenv.data.rules import Rule, Sign, Text, Why
-from rocenv.diagnose.ranking import ranked
-from rocenv.diagnose.sieve import Sighting
-from rocenv.diagnose.signs import Candidate, Shown
+from rocenv.data.rules import Pattern, Rule, Text, Why
+from rocenv.diagnose.matching import Candidate, Match, ranked
+from rocenv.diagnose.scanner import Sighting
 
 TEXT = Text(en="x", zh="x")
 
 
 def cause(code: str, weight: float, line: int, *explains: str) -> Candidate:
-    sign = Sign(text=("some text",), weight=weight)
+    pattern = Pattern(text=("some text",), weight=weight)
     rule = Rule(
-        code=code, title=TEXT, sign=(sign,), why=(Why(text=TEXT),), remedy=(), explains=explains,
+        code=code, title=TEXT, pattern=(pattern,), why=(Why(text=TEXT),), remedy=(), explains=explains,
         status="tested", source="x", checked="2026-11-22",
     )  # fmt: skip
     text = f"some text of {line}"
     seen = Sighting(number=line, line=text.encode(), place=0, before=b"", after=b"")
-    return Candidate(rule=rule, shown=(Shown(sign=sign, sighting=seen, text=text, place=0, groups={}),))
+    return Candidate(
+        rule=rule, matches=(Match(pattern=pattern, sighting=seen, text=text, place=0, groups={}),)
+    )
 
 
 def codes(*candidates: Candidate) -> list[str]:

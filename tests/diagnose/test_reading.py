@@ -18,8 +18,8 @@ from rocenv.core.language import LANGUAGES
 from rocenv.data.load import load
 from rocenv.diagnose import diagnose, diagnose_bytes, reading
 from rocenv.diagnose.reading import Block, LeftOut, read_path, read_stream
-from rocenv.diagnose.report import told
-from rocenv.diagnose.sieve import sift
+from rocenv.diagnose.report import report
+from rocenv.diagnose.scanner import scan
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -156,12 +156,12 @@ def test_a_packed_file_without_end_ends(monkeypatch: pytest.MonkeyPatch, again: 
 
 
 def pieces_of_logs() -> list[str]:
-    """Return what logs are full of for `diagnose`: literals of rules and clues, and lines that rules know."""
-    rules = [text for rule in MATRIX.rule for sign in rule.sign for text in sign.text]
-    clues = [text for clue in MATRIX.clue for text in clue.text]
+    """Return what logs are full of for `diagnose`: literals of rules and extractors, and lines that rules know."""
+    rules = [text for rule in MATRIX.rule for pattern in rule.pattern for text in pattern.text]
+    of_extractors = [text for row in MATRIX.extractor for text in row.text]
     known = [path.read_bytes() for path in sorted(CASES.glob("*/known-*.log"))]
     lines = [line for log in known for line in log.decode("utf-8", "ignore").splitlines() if line.isascii()]
-    return [*rules, *clues, *lines]
+    return [*rules, *of_extractors, *lines]
 
 
 SEQUENCES = (
@@ -210,7 +210,7 @@ def test_no_bytes_at_all_raise() -> None:
             found.add(finding.code)
             assert all(each.text.isprintable() and each.line >= 1 for each in finding.evidence)
             for language in LANGUAGES:
-                said = told(finding, MATRIX, language)
+                said = report(finding, MATRIX, language)
                 assert said.title
                 assert said.steps or said.cause
                 commands = "\n".join(said.commands)
@@ -242,7 +242,7 @@ def test_blocks_of_any_size_say_the_same(pieces: list[str], size: int) -> None:
     data = "".join(pieces).encode()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reading, "BLOCK_BYTES", size)
-        seen = sift(read_stream(io.BytesIO(data)), ["HIP error"])
+        seen = scan(read_stream(io.BytesIO(data)), ["HIP error"])
     plain = re.sub(rb"\x1b\[[0-9;]*m|\x1b\]0;[^\x07]*\x07|\0", b"", data)
     expected = [
         (number, part)
@@ -263,7 +263,7 @@ def test_what_stands_around_is_seen_across_blocks() -> None:
     first = Block(data=b"far\nnear before\n", first_line=1)
     second = Block(data=b"HIP error\n", first_line=3)
     third = Block(data=b"near after\n", first_line=4)
-    (sighting,) = sift(iter([first, second, third]), ["HIP error"]).by_literal["HIP error"]
+    (sighting,) = scan(iter([first, second, third]), ["HIP error"]).by_literal["HIP error"]
     assert sighting.around(1) == b"near before\nHIP error\nnear after"
     assert b"far" in sighting.around(2)
 

@@ -13,7 +13,7 @@ from rocenv.core.errors import DataError
 from rocenv.data.load import load
 from rocenv.diagnose import diagnose_bytes
 from rocenv.diagnose.facts import hold
-from rocenv.diagnose.telling import filled
+from rocenv.diagnose.texts import filled
 from tests.data.data import example, loaded
 
 if TYPE_CHECKING:
@@ -142,8 +142,8 @@ def rule_of(**values: object) -> tuple[str, dict[str, object]]:
             "`when`: no clue provides `thing`",
         ),
         (
-            {"sign": [{"text": ["some text"], "when": {"thing": "*"}, "weight": 0.5}]},
-            "`when` of a sign: no clue provides `thing`",
+            {"pattern": [{"text": ["some text"], "when": {"thing": "*"}, "weight": 0.5}]},
+            "`when` of a pattern: no extractor finds `thing`",
         ),
     ],
 )
@@ -153,7 +153,7 @@ def test_a_place_that_nothing_fills(values: dict[str, object], said: str, tmp_pa
 
 
 def test_a_group_of_a_sign_fills_places(tmp_path: Path) -> None:
-    sign = {"text": ["some text"], "pattern": "some (?P<thing>text)", "weight": 0.5}
+    pattern = {"text": ["some text"], "regex": "some (?P<thing>text)", "weight": 0.5}
     text = {"en": "{thing|it}", "zh": "{thing|它}"}
-    rules = loaded(tmp_path, rule_of(sign=[sign], title=text, why=[{"text": text}])).rule
+    rules = loaded(tmp_path, rule_of(pattern=[pattern], title=text, why=[{"text": text}])).rule
     assert filled(rules[0].title, {"thing": "text"}, "en") == "text"

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rocenv.commands.explain import explanation_text
 from rocenv.data.load import load
 from rocenv.explain import explain, sets
+from rocenv.explain.page import rendered
 from rocenv.explain.sets import find_sets
 
 if TYPE_CHECKING:
@@ -45,6 +45,6 @@ def read(matrix: Matrix) -> Callable[[str], str]:
     """Return what `rocenv explain THING` prints, with every run of blanks as one."""
 
     def text(thing: str) -> str:
-        return " ".join(" ".join(explanation_text(explain(thing, matrix), width=100)).split())
+        return " ".join(" ".join(rendered(explain(thing, matrix), width=100)).split())
 
     return text

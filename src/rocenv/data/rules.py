@@ -1,10 +1,10 @@
-"""Rows about failures: how they look in a log, why they happen, and how to fix them.
+"""Rows about failures: how a log shows them, why they happen, and what to do.
 
-Patterns are Python regular expressions and ignore case; literals match as printed. Texts exist in each of
-rocenv's languages; `{gfx}` is replaced by a fact, and `{gfx|your GPU}` falls back to those words.
+Regular expressions are Python's and ignore case; literals are matched as printed. Texts are in English and
+Chinese; `{gfx}` becomes the value of a fact, `{gfx|your GPU}` those words if the fact is unknown.
 
-A condition (`when`) maps facts to requirements: "" = unknown, "*" = known, a version range, or a pattern that
-must match a whole value.
+A condition (`when`) maps facts to what must hold: "" = unknown, "*" = known, a version range, or a regular
+expression that one of the values matches as a whole.
 """
 
 import re
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 FARTHEST = 60  # lines that `near` can reach
 OPERATORS = ("<", ">", "=", "!", "~")
-# Facts that rocenv adds to those from the log; `env` only for the log of an env.
+# Values from rocenv instead of the log; `env` only for the log of an env.
 DERIVED = ("create", "rocm_minor", "platform", "gfx", "gpu", "driver", "amdgpu", "kernel", "env")
 _ONLY_SOMETIMES = "env"
 _PLACE = re.compile(r"\{(\w+)(\|[^{}]*)?\}")
@@ -35,33 +35,35 @@ class Text(Value, frozen=True, kw_only=True):
     zh: str
 
     def faults(self) -> Iterator[str]:
-        """Yield an error unless both languages have the same placeholders."""
+        """Report placeholders that only one language has."""
         if set(_places(self.en)) != set(_places(self.zh)):
             yield f"the languages have different placeholders: `{self.en}`"
 
 
-class Sign(Value, frozen=True, kw_only=True):
-    """A pattern for log lines that points to a cause."""
+class Pattern(Value, frozen=True, kw_only=True):
+    """A line of a log that shows a cause."""
 
-    text: tuple[str, ...]  # a line must contain one of these
-    pattern: str = ""  # the line must match this; named groups become facts
-    near: tuple[str, ...] = ()  # patterns that must each match a nearby line
-    not_near: tuple[str, ...] = ()  # patterns that must not match a nearby line
-    within: int = 30  # how many lines before and after count as nearby
+    text: tuple[str, ...]  # literals; the line contains one of them
+    regex: str = ""  # the line matches it; named groups become facts
+    near: tuple[str, ...] = ()  # regular expressions that all match in nearby lines
+    not_near: tuple[str, ...] = ()  # regular expressions that do not
+    within: int = 30  # lines before and after that are nearby
     when: dict[str, str] = msgspec.field(default_factory=dict)
-    weight: float  # 0 to 1: confidence from this sign alone
+    weight: float  # 0 to 1: confidence from this line alone
 
     def faults(self, facts: set[str]) -> Iterator[str]:
-        """Yield patterns, literals and conditions that can never match."""
-        for pattern in (self.pattern, *self.near, *self.not_near):
-            yield from pattern_faults("sign", pattern)
+        """Report expressions, literals and conditions that can never hold."""
+        for regex in (self.regex, *self.near, *self.not_near):
+            yield from pattern_faults("pattern", regex)
         yield from literal_faults("text", self.text or ("",))
         if not 0 < self.weight <= 1:
             yield f"`weight` is {self.weight}; it must be above 0 and at most 1"
         if not 0 <= self.within <= FARTHEST:
             yield f"`within` is {self.within}; it must be 0 to {FARTHEST}"
         yield from condition_faults(self.when)
-        yield from (f"`when` of a sign: no clue provides `{name}`" for name in self.when if name not in facts)
+        yield from (
+            f"`when` of a pattern: no extractor finds `{name}`" for name in self.when if name not in facts
+        )
 
 
 class Why(Value, frozen=True, kw_only=True):
@@ -83,31 +85,31 @@ class Rule(Known, frozen=True, kw_only=True):
     """A cause of failures."""
 
     IDENTITY = ("code",)
-    NOT_EMPTY = ("sign",)
+    NOT_EMPTY = ("pattern",)
 
     code: str
     title: Text
-    sign: tuple[Sign, ...]
-    why: tuple[Why, ...]  # only the first match is shown
-    remedy: tuple[Remedy, ...]  # all matches are shown, best first
-    explains: tuple[str, ...] = ()  # causes that are merely consequences of this one
+    pattern: tuple[Pattern, ...]
+    why: tuple[Why, ...]  # the first that holds is shown
+    remedy: tuple[Remedy, ...]  # all that hold are shown, best first
+    explains: tuple[str, ...] = ()  # causes that are consequences of this one
     links: tuple[str, ...] = ()
-    more: Text | None = None  # further details
+    more: Text | None = None  # background
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
-        """Yield broken references, signs that can never match, and texts with unknown placeholders."""
+        """Report unknown codes, patterns that never match, and texts that cannot be filled."""
         for code in self.explains:
             if code not in matrix.names("rule", "code"):
                 yield f"`explains`: unknown rule `{code}`"
         if not self.why or self.why[-1].when:
-            yield "the last `why` must be unconditional"
-        facts = {*DERIVED, *matrix.names("clue", "fact")}
-        signs = [fault for sign in self.sign for fault in sign.faults(facts)]
-        yield from signs
+            yield "the last `why` must have no condition"
+        facts = {*DERIVED, *matrix.names("extractor", "fact")}
+        faults = [fault for pattern in self.pattern for fault in pattern.faults(facts)]
+        yield from faults
         for when in self._conditions():
             yield from condition_faults(when)
-        if not signs:
-            groups = (re.compile(sign.pattern).groupindex for sign in self.sign)
+        if not faults:
+            groups = (re.compile(pattern.regex).groupindex for pattern in self.pattern)
             yield from self._place_faults(facts.union(*groups))
 
     def _conditions(self) -> Iterator[dict[str, str]]:
@@ -127,7 +129,7 @@ class Rule(Known, frozen=True, kw_only=True):
             yield from each.faults()
 
     def _texts(self) -> Iterator[tuple[str, bool]]:
-        """Yield each text, and whether it is always shown."""
+        """Yield each text, and whether it is shown even if nothing is known."""
         pairs = [(self.title, True), *((why.text, why is self.why[-1]) for why in self.why)]
         pairs += [(remedy.text, False) for remedy in self.remedy]
         pairs += [(self.more, True)] if self.more else []
@@ -136,19 +138,19 @@ class Rule(Known, frozen=True, kw_only=True):
         yield from ((command, False) for remedy in self.remedy for command in remedy.commands)
 
 
-class Clue(Known, frozen=True, kw_only=True):
-    """Where a log reveals a fact about the machine or its programs."""
+class Extractor(Known, frozen=True, kw_only=True):
+    """How to read a fact about the machine or its programs from a line of a log."""
 
     IDENTITY = ("fact", "value", "text", "pattern")
     PATTERNS = ("pattern",)
 
     fact: str
-    text: tuple[str, ...]  # literals, one of which the line must contain
-    pattern: str  # a group named after the fact is its value; without such a group, `value` is
+    text: tuple[str, ...]  # literals; the line contains one of them
+    pattern: str  # the group named like the fact is the value; without such a group, `value` is
     value: str = "yes"
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
-        """Yield literals that cannot be searched for."""
+        """Report literals that cannot be searched for."""
         yield from literal_faults("text", self.text or ("",))
 
 

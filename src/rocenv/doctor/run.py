@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rocenv.core.errors import DataError, WrongUsage
-from rocenv.diagnose.telling import Step, filled, steps, unfilled
+from rocenv.diagnose.texts import Step, filled, steps, unfilled
 from rocenv.doctor.checks import CHECKS
 from rocenv.doctor.seen import Seen, all_of
 from rocenv.doctor.typed import is_own_command, typing

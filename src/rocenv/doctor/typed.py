@@ -7,7 +7,7 @@ import shlex
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rocenv.diagnose.telling import plain_word
+from rocenv.diagnose.texts import plain_word
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -34,7 +34,7 @@ def causes_of(view: View, log: Path | None, tail: Sequence[str]) -> tuple[Cause,
     """Return what is found in an app's log, or in its last words where it has none."""
     from rocenv.diagnose import diagnose, diagnose_bytes
     from rocenv.diagnose.reading import read_path
-    from rocenv.diagnose.report import facts_of, told
+    from rocenv.diagnose.report import facts_of, report
 
     try:
         if log is None:
@@ -46,7 +46,7 @@ def causes_of(view: View, log: Path | None, tail: Sequence[str]) -> tuple[Cause,
     return tuple(
         Cause(
             code=each.code,
-            title=told(each, view.matrix, "en", machine).title,
+            title=report(each, view.matrix, "en", machine).title,
             lines=tuple(evidence.text for evidence in each.evidence),
         )
         for each in said.findings
@@ -84,7 +84,7 @@ def fallbacks(view: View, codes: set[str]) -> Iterator[str]:
 
 
 def _of_rule(failure: Failure, matrix: Matrix) -> Cause | None:
-    from rocenv.diagnose.telling import unfilled
+    from rocenv.diagnose.texts import unfilled
 
     rule = next((row for row in matrix.rule if row.code == failure.code), None)
     return Cause(code=rule.code, title=unfilled(rule.title.en)) if rule else None

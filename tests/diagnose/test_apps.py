@@ -7,7 +7,7 @@ import pytest
 from rocenv.core.language import LANGUAGES
 from rocenv.data.load import load
 from rocenv.diagnose import diagnose_bytes
-from rocenv.diagnose.report import told
+from rocenv.diagnose.report import report
 
 MATRIX = load()
 SHOWN = [(row, each) for row in MATRIX.launcher for each in row.failures if each.code]
@@ -50,7 +50,7 @@ def test_what_to_try_stands_before_the_steps_of_the_rule() -> None:
     (finding, *_) = diagnose_bytes(log_of(launcher.key, sign.text), MATRIX).findings
     assert finding.rule == rule
     for language in LANGUAGES:
-        steps = told(finding, MATRIX, language).steps
+        steps = report(finding, MATRIX, language).steps
         assert len(steps) <= max(4, len(rows))
         for step, row in zip(steps, rows, strict=False):
             assert step.text.startswith((row.zh if language == "zh" else row.text)[:10])

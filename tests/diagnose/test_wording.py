@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rocenv.data.rules import Remedy, Text
-from rocenv.diagnose.telling import filled, steps
+from rocenv.diagnose.texts import filled, steps
 
 
 def both(text: str) -> Text:
