@@ -1,4 +1,4 @@
-"""AMD's indices of ROCm wheels on loopback: their addresses, redirects, pages and answers.
+"""AMD's indices of ROCm wheels on loopback: addresses, redirects, pages and responses.
 
 Each wheel is built at its first request, once per process. Pages with hashes need all wheels.
 """
@@ -44,7 +44,7 @@ _MAKING = threading.Lock()  # clients request several files at once, and these s
 
 
 class AmdIndex(Loopback):
-    """Serves the indices until the end of the `with` block.
+    """Serve the indices until the end of the `with` block.
 
     Args:
         platforms: The platforms of the wheels; Windows needs mingw.

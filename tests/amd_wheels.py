@@ -367,7 +367,7 @@ def _torch_sources(release: Release, full: str) -> dict[str, bytes]:
 
 
 def _chain(release: Release, target: str, package: str) -> list[str]:
-    """The wheels of kernels that an extra names: of the target and of its family."""
+    """The kernel wheels that an extra selects: for the target and for its family."""
     families = [family for each, family in release.families if each == target]
     return [f"amd-{package}-device-{name}" for name in (target, *families)]
 

@@ -24,7 +24,7 @@ _PACKERS = {"": bytes, ".xz": lambda data: lzma.compress(data, preset=0), ".gz":
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key to sign with, and its public half as a keyring."""
+    """A signing key, and its public half as a keyring."""
 
     secret: Any
 
@@ -61,7 +61,7 @@ class Built:
 
     name: str
     version: str
-    path: str  # below the repository
+    path: str  # relative to the repository
     stanza: str
 
 

@@ -46,7 +46,7 @@ def run(
     within: Sequence[str] = (),
     first: str = "",
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run `rocenv ARGV...` to its end.
+    """Run `rocenv ARGV...` to completion.
 
     Args:
         argv: The arguments of `rocenv`.

@@ -1,4 +1,4 @@
-"""`scripts/check-matrix-drift` finds what is gone, new and changed on pages in the real formats."""
+"""`scripts/check-matrix-drift` finds removed, new and changed items on pages in the real formats."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def release(tag: str, published: str, **assets: str) -> dict[str, Any]:
 def world(hash_: str = HASH) -> dict[str, bytes]:
     """Build pages that agree with all rows."""
     zluda = {"zluda-3-windows.zip": hash_, "zluda-3-extra.zip": "", "zluda-3-linux.tar.gz": ""}
-    old = release("v2", "2023-01-01T00:00:00Z", **{"zluda-2-windows.zip": ""})  # left out on purpose
+    old = release("v2", "2023-01-01T00:00:00Z", **{"zluda-2-windows.zip": ""})  # omitted on purpose
     packs = [
         release("v0.6.4.2", "2025-06-01T00:00:00Z"),
         release("v0.6.2.4", "2024-11-01T00:00:00Z", **{"gfx1031 for 6.2.4.7z": hash_}),

@@ -1,4 +1,4 @@
-"""`rocenv matrix` and `rocenv explain` as people and scripts meet them."""
+"""`rocenv matrix` and `rocenv explain` for users and scripts."""
 
 from __future__ import annotations
 

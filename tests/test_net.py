@@ -122,7 +122,7 @@ def test_every_rewriting_keeps_what_follows_the_prefix(
     assert set(found) == wanted
 
 
-def test_the_next_mirror_serves_and_the_dead_one_is_reported(server: Loopback, network: Network) -> None:
+def test_the_next_mirror_is_used_and_the_dead_one_reported(server: Loopback, network: Network) -> None:
     dead = f"http://127.0.0.1:{unused_port()}/"
     mirrored = Network(mirrors=(("http://name.invalid/d/", (dead, f"{server.url}/")),), pause_s=0.01)
     response = mirrored.get("http://name.invalid/d/index")
@@ -192,15 +192,13 @@ def test_transient_failures_are_retried(server: Loopback, network: Network, faul
 
 
 @pytest.mark.parametrize("fault", [Fault(cut_after=1000), Fault(reset_after=1000)])
-def test_each_connection_that_brings_something_counts(
-    server: Loopback, network: Network, fault: Fault
-) -> None:
+def test_each_connection_with_progress_counts(server: Loopback, network: Network, fault: Fault) -> None:
     server.always("/index", fault)
     assert body_of(network, f"{server.url}/index") == BODY
     assert [request.first_byte for request in server.requests] == list(range(0, len(BODY), 1000))
 
 
-def test_only_what_the_server_vouches_for_is_continued(server: Loopback, network: Network) -> None:
+def test_only_verifiably_unchanged_files_are_resumed(server: Loopback, network: Network) -> None:
     server.fail("/index", Fault(cut_after=1000))
     weak = {"ETag": 'W/"1"'}
     with Loopback({"/index": BODY}, validators=False) as other:
@@ -231,7 +229,7 @@ def test_another_part_than_asked_for_is_not_appended(server: Loopback, network: 
     assert [request.status for request in server.requests] == [200, 206, 200]
 
 
-def test_a_truncated_body_is_called_so(server: Loopback, network: Network) -> None:
+def test_a_truncated_body_is_reported(server: Loopback, network: Network) -> None:
     server.always("/index", Fault(content_length=len(BODY) + 5))
     with pytest.raises(FetchError, match=rf"truncated \({len(BODY)} of {len(BODY) + 5} bytes arrived\)"):
         network.get(f"{server.url}/index")
@@ -240,7 +238,7 @@ def test_a_truncated_body_is_called_so(server: Loopback, network: Network) -> No
 # ---------------------------------------------------------------- the minimum speed
 
 
-def test_a_trickle_ends_with_the_name_of_the_server(server: Loopback) -> None:
+def test_a_slow_server_is_named(server: Loopback) -> None:
     server.always("/index", Fault(bytes_per_s=20, block_bytes=1))
     network = Network(pause_s=0.001, slow_after_s=0.3)
     begin = time.monotonic()
@@ -253,7 +251,7 @@ def test_a_trickle_ends_with_the_name_of_the_server(server: Loopback) -> None:
     assert any("rocenv config set mirrors." in hint for hint in caught.value.hints)
 
 
-def test_headers_that_trickle_end_as_well() -> None:
+def test_slow_headers_end_as_well() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         threading.Thread(target=trickle_headers, args=(listener,), daemon=True).start()
         network = Network(pause_s=0.001, slow_after_s=0.2, read_timeout_s=2)
@@ -286,7 +284,7 @@ def test_slow_but_honest_is_fast_enough(server: Loopback) -> None:
     assert len(server.requests) == 1
 
 
-def test_a_slow_mirror_is_passed_over(server: Loopback) -> None:
+def test_a_slow_mirror_is_skipped(server: Loopback) -> None:
     with Loopback({"/index": BODY}) as mirror:
         mirror.always("/index", Fault(bytes_per_s=20, block_bytes=1))
         mirrors = ((f"{server.url}/", (f"{mirror.url}/",)),)
@@ -334,7 +332,7 @@ def test_final_answers_are_not_retried(server: Loopback, network: Network, statu
     assert len(server.seen("/index")) == 1
 
 
-def test_gone_is_said_only_if_every_address_says_so(server: Loopback) -> None:
+def test_gone_requires_all_addresses_to_say_so(server: Loopback) -> None:
     dead = f"http://127.0.0.1:{unused_port()}/"
     for original, mirror, code in (
         (f"{server.url}/lost/", f"{server.url}/other/", "gone"),
@@ -367,7 +365,7 @@ def test_retry_after_is_waited_for(server: Loopback, network: Network, form: str
     assert time.monotonic() - begin >= 0.9
 
 
-def test_nonsense_in_retry_after_is_ignored(server: Loopback, network: Network) -> None:
+def test_an_invalid_retry_after_is_ignored(server: Loopback, network: Network) -> None:
     server.fail("/index", Fault(status=429, headers={"Retry-After": "soon"}))
     assert body_of(network, f"{server.url}/index") == BODY
 

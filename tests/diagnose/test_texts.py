@@ -129,13 +129,16 @@ def rule_of(**values: object) -> tuple[str, dict[str, object]]:
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({"title": {"en": "{gfx}", "zh": "{gfx}"}}, "`{gfx}` needs words for when it is not known"),
-        ({"why": [{"text": {"en": "{gfx}", "zh": "{gfx}"}}]}, "`{gfx}` needs words for when it is not known"),
-        ({"title": {"en": "{thing|a}", "zh": "{thing|b}"}}, "nothing fills `{thing}`"),
+        ({"title": {"en": "{gfx}", "zh": "{gfx}"}}, "`{gfx}` needs a fallback for when it is unknown"),
+        (
+            {"why": [{"text": {"en": "{gfx}", "zh": "{gfx}"}}]},
+            "`{gfx}` needs a fallback for when it is unknown",
+        ),
+        ({"title": {"en": "{thing|a}", "zh": "{thing|b}"}}, "unknown placeholder `{thing}`"),
         ({"title": {"en": "{gfx|a}", "zh": "b"}}, "the languages have different placeholders"),
         (
             {"remedy": [{"text": {"en": "x", "zh": "x"}, "commands": ["rocenv verify {env}"]}]},
-            "`{env}` needs words for when it is not known",
+            "`{env}` needs a fallback for when it is unknown",
         ),
         (
             {"remedy": [{"text": {"en": "x", "zh": "x"}, "when": {"thing": "*"}}]},

@@ -223,7 +223,7 @@ class TestParts:
         text = read("hsa_override_gfx_version")
         assert "gfx1033 10.3.0 (runs as gfx1030): known to fail" in text
         assert "Linux only; Windows HIP does not go through HSA" in text
-        assert "a stale value is a memory fault" in text
+        assert "a stale value causes memory faults" in text
 
 
 class TestNames:

@@ -104,7 +104,7 @@ class TestBlocks:
 
 
 class TestPieces:
-    def test_pieces_hold_at_once_and_never_exceed_the_bound(self, rig: Rig, tmp_path: Path) -> None:
+    def test_pieces_coexist_and_never_exceed_the_bound(self, rig: Rig, tmp_path: Path) -> None:
         counted = tmp_path / "peak"
         reports: list[int] = []
         env = {"ROCENV_STANDIN_FRAGMENT": "3GiB", "ROCENV_STANDIN_PEAK": str(counted)}

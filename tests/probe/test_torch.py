@@ -1,4 +1,4 @@
-"""The torch rung in interpreters of its own, as far as it goes without a GPU."""
+"""The torch rung in separate interpreters, as far as it works without a GPU."""
 
 from __future__ import annotations
 
@@ -114,9 +114,7 @@ def test_torch_for_zluda_has_to_run_on_zluda(
 
 
 @pytest.mark.parametrize(("devices", "status"), [("1", "failed"), ("0", "skipped")])
-def test_torch_that_misses_a_gpu_which_is_there_has_failed(
-    rig: Rig, venv: Path, devices: str, status: str
-) -> None:
+def test_torch_that_misses_an_existing_gpu_fails(rig: Rig, venv: Path, devices: str, status: str) -> None:
     install(venv, HEAD + "version = N(hip='6.2')\ncuda = N(is_available=lambda: False)")
     probe = replace(rig.probe(ROCENV_STANDIN_DEVICES=devices), torch_python=(str(venv / "bin" / "python"),))
     passed = RungResult(rung="files", status="passed", elapsed_s=0.0, detail="")
@@ -126,7 +124,7 @@ def test_torch_that_misses_a_gpu_which_is_there_has_failed(
     assert ("but `device` saw one" in results[-1].detail) == (status == "failed")
 
 
-def test_torch_is_not_skipped_for_what_ails_the_sets_own_runtime(rig: Rig, venv: Path) -> None:
+def test_torch_is_not_skipped_because_of_the_sets_own_runtime(rig: Rig, venv: Path) -> None:
     install(venv, "")
     probe = replace(
         rig.probe(ROCENV_STANDIN_FAIL="load.hip=segv"), torch_python=(str(venv / "bin" / "python"),)

@@ -1,4 +1,4 @@
-"""Which of this machine's settings decide where wheels come from, and a uv that cannot be used."""
+"""Settings of this machine that affect the source of wheels, and an unusable uv."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def unpack_archive(path: Path, tree: Tree, work: Path) -> None:
     else:
         raise ArchiveError(f"expected a zip or 7z archive, found {what_it_is(head)}")
     if not tree.files:
-        raise ArchiveError("it contains no files")
+        raise ArchiveError("it contains no files and may be incomplete")
 
 
 def what_it_is(head: bytes) -> str:
