@@ -56,12 +56,9 @@ def env_for(home: Home, environ: Mapping[str, str], name: str = "") -> Prefix:
         PrefixError: `name` is not a valid name.
         RocenvError: No env has a HIP runtime, or several have.
     """
-    if name:
-        return prefix_of(home, name)
-    complete = [prefix for prefix in all_prefixes(home) if prefix.state == "complete"]
-    if active := active_env(complete, environ):
-        return active
-    envs = [prefix for prefix in complete if _has_hip(prefix)]
+    if chosen := named_or_active(home, environ, name):
+        return chosen
+    envs = [prefix for prefix in all_prefixes(home) if prefix.state == "complete" and _has_hip(prefix)]
     if len(envs) == 1:
         return envs[0]
     if not envs:
@@ -75,6 +72,13 @@ def env_for(home: Home, environ: Mapping[str, str], name: str = "") -> Prefix:
         hints=tuple(f"`rocenv mem probe {shell_join(each.name)}`" for each in envs[:_MAX_NAMED]),
         code="env-not-named",
     )
+
+
+def named_or_active(home: Home, environ: Mapping[str, str], name: str = "") -> Prefix | None:
+    """Return the env called `name`, else the active one; raise PrefixError if `name` is not valid."""
+    if name:
+        return prefix_of(home, name)
+    return active_env([prefix for prefix in all_prefixes(home) if prefix.state == "complete"], environ)
 
 
 def active_env(envs: Sequence[Prefix], environ: Mapping[str, str]) -> Prefix | None:
