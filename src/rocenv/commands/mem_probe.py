@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rocenv.memory.probe import ProbeResult
     from rocenv.probe.wire import Opened
 
-_ALIKE = 0.03  # of what was had: a difference that needs no explanation
+_ALIKE = 0.03  # a relative difference that needs no explanation
 
 
 def show_probe(name: str, limit: str, *, as_json: bool) -> int:

@@ -1,7 +1,7 @@
 """`python -m rocenv.memory.dxgi_child`: print the memory of the display adapters of DXGI, as JSON.
 
-It runs in a process of its own, because a display driver can crash or hang who asks it. The budget is that of
-this process, which uses no memory of the GPU.
+It runs in a process of its own, because a display driver can crash or hang the process that asks it. The
+budget is that of this process, which uses no memory of the GPU.
 
 Source: learn.microsoft.com IDXGIFactory1::EnumAdapters1, DXGI_ADAPTER_DESC1, and
 IDXGIAdapter3::QueryVideoMemoryInfo

@@ -173,7 +173,7 @@ def hip_memory(
 
 
 def match_gpu(hip_gpu: HipGpu, gpus: Sequence[Gpu]) -> Gpu | None:
-    """Find the GPU that HIP means; None if none of them is it, or several could be."""
+    """Find the GPU that HIP means; None if none matches, or several do."""
     there = [gpu for gpu in gpus if gpu.address and gpu.address == hip_gpu.address]
     if there:
         # Partitions of a board share its address: their order is the same only if HIP lists all of them.

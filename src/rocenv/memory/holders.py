@@ -62,7 +62,7 @@ class Client:
     """One open device of a process, and what was allocated through it."""
 
     address: str  # of the GPU: "0000:03:00.0"
-    ident: str  # the same for copies of it in other processes; "" = none
+    ident: str  # copies in other processes have the same; "" = none
     vram_bytes: int
     gtt_bytes: int
 

@@ -38,7 +38,7 @@ TIMEOUT_S = 60.0  # of one request: a full card may be slow to make room
 _MAX_HANGS = 2  # each costs a whole timeout
 _MAX_PIECES = 2048
 _SEARCH_PARTS = 1024  # of the bound: how finely the search looks
-_KEPT = 0.9  # of what was had in one piece has to be there again in pieces
+_KEPT = 0.9  # this share of the largest piece has to be available again in pieces
 
 Became = Literal["had", "refused", "wrong", "failed", "crashed", "timeout"]
 
