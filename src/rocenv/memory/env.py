@@ -113,8 +113,7 @@ def open_session(prefix: Prefix, record: Record, matrix: Matrix, timeout_s: floa
         if not hip:
             raise RocenvError(
                 f"env `{prefix.name}` has no HIP runtime that rocenv could ask: it has no ROCm, or only the"
-                " one in"
-                " Python wheels",
+                " one in Python wheels",
                 hints=(
                     "`rocenv list` shows other envs; `rocenv create NAME --rocm VERSION` makes one with HIP",
                 ),
