@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from typing import TYPE_CHECKING
 
@@ -67,6 +68,12 @@ def test_other_open_files_are_not_read(machine: Machine, read_memory: ReadMemory
     card(machine).process(1, "init").process(70, "liar")
     machine.opened(70, 5, fdinfo("0000:03:00.0", 1, GIB), device="/home/liar/fdinfo")
     assert read_memory().gpus[0].holders == ()
+
+
+def test_copy_of_a_machine_without_links(machine: Machine, read_memory: ReadMemory) -> None:
+    card(machine).process(1, "init").process(70, "blender").client(70, vram=GIB)
+    shutil.rmtree(machine.path / "proc/70/fd")
+    assert held(read_memory().gpus[0]) == [(70, "blender", GIB)]
 
 
 def test_kfd_counts_what_fdinfo_does_not(machine: Machine, read_memory: ReadMemory) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 _DEFAULT = "show"
-# Options of before that are commands now: the command, and whether it takes a value.
+# Options that became commands: the command, and whether the option took a value.
 _OLD_OPTIONS = {
     "--watch": ("watch", False),
     "--probe": ("probe", False),
@@ -25,7 +25,7 @@ _OLD_OPTIONS = {
 
 
 class _Mem(click.Group):
-    """A group whose default command is `show`: any first word that is no command is an env."""
+    """A group whose default command is `show`: a first word that is not a command is an env."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not args and ctx.resilient_parsing:  # the shell completes the first word

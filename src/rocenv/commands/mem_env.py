@@ -34,18 +34,16 @@ class EnvView:
 
 def view_of_env(context: Context, host: Host, name: str, *, ask_hip: bool = True) -> EnvView:
     """Look at the env called `name`, else at the active one, if any; raise PrefixError if it is missing."""
-    from rocenv.memory.env import HipFigures, hip_memory
-    from rocenv.prefix import active_env, prefix_of
+    from rocenv.memory.env import hip_memory, named_or_active
 
-    if not name and host.gpus and not examined_elsewhere():
-        found = active_env(context.home, os.environ)
-        name = found.name if found else ""
-    if not name:
+    if not name and (not host.gpus or examined_elsewhere()):
         return EnvView()
-    prefix = prefix_of(context.home, name)
+    prefix = named_or_active(context.home, os.environ, name)
+    if prefix is None:
+        return EnvView()
     record = prefix.record()
-    hip = HipFigures()
-    if ask_hip:
-        with context.progress.wait(f"Asking HIP of {name}"):
-            hip = hip_memory(prefix, record, context.matrix, host)
-    return EnvView(name=name, record=record, figures=hip.by_gpu, notes=hip.notes)
+    if not ask_hip:
+        return EnvView(name=prefix.name, record=record)
+    with context.progress.wait(f"Asking HIP of {prefix.name}"):
+        hip = hip_memory(prefix, record, context.matrix, host)
+    return EnvView(name=prefix.name, record=record, figures=hip.by_gpu, notes=hip.notes)

@@ -133,8 +133,7 @@ def _head(report: _Report) -> Iterator[str]:
     graph = report.estimate.graph(report.estimate.of_layers)
     yield (
         f"  for a context of {use.context:,} tokens{own}: {amount(report.estimate.cache_bytes)} of cache"
-        f" ({kinds}),"
-        f" {amount(graph)} to compute in"
+        f" ({kinds}), {amount(graph)} to compute in"
     )
 
 
@@ -188,8 +187,7 @@ def _answer(report: _Report) -> Iterator[str]:
     needed = report.estimate.needed(report.estimate.of_layers)
     yield (
         f"the whole model takes {amount(needed)}; it fits a GPU with {amount(needed + MARGIN_BYTES)} free,"
-        " which"
-        f" leaves {amount(MARGIN_BYTES)} for others"
+        f" which leaves {amount(MARGIN_BYTES)} for others"
     )
 
 
@@ -197,8 +195,7 @@ def _fit_lines(report: _Report, fit: Fit, memory: GpuMemory) -> Iterator[str]:
     name = textwrap.shorten(memory.gpu.name, _MAX_NAME, placeholder=" …") or memory.gpu.target or "?"
     room = (
         f"the {amount(fit.free_bytes)} that are free on GPU {memory.gpu.index} ({name}), if"
-        f" {amount(fit.margin_bytes)}"
-        " stays free"
+        f" {amount(fit.margin_bytes)} stays free"
     )
     if fit.everything:
         yield f"all {fit.of_layers} layers fit into {room}: `-ngl {fit.layers}`"
@@ -217,8 +214,7 @@ def _fit_lines(report: _Report, fit: Fit, memory: GpuMemory) -> Iterator[str]:
     weights = amount(report.estimate.layout.weights_bytes)
     yield (
         f"no setting makes the whole model fit: part of its {weights} of weights has to stay in main memory;"
-        " a smaller"
-        " quantisation of the model would help"
+        " a smaller quantisation of the model would help"
     )
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rocenv.memory.probe import ProbeResult
     from rocenv.probe.wire import Opened
 
-_ALIKE = 0.03  # of what was had: a difference that needs no explanation
+_ALIKE = 0.03  # a relative difference that needs no explanation
 
 
 def show_probe(name: str, limit: str, *, as_json: bool) -> int:
@@ -69,8 +69,7 @@ def _announcement(opened: Opened, bound: Bound, excess_bytes: int) -> str:
     last = f"; then asks for {amount(excess_bytes)}, which should be refused" if excess_bytes else ""
     return (
         f"{standin}{printable(gpu.name) or 'the GPU'} ({printable(gpu.target)}): {amount(bound.free_bytes)}"
-        f" {is_free}, and"
-        f" the test takes at most {amount(bound.size_bytes)} and frees it again{reasons}{last}"
+        f" {is_free}, and the test takes at most {amount(bound.size_bytes)} and frees it again{reasons}{last}"
     )
 
 
@@ -91,8 +90,7 @@ def _print(result: ProbeResult) -> None:
     if result.troubles:
         click.echo(
             "A program that takes this much fails in the same way. `rocenv diagnose LOG` knows causes. To"
-            " see whether"
-            " it is the runtime, repeat the test in another env."
+            " see whether it is the runtime, repeat the test in another env."
         )
     for text in result.memory.notes:
         note(text)
@@ -150,9 +148,8 @@ def _explanations(result: ProbeResult) -> Iterator[str]:
         yield (
             f"The free memory is fragmented: a program gets at most {amount(largest)} at once, although"
             f" {amount(total)} is free. Large blocks, such as the weights of a model or the textures of a"
-            " scene, fail"
-            " earlier than the free memory suggests. To join the fragments, end other programs that use the"
-            " GPU."
+            " scene, fail earlier than the free memory suggests. To join the fragments, end other programs"
+            " that use the GPU."
         )
     if total and not result.reached_bound and bound.size_bytes - total > _ALIKE * total:
         free = f"{amount(bound.free_bytes)} is reported free, but only" if bound.is_known else "Only"
@@ -169,14 +166,12 @@ def _explanations(result: ProbeResult) -> Iterator[str]:
     if excess is not None and excess.became == "granted":
         yield (
             "This runtime grants more memory than the GPU has: a program that takes too much gets no error"
-            " but becomes"
-            " slow, because its memory moves to main memory."
+            " but becomes slow, because its memory moves to main memory."
         )
     elif excess is not None and excess.became in ("crashed", "timeout"):
         yield (
             "With this runtime a program that runs out of memory cannot report it: it crashes or hangs, as"
-            " renderers"
-            " do without a message."
+            " renderers do without a message."
         )
 
 

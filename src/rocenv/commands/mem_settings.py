@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rocenv.data.rows import Matrix
     from rocenv.host import Gpu, Host
 
-_LEADS = {"taken": "", "instead": "instead of the above: ", "kept-out": "left out: "}
+_LEADS = {"taken": "", "instead": "alternative: ", "kept-out": "left out: "}
 
 
 def show_settings(program: str, name: str, *, memory_bytes: int | None, as_json: bool) -> int:

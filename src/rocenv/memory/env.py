@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
@@ -56,10 +55,8 @@ def env_for(home: Home, environ: Mapping[str, str], name: str = "") -> Prefix:
         PrefixError: `name` is not a valid name.
         RocenvError: No env has a HIP runtime, or several have.
     """
-    if name:
-        return prefix_of(home, name)
-    if active := active_env(home, environ):
-        return active
+    if chosen := named_or_active(home, environ, name):
+        return chosen
     envs = [prefix for prefix in all_prefixes(home) if prefix.state == "complete" and _has_hip(prefix)]
     if len(envs) == 1:
         return envs[0]
@@ -74,6 +71,11 @@ def env_for(home: Home, environ: Mapping[str, str], name: str = "") -> Prefix:
         hints=tuple(f"`rocenv mem probe {shell_join(each.name)}`" for each in envs[:_MAX_NAMED]),
         code="env-not-named",
     )
+
+
+def named_or_active(home: Home, environ: Mapping[str, str], name: str = "") -> Prefix | None:
+    """Return the env called `name`, else the active one; raise PrefixError if `name` is not valid."""
+    return prefix_of(home, name) if name else active_env(home, environ)
 
 
 @contextmanager
@@ -158,7 +160,7 @@ def hip_memory(
 
 
 def match_gpu(hip_gpu: HipGpu, gpus: Sequence[Gpu]) -> Gpu | None:
-    """Find the GPU that HIP means; None if none of them is it, or several could be."""
+    """Find the GPU that HIP means; None if none matches, or several do."""
     there = [gpu for gpu in gpus if gpu.address and gpu.address == hip_gpu.address]
     if there:
         # Partitions of a board share its address: their order is the same only if HIP lists all of them.

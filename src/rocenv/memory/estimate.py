@@ -33,6 +33,7 @@ _DEFAULT_CONTEXT = 4096  # if neither the user nor the model names one
 _PADDING = 256  # of a cache, in tokens
 _MIN_CONTEXT = 2 * _PADDING  # shorter ones are not offered
 _SMALL_BATCH = 128
+_WORTH = 1.1  # how much longer a context has to be to be worth a line
 _F32 = 4
 _F16 = 2
 _COPIES = 7  # of a batch's vectors that exist at once
@@ -205,17 +206,19 @@ def _thriftier(
     use = estimate.use
     flash = replace(use, flash_attention=True)
     small_cache = replace(flash, cache_k="q8_0", cache_v="q8_0")
-    cache_arguments = ("-fa", "on", "-ctk", "q8_0", "-ctv", "q8_0")
-    yield flash, ("-fa", "on"), "speed on some GPUs (flash attention)"
-    if use.batch > _SMALL_BATCH:
-        yield replace(use, batch=_SMALL_BATCH), ("-ub", str(_SMALL_BATCH)), "time for long prompts"
-    yield small_cache, cache_arguments, "a little quality (smaller cache)"
+    ways: list[tuple[Use, tuple[str, ...], str]] = [
+        (flash, ("-fa", "on"), "speed on some GPUs (flash attention)"),
+        (replace(use, batch=_SMALL_BATCH), ("-ub", str(_SMALL_BATCH)), "time for long prompts"),
+        (small_cache, ("-fa", "on", "-ctk", "q8_0", "-ctv", "q8_0"), "a little quality (smaller cache)"),
+    ]
+    yield from (way for way in ways if way[0].batch < use.batch or way[0].flash_attention)
     longest = 0
-    for other, arguments in ((use, ()), (small_cache, cache_arguments)):
+    for other, arguments, gives_up in ((use, (), ""), ways[0], ways[2]):
         context = longest_context(estimate.layout, other, free_bytes, margin_bytes)
-        if longest < context < use.context // _PADDING * _PADDING:
+        if longest * _WORTH < context < use.context // _PADDING * _PADDING:
             longest = context
-            yield replace(other, context=context), ("-c", str(context), *arguments), "a part of the context"
+            costs = f"a part of the context{', ' if gives_up else ''}{gives_up}"
+            yield replace(other, context=context), ("-c", str(context), *arguments), costs
 
 
 def longest_context(layout: ModelLayout, use: Use, free_bytes: int, margin_bytes: int = MARGIN_BYTES) -> int:

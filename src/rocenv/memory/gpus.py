@@ -223,13 +223,11 @@ def _explain_difference(surplus: int, memory: GpuMemory) -> str:
     if surplus < 0:
         return (
             f"HIP offers {amount(-surplus)} less than is free: its runtime reserves some, or this release"
-            " does not"
-            " use all of the memory"
+            " does not use all of the memory"
         )
     if memory.budget_bytes is not None:
         return (
             f"HIP offers {amount(surplus)} more than is free: Windows would move out memory of other"
-            " programs, which"
-            " makes everything slow"
+            " programs, which makes everything slow"
         )
     return f"HIP offers {amount(surplus)} more than is free: it does not count the desktop and games"

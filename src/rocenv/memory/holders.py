@@ -62,7 +62,7 @@ class Client:
     """One open device of a process, and what was allocated through it."""
 
     address: str  # of the GPU: "0000:03:00.0"
-    ident: str  # the same for copies of it in other processes; "" = none
+    ident: str  # copies in other processes have the same; "" = none
     vram_bytes: int
     gtt_bytes: int
 
@@ -153,8 +153,12 @@ def _read_fdinfo(pids: list[int], indices: Mapping[str, int]) -> tuple[_Held, in
 def _open_devices(pid: int) -> Iterator[str]:
     """Yield the fdinfo of the GPU devices that a process has open; raise OSError like `os.listdir`."""
     folder = f"/proc/{pid}"
-    base = os.fspath(machine_path(f"{folder}/fd"))
-    for number in os.listdir(base):
+    try:
+        numbers = os.listdir(machine_path(f"{folder}/fd"))
+    except FileNotFoundError:  # a copy of a machine has no links
+        yield from (f"{folder}/fdinfo/{number}" for number in list_folder(f"{folder}/fdinfo"))
+        return
+    for number in numbers:
         if _read_link(f"{folder}/fd/{number}").startswith(_DEVICES):
             yield f"{folder}/fdinfo/{number}"
 

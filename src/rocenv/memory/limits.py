@@ -107,8 +107,7 @@ def bound_of(
         shares = "shares" if memory.gpu.integrated else "may share"
         reasons.append(
             f"the GPU {shares} main memory, of which {amount(machine.available)} is available and"
-            f" {amount(reserve)}"
-            " stays reserved for everything else"
+            f" {amount(reserve)} stays reserved for everything else"
         )
     allowed = limit.of(free)
     is_limited = allowed is not None and allowed < size

@@ -202,20 +202,17 @@ def _notes(model: Model) -> Iterator[str]:
     if window := model.number("attention.sliding_window"):
         yield (
             f"some layers look back only {window:,} tokens (sliding window) and may cache less: the cache is"
-            " an"
-            " upper bound"
+            " an upper bound"
         )
     if model.number("attention.kv_lora_rank"):
         yield (
             "the model compresses keys and values (MLA), and newer programs cache one copy of them: the"
-            " cache is an"
-            " upper bound"
+            " cache is an upper bound"
         )
     if experts := _size(tensor for tensor in model.tensors if "_exps." in tensor.name):
         yield (
             f"{amount(experts)} of the model are experts; with `--n-cpu-moe N`, newer programs keep the"
-            " experts of N"
-            " layers in main memory, which costs less speed than whole layers"
+            " experts of N layers in main memory, which costs less speed than whole layers"
         )
     is_recurrent = any(part in tensor.name for tensor in model.tensors for part in (".ssm_", ".time_mix_"))
     if is_recurrent and not _state_bytes(model):

@@ -23,7 +23,7 @@ from rocenv.probe.hip_session import NoAnswer
 from rocenv.probe.wire import BlockResult, ExcessResult, FillResult, Opened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from rocenv.core.model import Record
     from rocenv.data.rows import Matrix
@@ -38,7 +38,7 @@ TIMEOUT_S = 60.0  # of one request: a full card may be slow to make room
 _MAX_HANGS = 2  # each costs a whole timeout
 _MAX_PIECES = 2048
 _SEARCH_PARTS = 1024  # of the bound: how finely the search looks
-_KEPT = 0.9  # of what was had in one piece has to be there again in pieces
+_KEPT = 0.9  # this share of the largest piece has to be available again in pieces
 
 Became = Literal["had", "refused", "wrong", "failed", "crashed", "timeout"]
 
@@ -94,19 +94,19 @@ class ProbeResult:
     @property
     def troubles(self) -> tuple[str, ...]:
         """What misbehaved; sentences."""
-        return tuple(self._troubles())
-
-    def _troubles(self) -> Iterator[str]:
+        found = []
         bad = sorted((step for step in self.steps if step.is_trouble), key=lambda step: step.asked_bytes)
         for became in dict.fromkeys(step.became for step in bad):
             first, *others = (step for step in bad if step.became == became)
             more = f" (and {len(others)} larger ones)" if others else ""
             asked = amount_above(first.asked_bytes, self.largest_bytes)
-            yield f"{asked} in one piece{more}: {first.detail}"
+            found.append(f"{asked} in one piece{more}: {first.detail}")
         if self.pieces is not None and self.pieces.outcome != "had":
-            yield f"in pieces: {self.pieces.detail}"
+            found.append(f"in pieces: {self.pieces.detail}")
         if self.excess is not None and self.excess.trouble:
-            yield f"after a request for {amount(self.excess.asked_bytes)}: {self.excess.trouble}"
+            asked = amount(self.excess.asked_bytes)
+            found.append(f"after a request for {asked}: {self.excess.trouble}")
+        return tuple(found)
 
 
 def amount_above(size_bytes: int, worked_bytes: int) -> str:

@@ -41,7 +41,7 @@ class Card:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advised:
-    """A setting, and what becomes of it."""
+    """A setting, and whether it suits the GPU and the environment."""
 
     row: Setting
     state: State

@@ -74,8 +74,7 @@ def windows_usage(host: Host, *, with_holders: bool) -> Usage:
     if any(each.budget_bytes is not None for each in gpus):
         notes.append(
             "beyond the budget Windows does not refuse memory: it moves some to main memory, which makes"
-            " programs"
-            " slow without an error"
+            " programs slow without an error"
         )
     hidden = 0 if counters.get("processes") or not with_holders else None
     if counters and hidden is None:
@@ -165,8 +164,8 @@ def _memory(
     taken = add(*used) if shared_counts else used[0]
     if total is not None and taken is not None and taken > total:
         notes.append(
-            "ignoring Windows' counters because they are inconsistent:"
-            f" {amount(taken)} in use of {amount(total)}"
+            f"ignoring Windows' counters because they are inconsistent: {amount(taken)} in use of"
+            f" {amount(total)}"
         )
         taken, used = None, _UNKNOWN
     budget, own_use = _local(adapter, "budget"), _local(adapter, "usage")
@@ -175,8 +174,7 @@ def _memory(
     if allowed is not None and left is not None and allowed > left:
         notes.append(
             f"Windows would let a program have {amount(allowed)} by moving out memory of others;"
-            f" {amount(left)} is"
-            " free without that"
+            f" {amount(left)} is free without that"
         )
     elif allowed is not None and left is not None and allowed < left:
         notes.append(f"Windows lets a program have {amount(allowed)} of the {amount(left)} that nobody uses")
