@@ -156,7 +156,7 @@ def test_a_packed_file_without_end_ends(monkeypatch: pytest.MonkeyPatch, again: 
 
 
 def pieces_of_logs() -> list[str]:
-    """Return what logs are full of for `diagnose`: literals of rules and extractors, and lines that rules know."""
+    """Collect literals of rules and extractors, and lines that rules match."""
     rules = [text for rule in MATRIX.rule for pattern in rule.pattern for text in pattern.text]
     of_extractors = [text for row in MATRIX.extractor for text in row.text]
     known = [path.read_bytes() for path in sorted(CASES.glob("*/known-*.log"))]

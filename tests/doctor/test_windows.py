@@ -175,7 +175,7 @@ def test_a_release_with_reports_about_such_a_gpu(machine: Machine) -> None:
     machine.devices = [{**CARD, "gcnArchName": "gfx1100"}]
     machine.adapters = [{**ADAPTER, "RadeonSoftwareVersion": "25.3.1"}]
     scene = machine.scene()
-    assert "garbled" in in_words(windows.driver_reported(scene), scene, "driver_reported")
+    assert "corrupt images" in in_words(windows.driver_reported(scene), scene, "driver_reported")
     machine.devices = [CARD]
     assert windows.driver_reported(machine.scene()) is None, "the reports are about gfx11"
 
