@@ -432,7 +432,7 @@ def test_on_a_terminal_the_default_answer_is_no(mini: Mini, answer: str, made: b
         child.wait(60)
     os.close(master)
     assert b"https://evil.invalid" in shown.partition(b"[y/N]")[0]
-    assert b"Go on?" not in shown
+    assert b"Continue?" not in shown
     assert (child.returncode == 0, mini.prefix("two").exists()) == (made, made)
 
 

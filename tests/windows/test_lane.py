@@ -164,7 +164,7 @@ class TestShims:
         )
         assert "rocenv repair sd" in failed.text
         assert mended.code == 0, mended.text
-        assert "put back: zluda/cublas64_11.dll (was missing)" in mended.err
+        assert "restored zluda/cublas64_11.dll (was missing)" in mended.err
         assert answer(proved)["level"] == "gemm"
 
     def test_a_torch_upgrade_by_hand(self, sd: Lane) -> None:
