@@ -88,7 +88,7 @@ def command(
     if dry_run and as_json:
         print_json(plan_json(lock, notes, review))
         return 0
-    text = plan_text(lock, notes, with_variables=lock_file is not None)
+    text = plan_text(lock, notes, of_lock=lock_file is not None)
     if dry_run:
         click.echo(text)
         return 0
@@ -149,8 +149,7 @@ def _read_lock(lock_file: Path, context: Context) -> tuple[Lock, Review]:
     from rocenv.sources.apt.mirrors import relocated
     from rocenv.sources.lock_review import review
 
-    lock = relocated(read_lock(lock_file), context)
-    reviewed = review(lock, context)
+    lock, reviewed = review(relocated(read_lock(lock_file), context), context)
     host = detect(context.matrix)
     is_here = host.platform == lock.platform
     changes = visible_gpus(host, lock.targets, note) if is_here else ()
