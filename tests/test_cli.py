@@ -1,4 +1,4 @@
-"""The command line for users and scripts: texts, exit codes, documents."""
+"""The command line for people and scripts: usage, exit codes, JSON."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ SUBCOMMANDS = ("config get", "config set", "config unset", "config path", "cache
 
 
 def pool_path(mini: Mini, name: str) -> str:
-    """Return the address of a package on the server."""
+    """Return the URL path of a package on the server."""
     (built,) = (built for built in mini.repo.packages if built.name == name)
     return f"/debian/{built.path}"
 
 
 def replace_in_pool(mini: Mini, name: str, version: str, **more: Any) -> None:
-    """Replace a package on the mirror with another version."""
+    """Replace a package on the mirror by another version."""
     mini.repo.remove(name)
     mini.repo.add(name, version, [file(f"./{LIBRARIES}/librocblas.so.5", f"of {version}")], **more)
     mini.repo.publish()
 
 
-# `tests.forked` has imported everything before a test runs; a verb must import what it needs.
+# `tests.forked` imports everything before a test runs, but a command must import what it needs.
 EACH_ALONE = """\
 import importlib, os, pkgutil, traceback
 import rocenv.cli, rocenv.commands
@@ -67,11 +67,11 @@ print(*failed)
 """
 
 
-class TestWords:
+class TestUsage:
     @pytest.mark.quick
     @pytest.mark.parametrize("verb", ["", *cli.COMMANDS, *SUBCOMMANDS])
     def test_help(self, tmp_path: Path, verb: str) -> None:
-        """Compare with `tests/ui`; ROCENV_WRITE_GOLDEN=1 rewrites the files, to review changes."""
+        """Compare with `tests/ui`; ROCENV_WRITE_GOLDEN=1 updates the files."""
         environ = {**os.environ, "COLUMNS": "100", "ROCENV_HOME": str(tmp_path / "home")}
         done = forked.run_text([*verb.split(), "--help"], env=environ)
         assert (done.returncode, done.stderr) == (0, "")
@@ -80,9 +80,9 @@ class TestWords:
             golden.parent.mkdir(exist_ok=True)
             golden.write_text(done.stdout)
         assert done.stdout == golden.read_text()
-        assert not (tmp_path / "home").exists(), "asking for help makes nothing"
+        assert not (tmp_path / "home").exists(), "the help creates no files"
 
-    def test_every_module_of_a_command_imports_on_its_own(self) -> None:
+    def test_every_command_imports_on_its_own(self) -> None:
         done = subprocess.run([sys.executable, "-c", EACH_ALONE], capture_output=True, text=True, check=True)
         assert not done.stdout.split(), done.stderr
 
@@ -92,7 +92,7 @@ class TestWords:
         assert (done.returncode, done.stdout) == (0, f"rocenv {rocenv.__version__}\n")
 
     @pytest.mark.parametrize(
-        ("argv", "said"),
+        ("argv", "message"),
         [
             (("frob",), "no command `frob`"),
             (("craete", "x"), "Did you mean `create`?"),
@@ -114,19 +114,19 @@ class TestWords:
             (("list", "extra"), "extra"),
         ],
     )
-    def test_wrong_usage(self, mini: Mini, argv: tuple[str, ...], said: str) -> None:
+    def test_wrong_usage(self, mini: Mini, argv: tuple[str, ...], message: str) -> None:
         done = mini.run(*argv)
         assert (done.returncode, done.stdout) == (2, ""), done.stderr
-        assert said in done.stderr
+        assert message in done.stderr
         assert not mini.home.exists() or "abc" in argv
 
-    def test_nothing_at_all_shows_the_help(self, mini: Mini) -> None:
+    def test_no_arguments_show_the_help(self, mini: Mini) -> None:
         done = mini.run()
         assert done.returncode == 2
         assert "Usage: rocenv" in done.stderr
 
     @pytest.mark.parametrize("verb", ["show", "run", "activate", "verify", "repair", "remove", "lock"])
-    def test_a_missing_env(self, mini: Mini, verb: str) -> None:
+    def test_missing_env(self, mini: Mini, verb: str) -> None:
         done = mini.run(verb, "no such", *(("--", "true") if verb == "run" else ()))
         assert (done.returncode, done.stdout) == (1, "")
         assert done.stderr == (
@@ -143,7 +143,7 @@ class TestWords:
 
 
 def document(mini: Mini, *argv: str, code: int = 0) -> dict[str, Any]:
-    """Return the one JSON document that a command prints."""
+    """Return the JSON document of a command."""
     done = mini.run(*argv, "--json")
     assert done.returncode == code, done.stderr
     found = json.loads(done.stdout)
@@ -151,8 +151,8 @@ def document(mini: Mini, *argv: str, code: int = 0) -> dict[str, Any]:
     return found
 
 
-class TestDocuments:
-    def test_of_every_command_that_reports(self, mini: Mini) -> None:
+class TestJson:
+    def test_every_command_that_reports(self, mini: Mini) -> None:
         created = document(mini, "create", "demo", "--rocm", "5.7", "--no-verify")
         assert list(created) == ["env", "prefix", "plan", "verify"]
         assert created["prefix"] == str(mini.prefix("demo"))
@@ -216,21 +216,21 @@ class TestDocuments:
             (("create", "demo", "--from", "no.lock"), 1, "data-invalid"),
         ],
     )
-    def test_of_an_error(self, mini: Mini, argv: tuple[str, ...], code: int, error: str) -> None:
-        told = document(mini, *argv, code=code)
-        assert told["error"] == error
-        assert told["message"]
-        assert isinstance(told["hints"], list)
+    def test_errors(self, mini: Mini, argv: tuple[str, ...], code: int, error: str) -> None:
+        answer = document(mini, *argv, code=code)
+        assert answer["error"] == error
+        assert answer["message"]
+        assert isinstance(answer["hints"], list)
         if error == "resolution-impossible":
-            assert [sorted(each) for each in told["conflict"]] == [
+            assert [sorted(each) for each in answer["conflict"]] == [
                 ["component", "found", "requirement", "source"]
             ]
-            (suggestion, *_) = told["suggestions"]
+            (suggestion, *_) = answer["suggestions"]
             assert suggestion["components"] == [{"kind": "rocm", "version": "6.4.3"}]
             done = mini.run(*shlex.split(suggestion["command"])[1:])
             assert done.returncode == 0, "what is suggested works"
 
-    def test_every_code_of_an_error_is_documented(self) -> None:
+    def test_every_error_code_is_documented(self) -> None:
         root = Path(__file__).parents[1]
         documented = set(re.findall(r"`([a-z-]+)`", (root / "docs" / "json.md").read_text()))
         source = "".join(path.read_text() for path in (root / "src").rglob("*.py"))
@@ -242,7 +242,7 @@ class TestDocuments:
         assert len(codes) > 30
         assert codes - of_run <= documented
 
-    def test_why_nothing_fits_takes_a_few_lines(self, mini: Mini) -> None:
+    def test_explanation_of_why_nothing_fits_is_short(self, mini: Mini) -> None:
         other = mini.run("resolve", "--rocm", "9").stderr
         assert "rocenv knows no ROCm release that matches 9, only 6.4.3, 5.7.1" in other
         assert "[tests/mini.py]" in other, "each fact has its source"
@@ -255,12 +255,12 @@ class TestDocuments:
         assert (done.returncode, json.loads(done.stdout)["error"]) == (1, "no-gpu")
         assert "--target gfx1100" in done.stderr
 
-    def test_the_source_of_the_target_is_shown(self, mini: Mini) -> None:
+    def test_origin_of_the_target_is_reported(self, mini: Mini) -> None:
         assert "target gfx1100: named by ROCENV_TARGET" in mini.run("resolve", "--rocm", "5.7").stderr
 
 
-class TestDefects:
-    def test_an_unexpected_error_becomes_a_report(
+class TestBugs:
+    def test_unexpected_error_becomes_a_bug_report(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         def broken(_prefix: object) -> None:
@@ -277,7 +277,7 @@ class TestDefects:
         out, err = capsys.readouterr()
         assert out == ""
         assert "ZeroDivisionError: the cause" in err
-        assert "Traceback" not in err, "that is in the report"
+        assert "Traceback" not in err, "only the report has it"
         match = re.search(r"report it with `(.+)`", err)
         assert match is not None
         report = Path(match[1]).read_text()
@@ -288,7 +288,7 @@ class TestDefects:
         "argv",
         [("list",), ("lock", "demo"), ("show", "demo", "--json"), ("show", "none", "--json"), ("--help",)],
     )
-    def test_the_reader_has_closed_the_pipe(self, mini: Mini, argv: tuple[str, ...]) -> None:
+    def test_closed_pipe_is_not_a_bug(self, mini: Mini, argv: tuple[str, ...]) -> None:
         mini.create()
         reader, writer = os.pipe()
         os.close(reader)
@@ -303,7 +303,7 @@ class TestDefects:
 
 class TestCreate:
     @pytest.mark.quick
-    def test_the_first_steps_of_a_new_user(self, mini: Mini) -> None:
+    def test_printed_commands_work(self, mini: Mini) -> None:
         done = mini.run("create", "demo", "--rocm", "5.7", "--no-verify")
         assert (done.returncode, done.stdout) == (0, "")
         assert "rocm 5.7.1" in done.stderr
@@ -317,7 +317,7 @@ class TestCreate:
         assert match is not None
         assert mini.run(*shlex.split(match[1]), "hipconfig").stdout == "hipconfig of the env\n"
 
-    def test_the_same_name_again(self, mini: Mini) -> None:
+    def test_existing_name_is_refused(self, mini: Mini) -> None:
         mini.create()
         before = tree(mini.home / "envs")
         requests = len(mini.server.requests)
@@ -327,7 +327,7 @@ class TestCreate:
         assert tree(mini.home / "envs") == before
         assert len(mini.server.requests) == requests
 
-    def test_a_second_env_fetches_nothing_and_shares_every_file(self, mini: Mini) -> None:
+    def test_second_env_downloads_nothing_and_shares_every_file(self, mini: Mini) -> None:
         mini.create()
         requests = len(mini.server.requests)
         mini.create("second", ROCENV_OFFLINE="1")
@@ -335,7 +335,7 @@ class TestCreate:
         for name in (f"{LIBRARIES}/libamdhip64.so.5.7.1", "usr/bin/hipconfig"):
             assert os.path.samefile(*(mini.prefix(env) / "rocm" / name for env in ("demo", "second")))
 
-    def test_a_page_instead_of_a_package(self, mini: Mini) -> None:
+    def test_web_page_instead_of_a_package(self, mini: Mini) -> None:
         path = pool_path(mini, "mini5-blas")
         mini.server.always(path, Fault(body=HTML))
         done = mini.run("create", "demo", "--rocm", "5.7", "--json")
@@ -346,7 +346,7 @@ class TestCreate:
         mini.server.always(path, Fault())
         mini.create()
 
-    def test_a_hostile_package_is_refused_by_name(self, mini: Mini) -> None:
+    def test_hostile_package_is_refused_by_name(self, mini: Mini) -> None:
         mini.repo.remove("mini5-blas")
         mini.repo.add("mini5-blas", "5.7.1-1", [file("./../../evil", "x")])
         mini.repo.publish()
@@ -356,7 +356,7 @@ class TestCreate:
         assert not any(mini.root.rglob("evil"))
         assert not mini.prefix("demo").exists()
 
-    def test_packages_that_contradict_each_other(self, mini: Mini) -> None:
+    def test_conflicting_packages(self, mini: Mini) -> None:
         mini.repo.remove("mini5-blas")
         mini.repo.add("mini5-blas", "5.7.1-1", [file("./usr/bin", "a file where the other has a folder")])
         mini.repo.publish()
@@ -365,7 +365,7 @@ class TestCreate:
         assert "`usr/bin`" in done.stderr
         assert mini.run("list").stdout.count("complete") == mini.run("list").stdout.count("incomplete")
 
-    def test_a_file_damaged_in_the_cache_is_downloaded_again(self, mini: Mini) -> None:
+    def test_damaged_file_in_the_cache_is_downloaded_again(self, mini: Mini) -> None:
         mini.create()
         assert mini.run("remove", "demo").returncode == 0
         assert mini.run("gc", "-y").returncode == 0
@@ -381,15 +381,15 @@ class TestCreate:
         assert mini.run("verify", "demo", "--upto", "files").returncode == 0
 
     @pytest.mark.parametrize("change", ["gone", "replaced"])
-    def test_an_updated_mirror_is_asked_again(self, mini: Mini, change: str) -> None:
-        assert mini.run("resolve", "--rocm", "5.7").returncode == 0  # also caches the index for some hours
+    def test_changed_mirror_is_read_again_once(self, mini: Mini, change: str) -> None:
+        assert mini.run("resolve", "--rocm", "5.7").returncode == 0  # and keeps the index for some hours
         replace_in_pool(mini, "mini5-blas", "5.7.1-9" if change == "gone" else "5.7.1-1")
         done = mini.create()
         assert done.stderr.count("the mirror has changed") == 1
         library = mini.prefix("demo") / "rocm" / LIBRARIES / "librocblas.so.5"
         assert library.read_text() == ("of 5.7.1-9" if change == "gone" else "of 5.7.1-1")
 
-    def test_a_contradictory_mirror_is_an_error(self, mini: Mini) -> None:
+    def test_inconsistent_mirror_is_an_error(self, mini: Mini) -> None:
         right = mini.server.content(pool_path(mini, "mini5-blas"))
         assert right
         mini.server.always(pool_path(mini, "mini5-blas"), Fault(body=right[::-1]))
@@ -401,7 +401,7 @@ class TestCreate:
 
 
 class TestLocks:
-    def test_an_env_from_a_lock_is_identical(self, mini: Mini) -> None:
+    def test_env_from_a_lock_is_identical(self, mini: Mini) -> None:
         mini.create("demo", "--rocm", "6.4")
         lock = mini.root / "my demo.lock"
         done = mini.run("lock", "demo", "-o", str(lock))
@@ -417,22 +417,22 @@ class TestLocks:
         assert tree(mini.prefix("demo") / "rocm") == before
         assert (mini.prefix("demo") / "rocenv.lock").read_text() == lock.read_text()
 
-    def test_a_package_that_left_the_mirror(self, mini: Mini) -> None:
+    def test_package_that_left_the_mirror(self, mini: Mini) -> None:
         mini.create()
         lock = mini.root / "demo.lock"
         assert mini.run("lock", "demo", "-o", str(lock)).returncode == 0
         shutil.rmtree(mini.home)
         replace_in_pool(mini, "mini5-blas", "5.7.1-9")
         done = mini.run("create", "new", "--from", str(lock), "--json")
-        told = json.loads(done.stdout)
-        assert (done.returncode, told["error"]) == (1, "left-the-mirror")
-        assert "mini5-blas" in told["message"]
-        assert "the closest set available now is ROCm 5.7.1 from mini" in told["hints"][0]
-        command = shlex.split(told["hints"][0].split("`")[1])
+        answer = json.loads(done.stdout)
+        assert (done.returncode, answer["error"]) == (1, "left-the-mirror")
+        assert "mini5-blas" in answer["message"]
+        assert "the closest set available now is ROCm 5.7.1 from mini" in answer["hints"][0]
+        command = shlex.split(answer["hints"][0].split("`")[1])
         assert command[:3] == ["rocenv", "create", "new"]
         assert mini.run(*command[1:], "--no-verify").returncode == 0
 
-    def test_a_cached_package_missing_from_the_mirror_is_used(self, mini: Mini) -> None:
+    def test_package_that_left_the_mirror_but_is_cached(self, mini: Mini) -> None:
         mini.create()
         lock = mini.prefix("demo") / "rocenv.lock"
         replace_in_pool(mini, "mini5-blas", "5.7.1-9")
@@ -440,7 +440,7 @@ class TestLocks:
         assert mini.run("clone", "demo", "third").returncode == 0
 
     @pytest.mark.parametrize("where", ["pipe", "link", "folder"])
-    def test_where_a_lock_may_be_written(self, mini: Mini, where: str) -> None:
+    def test_lock_is_written_to_files_pipes_and_devices(self, mini: Mini, where: str) -> None:
         mini.create()
         text = mini.run("lock", "demo").stdout
         place = mini.root / "place"
@@ -471,16 +471,16 @@ PRINT_ARGUMENTS = "import sys; print(sys.argv[1:])"
 
 class TestRun:
     @pytest.mark.parametrize("code", [0, 1, 2, 3, 7, 126, 255])
-    def test_passes_exit_codes_on(self, demo: Mini, code: int) -> None:
+    def test_exit_code_is_passed_on(self, demo: Mini, code: int) -> None:
         assert demo.run("run", "demo", "--", "sh", "-c", f"exit {code}").returncode == code
 
     @pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGKILL, signal.SIGTERM])
-    def test_passes_signals_on(self, demo: Mini, number: signal.Signals) -> None:
+    def test_signal_is_passed_on(self, demo: Mini, number: signal.Signals) -> None:
         assert demo.run("run", "demo", "--", "sh", "-c", f"kill -{number.value} $$").returncode == -number
 
     @pytest.mark.quick
     @pytest.mark.parametrize("set_", ["5.7", "6.4"])
-    def test_passes_arguments_on_as_they_are(self, mini: Mini, set_: str) -> None:
+    def test_arguments_are_passed_on_unchanged(self, mini: Mini, set_: str) -> None:
         mini.create("demo", "--rocm", set_)
         argv = [
             "",
@@ -499,21 +499,21 @@ class TestRun:
             done = mini.run("run", "demo", *separator, sys.executable, "-c", PRINT_ARGUMENTS, *argv)
             assert (done.returncode, done.stdout) == (0, f"{argv}\n"), done.stderr
 
-    def test_passes_the_streams_on(self, demo: Mini) -> None:
+    def test_streams_are_passed_on(self, demo: Mini) -> None:
         data = bytes(range(256)) * 1000
         script = "cat; echo to stderr >&2"
         command = demo.command("run", "demo", "--", "sh", "-c", script)
         done = subprocess.run(command, env=demo.env, input=data, capture_output=True, timeout=30)
         assert (done.stdout, done.stderr) == (data, b"to stderr\n")
 
-    def test_ignores_no_signal_that_the_caller_did_not_ignore(self, demo: Mini) -> None:
-        # Python ignores SIGPIPE, and the program that replaces it would inherit that.
+    def test_signal_handlers_are_those_of_the_caller(self, demo: Mini) -> None:
+        # Python ignores SIGPIPE, and what is ignored stays so in the program that takes its place.
         mask = ["grep", "SigIgn", "/proc/self/status"]
         plain = subprocess.run(mask, capture_output=True, text=True, check=True, timeout=20).stdout
         assert demo.run("run", "demo", "--", *mask).stdout == plain
 
     @pytest.mark.parametrize("set_", ["5.7", "6.4"])
-    def test_its_environment_is_that_of_an_activated_shell(self, mini: Mini, set_: str) -> None:
+    def test_environment_equals_that_of_an_activated_shell(self, mini: Mini, set_: str) -> None:
         mini.create("demo", "--rocm", set_)
         before = {**mini.env, "LD_LIBRARY_PATH": "/l:/m", "ROCM_PATH": "/opt/rocm", "ODD": "line\nbreak"}
         command = mini.command("run", "demo", "--", "env", "-0")
@@ -523,14 +523,14 @@ class TestRun:
             ["sh", "-c", script], env=before, cwd="/", capture_output=True, text=True, timeout=30
         )
 
-        def told(text: str) -> set[str]:
+        def lines_of(text: str) -> set[str]:
             own = ("PWD=", "OLDPWD=", "SHLVL=", "_=")  # of any shell
             return {each for each in text.split("\0") if not each.startswith(own)}
 
-        assert told(run.stdout) == told(shell.stdout)
-        assert f"ROCM_PATH={mini.prefix('demo')}/rocm/usr" in told(run.stdout)
+        assert lines_of(run.stdout) == lines_of(shell.stdout)
+        assert f"ROCM_PATH={mini.prefix('demo')}/rocm/usr" in lines_of(run.stdout)
 
-    def test_programs_that_cannot_be_started(self, demo: Mini) -> None:
+    def test_program_that_cannot_start(self, demo: Mini) -> None:
         (demo.root / "plain").write_text("echo hello")
         (demo.root / "odd").write_text("#!/no/such/interpreter\n")
         (demo.root / "odd").chmod(0o755)
@@ -546,13 +546,13 @@ class TestRun:
             assert done.stderr.startswith("error: "), done.stderr
             assert program in done.stderr
 
-    def test_a_script_that_names_no_interpreter_is_run_by_sh(self, demo: Mini) -> None:
+    def test_script_without_interpreter_is_run_by_sh(self, demo: Mini) -> None:
         (demo.root / "script").write_text('echo "$# $1 $ROCM_PATH"\n')
         (demo.root / "script").chmod(0o755)
         done = demo.run("run", "demo", "--", "./script", "a b")
         assert done.stdout == f"1 a b {demo.prefix('demo')}/rocm/usr\n", done.stderr
 
-    def test_an_incomplete_env(self, demo: Mini) -> None:
+    def test_incomplete_env(self, demo: Mini) -> None:
         (demo.prefix("demo") / ".rocenv" / "record.json").unlink()
         done = demo.run("run", "demo", "--", "true")
         assert done.returncode == 1
@@ -561,7 +561,7 @@ class TestRun:
 
 
 class TestActivate:
-    def test_without_options_it_explains_the_command(self, demo: Mini) -> None:
+    def test_without_a_shell_it_says_what_to_type(self, demo: Mini) -> None:
         done = demo.run("activate", "demo")
         assert done.returncode == 1
         script = f"{done.stdout}\nhipconfig && deactivate && ! command -v hipconfig"
@@ -576,22 +576,22 @@ class TestActivate:
 
 
 class TestHousekeeping:
-    def test_gc_frees_only_unused_artifacts(self, demo: Mini) -> None:
+    def test_gc_frees_only_what_no_env_needs(self, demo: Mini) -> None:
         demo.create("other", "--rocm", "6.4")
         assert demo.run("remove", "demo").returncode == 0
-        told = document(demo, "gc")
-        assert (told["freed"], len(told["packages"])) == (False, 2)
+        answer = document(demo, "gc")
+        assert (answer["freed"], len(answer["packages"])) == (False, 2)
         freed = document(demo, "gc", "-y")
-        assert freed == {**told, "freed": True}
+        assert freed == {**answer, "freed": True}
         assert document(demo, "gc") == {"freed": False, "size_bytes": 0, "packages": []}
         assert demo.run("verify", "other", "--upto", "files").returncode == 0
         demo.create(ROCENV_OFFLINE="1")
 
-    def test_gc_keeps_what_a_moved_env_needs(self, demo: Mini) -> None:
+    def test_gc_keeps_packages_of_a_moved_env(self, demo: Mini) -> None:
         demo.prefix("demo").rename(demo.prefix("moved"))
         assert document(demo, "gc", "-y")["packages"] == []
 
-    def test_parts_of_the_cache_can_be_freed(self, demo: Mini) -> None:
+    def test_parts_of_the_cache_can_be_cleared(self, demo: Mini) -> None:
         assert demo.run("cache", "clear", "indices").returncode == 0
         sizes = {part["name"]: part["size_bytes"] for part in document(demo, "cache")["cache"]}
         assert sizes["indices"] == 0 < sizes["artifacts"]
@@ -599,7 +599,7 @@ class TestHousekeeping:
         assert document(demo, "cache")["size_bytes"] == 0
         assert demo.run("verify", "demo", "--upto", "files").returncode == 0
 
-    def test_clone_copies_the_set_without_additions(self, demo: Mini) -> None:
+    def test_clone_has_the_set_without_added_files(self, demo: Mini) -> None:
         (demo.prefix("demo") / "mine.txt").write_text("x")
         assert demo.run("clone", "demo", "copy").returncode == 0
         assert not (demo.prefix("copy") / "mine.txt").exists()
@@ -608,7 +608,7 @@ class TestHousekeeping:
         assert done.returncode == 1
         assert "`nosuch`" in done.stderr
 
-    def test_defaults_apply_and_can_be_overridden(self, mini: Mini) -> None:
+    def test_defaults_are_used_and_can_be_overridden(self, mini: Mini) -> None:
         for key, value in (("rocm", "5.7"), ("torch", "*")):
             assert mini.run("config", "set", f"defaults.{key}", value).returncode == 0
         plan = document(mini, "resolve", "--no-torch")
@@ -637,7 +637,7 @@ class TestHousekeeping:
         assert "(incomplete)" in text
         assert "(damaged)" in text
 
-    def test_verify_without_permission_to_save_the_result(self, demo: Mini) -> None:
+    def test_verify_without_permission_to_store_the_result(self, demo: Mini) -> None:
         with contextlib.suppress(FileNotFoundError):
             (demo.prefix("demo") / ".rocenv" / "verified.json").unlink()
         (demo.prefix("demo") / ".rocenv" / "verified.json").mkdir()

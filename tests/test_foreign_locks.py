@@ -421,13 +421,13 @@ def test_on_a_terminal_the_default_answer_is_no(mini: Mini, answer: str, made: b
         child.wait(60)
     os.close(master)
     assert b"https://evil.invalid" in shown.partition(b"[y/N]")[0]
-    assert b"Go on?" not in shown
+    assert b"Continue?" not in shown
     assert (child.returncode == 0, mini.prefix("two").exists()) == (made, made)
 
 
 def test_trust_requires_a_lock(mini: Mini) -> None:
     done = mini.run("create", "two", "--rocm", "5.7", "--trust-lock")
-    assert (done.returncode, "--trust-lock goes with --from" in done.stderr) == (2, True)
+    assert (done.returncode, "--trust-lock needs --from" in done.stderr) == (2, True)
 
 
 # ---------------------------------------------------------------- what is no file

@@ -316,16 +316,21 @@ def all_prefixes(home: Home) -> list[Prefix]:
 _OF_ACTIVE_ENV = ("VIRTUAL_ENV", "ROCM_PATH", "HIP_PATH")
 
 
+def env_around(home: Home, path: str) -> str:
+    """Return the name of the env that a path lies in, "" if it lies in none; the env may be gone."""
+    path = os.path.normpath(path)
+    for envs in (str(home.envs), os.path.realpath(home.envs)):
+        root = os.path.join(os.path.normcase(envs), "")
+        if os.path.normcase(path).startswith(root):
+            return path[len(root) :].split(os.sep)[0]
+    return ""
+
+
 def active_names(home: Home, environ: Mapping[str, str]) -> Iterator[str]:
-    """Yield the names of the envs whose variables are set, the first on `PATH` first; some may be removed."""
-    roots = {
-        os.path.join(os.path.normcase(root), "") for root in (str(home.envs), os.path.realpath(home.envs))
-    }
+    """Yield the names of the envs whose variables are set, the first on `PATH` first; some may be gone."""
     for entry in (*environ.get("PATH", "").split(os.pathsep), *map(environ.get, _OF_ACTIVE_ENV)):
-        path = os.path.normpath(entry) if entry else ""
-        for root in roots:
-            if os.path.normcase(path).startswith(root):
-                yield path[len(root) :].split(os.sep)[0]
+        if entry and (name := env_around(home, entry)):
+            yield name
 
 
 def active_env(home: Home, environ: Mapping[str, str]) -> Prefix | None:

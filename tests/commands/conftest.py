@@ -1,4 +1,4 @@
-"""A lab for each test."""
+"""A lab per test."""
 
 from __future__ import annotations
 

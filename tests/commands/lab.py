@@ -1,4 +1,4 @@
-"""A home with envs that are nothing but complete, and the real program."""
+"""A home with empty envs that count as complete, and the real program."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PROGRAM = Path(sys.executable).with_name("rocenv")
 
 @dataclass
 class Lab:
-    """One user's home of rocenv's and what is in their environment."""
+    """One user's rocenv home and environment."""
 
     root: Path
     environ: dict[str, str] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class Lab:
         before: Sequence[str] = (),
         **environ: str,
     ) -> subprocess.CompletedProcess[bytes]:
-        """Run `rocenv ARGV...`; keyword arguments are added to its environment."""
+        """Run `rocenv ARGV...`; keyword arguments extend its environment."""
         env = {**self.environ, **environ}
         if not before:
             return forked.run(argv, env=env, cwd=cwd or self.root)
@@ -68,7 +68,7 @@ class Lab:
         )
 
     def modules(self, *argv: str) -> set[str]:
-        """Return the modules that a command has imported by its end."""
+        """Return the modules that a command imports."""
         code = (
             "import sys\nfrom rocenv.cli import main\n"
             "try: main(sys.argv[1:])\nexcept SystemExit: pass\n"
@@ -86,5 +86,5 @@ class Lab:
 
 
 def words(output: bytes) -> str:
-    """Return what was printed, as text."""
+    """Decode the output of a command."""
     return os.fsdecode(output)

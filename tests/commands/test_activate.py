@@ -1,4 +1,4 @@
-"""`rocenv activate` and `deactivate` where no function of the shell took them."""
+"""`rocenv activate` and `rocenv deactivate` in shells without the hook."""
 
 from __future__ import annotations
 
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from tests.commands.lab import Lab
     from tests.mini import Mini
 
-# Those that take `-c` and a command in this form. The program is not the last command, or it would take the
-# place of the shell.
+# Shells that accept `-c COMMAND`. The program must not be the last command, or it would replace the shell.
 CALLERS = {
     "bash": "bash",
     "dash": "dash",
@@ -59,7 +58,7 @@ def from_shell(mini: Mini, name: str, *argv: str) -> subprocess.CompletedProcess
 
 class TestActivate:
     @pytest.mark.parametrize("name", CALLERS)
-    def test_it_says_what_to_type_in_the_shell_that_called(self, mini: Mini, name: str) -> None:
+    def test_it_prints_the_line_for_the_calling_shell(self, mini: Mini, name: str) -> None:
         if name not in SHELLS:
             pytest.skip(f"no script for {name}")
         mini.create("my env")
@@ -69,7 +68,7 @@ class TestActivate:
         assert "type this instead" in done.stderr
         assert HOOKS[name].line in done.stderr and HOOKS[name].file in done.stderr
 
-    def test_create_ends_with_the_same(self, mini: Mini) -> None:
+    def test_create_ends_with_the_same_line(self, mini: Mini) -> None:
         caller = mini.sysroot / "proc" / str(forked.parent_pid()) / "comm"
         caller.parent.mkdir()
         for name in OF_LINUX:
@@ -78,7 +77,7 @@ class TestActivate:
             script = mini.prefix(name) / SHELLS[name].file_name
             assert f"activate it:  {SHELLS[name].source(str(script))}\n" in done.stderr
 
-    def test_a_script_that_an_older_rocenv_did_not_write(self, mini: Mini) -> None:
+    def test_env_without_a_script_for_the_shell(self, mini: Mini) -> None:
         mini.create()
         script = mini.prefix("demo") / "activate"
         content = script.read_bytes()
@@ -90,12 +89,12 @@ class TestActivate:
         assert script.read_bytes() == content
         assert mini.run("activate", "demo").returncode == 1
 
-    def test_repair_writes_scripts_that_the_record_does_not_know(self, mini: Mini) -> None:
+    def test_repair_adds_scripts_that_an_older_rocenv_did_not_write(self, mini: Mini) -> None:
         mini.create()
         prefix = mini.prefix("demo")
         names = {SHELLS[name].file_name for name in OF_LINUX}
         before = {name: (prefix / name).read_bytes() for name in names}
-        # As an env is that was made when there was nothing but `activate`.
+        # Like an env from a rocenv that only wrote `activate`.
         (listed,) = prefix.glob(".rocenv/files-*.json")
         files = json.loads(listed.read_text())
         old = json.dumps({path: files[path] for path in files.keys() - names | {"activate"}}, indent=0)
@@ -111,7 +110,7 @@ class TestActivate:
         assert {name: (prefix / name).read_bytes() for name in names} == before
         assert mini.run("verify", "demo", "--upto", "files").returncode == 0
 
-    def test_the_script_that_is_printed_is_the_file_byte_for_byte(self, mini: Mini) -> None:
+    def test_printed_script_equals_the_file(self, mini: Mini) -> None:
         home = mini.root / "h\u00e9 \udcff'$x"
         mini.env["ROCENV_HOME"] = str(home)
         mini.create("d\u00e9mo")
@@ -119,9 +118,11 @@ class TestActivate:
             done = forked.run(["activate", "d\u00e9mo", "--shell", shell], env=mini.env)
             assert (done.returncode, done.stderr) == (0, b"")
             file = (home / "envs" / "d\u00e9mo" / SHELLS[shell].file_name).read_bytes()
-            assert done.stdout == file.removeprefix(codecs.BOM_UTF8), "evaluated, the mark would be a word"
+            assert done.stdout == file.removeprefix(codecs.BOM_UTF8), (
+                "in an evaluated script the mark would be a word"
+            )
 
-    def test_an_env_of_windows(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_env_for_windows(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         prefix = Prefix(tmp_path / "s d")
         prefix.path.mkdir()
         for shell in ("cmd", "powershell"):
@@ -130,14 +131,14 @@ class TestActivate:
             assert caught.value.hints == ("rocenv repair 's d'",)
             (prefix.path / SHELLS[shell].file_name).touch()
         _print_lines(prefix, "windows")
-        said = capsys.readouterr()
-        assert said.out.splitlines() == [
+        printed = capsys.readouterr()
+        assert printed.out.splitlines() == [
             SHELLS[shell].source(str(prefix.path / SHELLS[shell].file_name))
             for shell in ("cmd", "powershell")
         ]
-        assert "in cmd:" in said.err and "in PowerShell:" in said.err
+        assert "in cmd:" in printed.err and "in PowerShell:" in printed.err
 
-    def test_a_shell_of_another_system(self, mini: Mini) -> None:
+    def test_shell_of_another_platform(self, mini: Mini) -> None:
         mini.create()
         done = mini.run("activate", "demo", "--shell", "cmd")
         assert (done.returncode, done.stdout) == (2, "")
@@ -162,7 +163,7 @@ class TestCallingShell:
             (None, "sh"),
         ],
     )
-    def test_by_the_name_of_the_process_above(
+    def test_name_of_the_parent_process_decides(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, called: str | None, shell: str
     ) -> None:
         monkeypatch.setenv("ROCENV_SYSROOT", str(tmp_path))
@@ -175,57 +176,57 @@ class TestCallingShell:
         if called in ("bash\n", None):
             assert ("add this line to ~/.bashrc:  " in hook_advice("activate x")) == (shell == "bash")
 
-    def test_here(self) -> None:
+    def test_parent_name_on_this_machine(self) -> None:
         assert parent_name()
         assert "\n" not in parent_name()
 
-    def test_other_names_lead_to_shells_that_there_are(self) -> None:
+    def test_aliases_name_existing_shells(self) -> None:
         assert set(_ALIASES.values()) <= SHELLS.keys()
         assert not _ALIASES.keys() & SHELLS.keys()
 
 
-def said(lab: Lab, environ: dict[str, str] | None = None) -> tuple[int, str]:
+def deactivate(lab: Lab, environ: dict[str, str] | None = None) -> tuple[int, str]:
     done = forked.run(["deactivate"], env={**lab.environ, **(environ or {})})
     assert done.stdout == b""
     return done.returncode, done.stderr.decode()
 
 
 class TestDeactivate:
-    def test_where_nothing_is_active(self, lab: Lab) -> None:
+    def test_no_active_env(self, lab: Lab) -> None:
         lab.env("demo")
-        assert said(lab) == (0, "no env is active in this shell\n")
+        assert deactivate(lab) == (0, "no env is active in this shell\n")
         envs = lab.home / "envs"
         for path in ("", ":", f"{envs}:/usr/bin", f"{envs}2/demo/bin", f"/x{envs}/demo/bin", f"{envs}/"):
             environ = {"PATH": path, "HIP_PATH": "", "ROCM_PATH": "/opt/rocm"}
-            assert said(lab, environ) == (0, "no env is active in this shell\n"), path
+            assert deactivate(lab, environ) == (0, "no env is active in this shell\n"), path
 
     @pytest.mark.parametrize("name", ["demo", "my env", "漢字", "it's"])
     @pytest.mark.parametrize("variable", ["PATH", "VIRTUAL_ENV", "ROCM_PATH", "HIP_PATH"])
-    def test_what_was_inherited(self, lab: Lab, variable: str, name: str) -> None:
+    def test_inherited_variables(self, lab: Lab, variable: str, name: str) -> None:
         prefix = lab.env(name)
         value = f"/usr/bin:{prefix}/bin:/bin" if variable == "PATH" else f"{prefix}//venv/"
-        status, text = said(lab, {variable: value})
+        status, text = deactivate(lab, {variable: value})
         assert status == 1
         assert f"`{name}`" in text and "`deactivate`" in text
         assert "inherited" in text and "`exit`" in text
         assert "rocenv hook" in text
 
-    def test_the_newest_is_named(self, lab: Lab) -> None:
+    def test_newest_env_is_named(self, lab: Lab) -> None:
         first, second = lab.env("first"), lab.env("second")
         path = f"{second}/bin:{first}/bin:/usr/bin"
-        assert "env `second`" in said(lab, {"PATH": path, "ROCM_PATH": f"{first}/rocm"})[1]
+        assert "env `second`" in deactivate(lab, {"PATH": path, "ROCM_PATH": f"{first}/rocm"})[1]
 
-    def test_a_removed_env_and_one_behind_a_link(self, lab: Lab) -> None:
+    def test_removed_env_and_linked_home(self, lab: Lab) -> None:
         prefix = lab.env("demo")
         real = lab.root / "real"
         lab.home.rename(real)
         lab.home.symlink_to(real)
-        assert said(lab, {"PATH": f"{prefix}/bin"})[0] == 1
-        assert said(lab, {"PATH": f"{real}/envs/demo/bin"})[0] == 1
+        assert deactivate(lab, {"PATH": f"{prefix}/bin"})[0] == 1
+        assert deactivate(lab, {"PATH": f"{real}/envs/demo/bin"})[0] == 1
         shutil.rmtree(real / "envs")
-        assert "env `demo`" in said(lab, {"PATH": f"{prefix}/bin"})[1]
+        assert "env `demo`" in deactivate(lab, {"PATH": f"{prefix}/bin"})[1]
 
-    def test_what_is_no_name_does_not_reach_the_terminal(self, lab: Lab) -> None:
-        status, text = said(lab, {"PATH": f"{lab.home}/envs/\x1b[31mx\udcff/bin"})
+    def test_control_characters_do_not_reach_the_terminal(self, lab: Lab) -> None:
+        status, text = deactivate(lab, {"PATH": f"{lab.home}/envs/\x1b[31mx\udcff/bin"})
         assert status == 1
         assert "\x1b" not in text and "env `?[31mx?`" in text

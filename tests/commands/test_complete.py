@@ -1,4 +1,4 @@
-"""`rocenv complete`: the candidates for a word, in the form that the hooks of all shells read."""
+"""`rocenv complete`: candidates for a word, in the format that all hooks read."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ BAD_NAMES = ["a\nb", "a\tb", "\x1b[31m", "\udcff", "\u202e", "-n", ".hidden", ".
 
 
 def complete(lab: Lab, *words: str) -> list[str]:
-    """Return the values that a shell would offer."""
+    """Return the values that a shell offers."""
     return [line.partition("\t")[0] for line in lines(lab, *words)]
 
 
@@ -74,17 +74,17 @@ def lines(lab: Lab, *words: str) -> list[str]:
     return found
 
 
-class TestVerbs:
-    def test_all_with_their_help_and_none_that_is_hidden(self, lab: Lab) -> None:
+class TestCommands:
+    def test_all_but_hidden_commands_with_their_help(self, lab: Lab) -> None:
         assert lines(lab, "") == [f"{verb}\t{text}" for verb, (_, text) in cli.COMMANDS.items()]
         assert complete(lab, "comp") == []
 
-    def test_the_beginning_of_some(self, lab: Lab) -> None:
+    def test_beginning_of_a_command(self, lab: Lab) -> None:
         assert complete(lab, "re") == ["resolve", "repair", "remove", "rename"]
         assert complete(lab, "create") == ["create"]
         assert complete(lab, "no such") == []
 
-    def test_no_verb_is_imported_for_it(self, lab: Lab) -> None:
+    def test_no_command_is_imported(self, lab: Lab) -> None:
         imported = lab.modules("complete", "")
         assert {name for name in imported if name.startswith("rocenv.commands.")} == {
             "rocenv.commands.complete"
@@ -104,7 +104,7 @@ class TestVerbs:
         assert complete(lab, "cache", "cl") == ["clear"]
         assert complete(lab, "cache", "clear", "") == ["artifacts", "indices", "wheels", "kernels"]
 
-    def test_words_of_its_own_are_the_words_to_complete(self, lab: Lab) -> None:
+    def test_options_of_complete_itself_are_completed(self, lab: Lab) -> None:
         assert complete(lab, "--help") == complete(lab, "create", "--help") == ["--help"]
         assert complete(lab, "--ver") == ["--version"]
         for words in (
@@ -122,7 +122,7 @@ class TestVerbs:
 
 class TestEnvs:
     @pytest.mark.parametrize("verb", ENV_VERBS)
-    def test_the_complete_ones(self, lab: Lab, verb: str) -> None:
+    def test_complete_envs(self, lab: Lab, verb: str) -> None:
         for name in ("second", "first", *ODD_NAMES):
             lab.env(name)
         (lab.env("partly") / ".rocenv" / "record.json").unlink()
@@ -134,31 +134,31 @@ class TestEnvs:
         assert not list(lab.root.rglob("canary*"))
 
     @pytest.mark.parametrize("name", ODD_NAMES)
-    def test_from_a_part_of_an_odd_name(self, lab: Lab, name: str) -> None:
+    def test_beginning_of_an_unusual_name(self, lab: Lab, name: str) -> None:
         lab.env(name)
         assert name in complete(lab, "show", name[:1])
         assert complete(lab, "show", name) == [name]
 
-    def test_what_can_be_no_name(self, lab: Lab) -> None:
+    def test_impossible_names(self, lab: Lab) -> None:
         for name in BAD_NAMES:
             lab.env(name)
         assert set(complete(lab, "show", "")) <= {"-n"}
 
-    def test_no_home_at_all(self, lab: Lab) -> None:
+    def test_missing_home(self, lab: Lab) -> None:
         assert complete(lab, "show", "") == []
         assert not lab.home.exists()
         lab.home.touch()
         assert complete(lab, "show", "") == []
 
     @pytest.mark.parametrize("verb", ["create", "rename demo", "clone demo", "show demo", "activate demo"])
-    def test_not_where_another_word_is_due(self, lab: Lab, verb: str) -> None:
+    def test_no_envs_where_something_else_is_expected(self, lab: Lab, verb: str) -> None:
         lab.env("demo")
         assert complete(lab, *verb.split(), "") == []
 
     @pytest.mark.parametrize(
         "words", ["run demo", "run demo --", "run demo -- ls", "run demo ls", "launch demo --"]
     )
-    def test_a_command_to_run_is_not_ours(self, lab: Lab, words: str) -> None:
+    def test_command_to_run_is_not_completed(self, lab: Lab, words: str) -> None:
         lab.env("demo")
         for word in ("", "-", "--", "--a", "d"):
             assert complete(lab, *words.split(), word) == [], word
@@ -184,7 +184,7 @@ class TestValues:
         ("option", "newer", "older"),
         [("--rocm", "6.4.2", "5.7.1"), ("--zluda", "3.9.5", "3.8.4"), ("--torch", "2.10", "2.7")],
     )
-    def test_versions_the_newest_first(
+    def test_versions_are_listed_newest_first(
         self, lab: Lab, verb: str, option: str, newer: str, older: str
     ) -> None:
         platform = "windows" if option == "--zluda" else "linux"
@@ -193,11 +193,11 @@ class TestValues:
         assert near[0].startswith(newer) and near[-1].startswith(older), found
         assert complete(lab, *verb.split(), option, "nothing") == []
 
-    def test_the_last_of_several_targets(self, lab: Lab) -> None:
+    def test_last_of_several_targets(self, lab: Lab) -> None:
         found = complete(lab, "create", "x", "--target", "gfx1100,gfx120")
         assert found == ["gfx1100,gfx1200", "gfx1100,gfx1201"]
 
-    def test_versions_are_those_of_the_platform(self, lab: Lab) -> None:
+    def test_versions_depend_on_the_platform(self, lab: Lab) -> None:
         sdk = {row.version for row in MATRIX.hip_sdk}
         sets = {row.version for row in MATRIX.rocm}
         here = set(complete(lab, "create", "--rocm", ""))
@@ -207,7 +207,7 @@ class TestValues:
         assert sdk | sets <= set(complete(lab, "matrix", "--rocm", ""))
 
     @pytest.mark.parametrize("part", ["rocm", "torch", "zluda"])
-    def test_each_version_can_be_asked_for(self, lab: Lab, part: str) -> None:
+    def test_each_version_can_be_resolved(self, lab: Lab, part: str) -> None:
         for version in complete(lab, "matrix", f"--{part}", ""):
             assert select(MATRIX, Filters(**{part: version})), version
 
@@ -266,16 +266,16 @@ class TestValues:
 
 
 class TestOneWord:
-    """An option and its value with a `=` between, which bash cuts and no other shell does."""
+    """`--option=value`, which bash alone splits."""
 
-    def test_the_whole_word(self, lab: Lab) -> None:
+    def test_whole_word(self, lab: Lab) -> None:
         assert complete(lab, "create", "--target=gfx103")[:2] == ["--target=gfx1030", "--target=gfx1031"]
         assert complete(lab, "create", "--platform=") == ["--platform=linux", "--platform=windows"]
         assert complete(lab, "launch", "demo", "--app=sd") == ["--app=sdnext"]
         assert complete(lab, "create", "--frob=") == []
         assert lines(lab, "create", "--from=") == [":files"]
 
-    def test_as_bash_cuts_it(self, lab: Lab) -> None:
+    def test_words_as_bash_splits_them(self, lab: Lab) -> None:
         assert complete(lab, "create", "--target", "=", "gfx103")[:2] == ["gfx1030", "gfx1031"]
         assert complete(lab, "create", "--target", "=") == list(MATRIX.targets)
         assert complete(lab, "create", "--target", "=", "gfx1031", "--rocm", "=", "6.4.2") == ["6.4.2"]
@@ -283,14 +283,14 @@ class TestOneWord:
         assert complete(lab, "create", "--frob", "=") == []
         assert lines(lab, "create", "--from", "=", "a") == [":files"]
 
-    def test_as_bash_cuts_addresses_and_names(self, lab: Lab) -> None:
+    def test_urls_and_names_as_bash_splits_them(self, lab: Lab) -> None:
         lab.env("a=b")
         assert complete(lab, "show", "a", "=", "b") == complete(lab, "show", "a", "=") == ["b"]
         lab.config.write_text("[mirrors]\n'https://a.b/' = 'https://c/'\n")
         assert complete(lab, "config", "get", "mirrors.https", ":", "//a") == ["//a.b/"]
         assert complete(lab, "config", "get", "mirrors.https", ":") == ["//a.b/"]
 
-    def test_signs_in_odd_places(self, lab: Lab) -> None:
+    def test_separators_in_unusual_places(self, lab: Lab) -> None:
         for words in (
             ("=",),
             (":", "="),
@@ -302,7 +302,7 @@ class TestOneWord:
             lines(lab, *words)
 
 
-class TestWhateverHappens:
+class TestFailures:
     @pytest.mark.parametrize(
         "words", [("show", ""), ("create", "--target", ""), ("config", "get", ""), ("",)]
     )
@@ -312,7 +312,7 @@ class TestWhateverHappens:
         lines(lab, *words)
 
     @pytest.mark.parametrize("words", [("create", "--target", ""), ("explain", ""), ("launch", "--app", "")])
-    def test_a_broken_matrix(self, lab: Lab, words: tuple[str, ...]) -> None:
+    def test_broken_matrix(self, lab: Lab, words: tuple[str, ...]) -> None:
         folder = lab.root / "profiles"
         folder.mkdir()
         lab.environ["ROCENV_PROFILES"] = str(folder)
@@ -320,48 +320,48 @@ class TestWhateverHappens:
         (folder / "x.toml").write_text("schema = 1\n[[frob]]\n")
         assert lines(lab, *words) == []
 
-    def test_words_that_are_no_text(self, lab: Lab) -> None:
+    def test_words_that_are_not_utf8(self, lab: Lab) -> None:
         for words in ((b"\xff",), (b"show", b"\xff\n\x1b"), (b"create", b"--target=\xff"), (b"-\xff", b"")):
             done = lab.run("complete", *words)
             assert (done.returncode, done.stderr) == (0, b"")
             assert not done.stdout or words[-1] == b""
 
-    def test_many_words_and_long_ones(self, lab: Lab) -> None:
+    def test_many_and_long_words(self, lab: Lab) -> None:
         lines(lab, *["x"] * 5000, "")
         lines(lab, "create", "x" * 100_000)
         lines(lab, "create", "--rocm=" + "9" * 100_000)
 
-    def test_nobody_reads(self, lab: Lab) -> None:
+    def test_closed_pipe(self, lab: Lab) -> None:
         done = lab.run("complete", "", before=["sh", "-c", '"$@" | :', "sh"])
         assert done.stderr == b""
 
 
 def parameters(command: click.Command, path: str) -> Iterator[tuple[str, click.Parameter]]:
-    """Return every parameter of a command and those below it."""
+    """Yield the parameters of a command and its subcommands."""
     for parameter in command.params:
         yield f"{path} {parameter.name}", parameter
     for name, child in getattr(command, "commands", {}).items():
         yield from parameters(child, f"{path} {name}")
 
 
-# What is a new thing's, or a person's own business.
-FREE = {
+# New names, and values that only the user knows.
+WITHOUT_CANDIDATES = {
     *("create name", "rename new", "clone new", "run argv", "launch argv", "config set value"),
     *("create driver", "resolve driver", "verify timeout_s"),
 }
 
 
-def test_every_parameter_has_candidates_or_none_are_possible() -> None:
+def test_every_parameter_has_candidates_where_possible() -> None:
     for verb in cli.COMMANDS:
         command = cli.load_command(verb)
         for path, parameter in parameters(command, verb):
-            if getattr(parameter, "is_flag", False) or path in FREE:
+            if getattr(parameter, "is_flag", False) or path in WITHOUT_CANDIDATES:
                 continue
             known = isinstance(parameter.type, (click.Choice, click.Path))
             assert known or parameter._custom_shell_complete is not None, path
 
 
-def test_every_function_of_candidates_is_used_by_some_parameter() -> None:
+def test_every_function_of_candidates_is_used() -> None:
     used = set()
     for verb in cli.COMMANDS:
         command = cli.load_command(verb)

@@ -1,4 +1,4 @@
-"""`rocenv hook` prints the hook, with the program and the folder of envs in it, and nothing else."""
+"""`rocenv hook` prints only the hook, which contains the program and the folder of envs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def hook_of(shell: str, program: str | Path, envs: str | Path) -> bytes:
 
 
 @pytest.mark.parametrize("shell", HOOKS)
-def test_each_shell_gets_its_own(lab: Lab, shell: str) -> None:
+def test_each_shell_has_its_own_hook(lab: Lab, shell: str) -> None:
     done = lab.run("hook", shell)
     usual = lab.root / "user" / ".local/share/rocenv/envs"
     assert (done.returncode, done.stderr) == (0, b"")
@@ -36,14 +36,14 @@ def test_each_shell_gets_its_own(lab: Lab, shell: str) -> None:
 
 
 @pytest.mark.parametrize("argv", [(), ("frob",), ("bash", "zsh"), ("",)])
-def test_wrong_usage_names_the_shells(lab: Lab, argv: tuple[str, ...]) -> None:
+def test_wrong_usage_lists_the_shells(lab: Lab, argv: tuple[str, ...]) -> None:
     done = lab.run("hook", *argv)
     assert (done.returncode, done.stdout) == (2, b"")
     if len(argv) < 2:
         assert all(shell in done.stderr.decode() for shell in HOOKS)
 
 
-def test_the_help_has_the_line_of_each_shell(lab: Lab) -> None:
+def test_help_has_the_line_of_each_shell(lab: Lab) -> None:
     assert HOOKS.keys() <= HOOKS.keys()
     text = lab.run("hook", "--help", COLUMNS="40").stdout.decode()
     for start_up in HOOKS.values():
@@ -51,7 +51,7 @@ def test_the_help_has_the_line_of_each_shell(lab: Lab) -> None:
 
 
 class TestProgram:
-    def test_a_link_is_not_followed(self, lab: Lab) -> None:
+    def test_link_to_the_program_is_kept(self, lab: Lab) -> None:
         link = lab.root / "b in" / "rocenv"
         link.parent.mkdir()
         link.symlink_to(PROGRAM)
@@ -63,7 +63,7 @@ class TestProgram:
             assert done.stdout == hook_of("bash", link, lab.root / "user/.local/share/rocenv/envs"), argv
 
     @pytest.mark.parametrize("found", [True, False])
-    def test_started_as_a_module_it_is_the_one_in_path(self, lab: Lab, found: bool) -> None:
+    def test_module_uses_the_program_on_path(self, lab: Lab, found: bool) -> None:
         done = subprocess.run(
             [sys.executable, "-m", "rocenv", "hook", "bash"],
             env={**lab.environ, "PATH": lab.environ["PATH"] if found else "/usr/bin:/bin"},
@@ -92,10 +92,10 @@ class TestFolderOfEnvs:
             {"HOME": "-", "XDG_CONFIG_HOME": "/x"},
         ],
     )
-    def test_it_is_where_platformdirs_says(
+    def test_folder_matches_platformdirs(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environ: dict[str, str]
     ) -> None:
-        """Which is not asked in most cases, because importing it takes long."""
+        """rocenv computes it without platformdirs, which takes long to import."""
         for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "ROCENV_HOME"):
             monkeypatch.delenv(name, raising=False)
         monkeypatch.setenv("HOME", str(tmp_path))
@@ -106,12 +106,12 @@ class TestFolderOfEnvs:
         settings = platformdirs.user_config_path("rocenv", appauthor=False)
         assert Home.usual().config_file == settings / "config.toml"
 
-    def test_bytes_that_are_no_text_go_through(self, lab: Lab) -> None:
+    def test_path_that_is_not_utf8(self, lab: Lab) -> None:
         done = lab.run("hook", "bash", XDG_DATA_HOME="/x\udcff\udc80")
         assert b"/x\xff\x80/rocenv/envs" in done.stdout
 
 
-def test_a_shell_that_starts_waits_for_no_module_that_is_not_needed(lab: Lab) -> None:
+def test_starting_a_shell_imports_no_unneeded_module(lab: Lab) -> None:
     imported = lab.modules("hook", "bash")
     needless = {
         "platformdirs",

@@ -1,4 +1,4 @@
-"""`.rocenv` files: what they may hold, and that none is followed which the user has not seen as it is."""
+"""`.rocenv` files: what they may contain, and that only trusted content counts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ODD_FOLDERS: dict[str, bytes] = {
     "newline": b"a\nrocenv: all is well\n[mirrors]",
     "tab": b"a\tb",
     "escape": b"\x1b[31m\x07\x7f",
-    "no text": b"\xff\xfe\x80",
+    "not text": b"\xff\xfe\x80",
     "unseen": "a\u202eb\u200b".encode(),
 }
 ODD_NAMES = [
@@ -61,8 +61,8 @@ def folder_with(lab: Lab, content: bytes, name: str = "there") -> Path:
     return folder
 
 
-def assert_no(lab: Lab, folder: Path | bytes, *said: str) -> str:
-    """Assert that `--check` says no, in one or two lines that a terminal takes for text; return them."""
+def assert_refused(lab: Lab, folder: Path | bytes, *parts: str) -> str:
+    """Assert that `--check` refuses a folder in one or two printable lines; return them."""
     done = lab.run("trust", "--check", os.fsencode(folder))
     assert (done.returncode, done.stdout) == (1, b""), done
     text = done.stderr.decode()
@@ -71,41 +71,41 @@ def assert_no(lab: Lab, folder: Path | bytes, *said: str) -> str:
     for word in ("Traceback", "unexpected", "Usage"):
         assert word not in text
     assert text.startswith("rocenv: ")
-    for word in said:
-        assert word in text
+    for part in parts:
+        assert part in text
     return text
 
 
-def assert_yes(lab: Lab, folder: Path | bytes, name: str) -> None:
+def assert_accepted(lab: Lab, folder: Path | bytes, name: str) -> None:
     done = lab.run("trust", "--check", os.fsencode(folder))
     assert (done.returncode, words(done.stdout), done.stderr) == (0, f"{name}\n", b"")
 
 
-class TestWay:
-    def test_a_file_has_to_be_trusted_and_stay_as_it_is(self, lab: Lab) -> None:
+class TestUse:
+    def test_file_must_be_trusted_and_unchanged(self, lab: Lab) -> None:
         lab.env("demo")
         lab.env("other")
         there = folder_with(lab, b"demo\n")
-        assert_no(lab, there, "`demo`", "you have not trusted it", f"rocenv trust {there}")
+        assert_refused(lab, there, "`demo`", "you have not trusted it", f"rocenv trust {there}")
         done = lab.run("trust", str(there))
         assert (done.returncode, done.stdout) == (0, b"")
         assert str(there / ".rocenv") in done.stderr.decode() and "`demo`" in done.stderr.decode()
-        assert_yes(lab, there, "demo")
+        assert_accepted(lab, there, "demo")
         for changed in (b"other\n", b"demo", b"demo\n\n", b" demo\n", b"demo\r\n"):
             folder_with(lab, changed)
-            assert_no(lab, there, "it changed since you trusted it", f"rocenv trust {there}")
+            assert_refused(lab, there, "it changed since you trusted it", f"rocenv trust {there}")
         folder_with(lab, b"demo\n")
-        assert_yes(lab, there, "demo")
+        assert_accepted(lab, there, "demo")
         folder_with(lab, b"other\n")
         assert lab.run("trust", str(there)).returncode == 0
-        assert_yes(lab, there, "other")
+        assert_accepted(lab, there, "other")
         done = lab.run("trust", "--forget", str(there))
         assert (done.returncode, done.stdout) == (0, b"")
         assert "no longer trusted" in done.stderr.decode()
-        assert_no(lab, there, "you have not trusted it")
+        assert_refused(lab, there, "you have not trusted it")
         assert "was not trusted" in lab.run("trust", "--forget", str(there)).stderr.decode()
 
-    def test_without_a_folder_it_is_this_one_or_the_nearest_above(self, lab: Lab) -> None:
+    def test_default_is_this_folder_or_the_nearest_above(self, lab: Lab) -> None:
         lab.env("demo")
         there = folder_with(lab, b"demo\n")
         deep = there / "a" / "b"
@@ -114,7 +114,7 @@ class TestWay:
         assert list(config.load(lab.config).trusted) == [str(there)]
         done = lab.run("trust", "--check", cwd=deep)
         assert (done.returncode, done.stdout) == (0, b"demo\n")
-        # One that is named is that one, or a typing error would trust something else.
+        # A named folder is not searched upwards, or a typo would trust another file.
         done = lab.run("trust", str(deep))
         assert (done.returncode, done.stdout) == (1, b"")
         assert f"there is no `.rocenv` file in `{deep}`" in done.stderr.decode()
@@ -122,71 +122,71 @@ class TestWay:
         assert lab.run("trust", cwd=deep).returncode == 0
         assert set(config.load(lab.config).trusted) == {str(there), str(inner)}
 
-    def test_a_folder_is_known_by_its_real_path(self, lab: Lab) -> None:
+    def test_folder_is_identified_by_its_real_path(self, lab: Lab) -> None:
         lab.env("demo")
         there = folder_with(lab, b"demo\n")
         link = lab.root / "link"
         link.symlink_to(there)
         assert lab.run("trust", str(link)).returncode == 0
-        assert_yes(lab, there, "demo")
-        assert_yes(lab, link, "demo")
+        assert_accepted(lab, there, "demo")
+        assert_accepted(lab, link, "demo")
         link.unlink()
         link.symlink_to(folder_with(lab, b"demo\n", "elsewhere"))
-        assert_no(lab, link, "you have not trusted it")
+        assert_refused(lab, link, "you have not trusted it")
 
-    def test_an_env_that_is_missing_or_incomplete(self, lab: Lab) -> None:
+    def test_missing_or_incomplete_env(self, lab: Lab) -> None:
         there = folder_with(lab, b"my env")
         done = lab.run("trust", str(there))
         assert done.returncode == 0
         assert "rocenv create 'my env'" in done.stderr.decode()
-        assert_no(lab, there, "does not exist", "rocenv create 'my env'")
+        assert_refused(lab, there, "does not exist", "rocenv create 'my env'")
         record = lab.env("my env") / ".rocenv" / "record.json"
-        assert_yes(lab, there, "my env")
+        assert_accepted(lab, there, "my env")
         record.unlink()
-        assert_no(lab, there, "incomplete", "rocenv create 'my env'")
+        assert_refused(lab, there, "incomplete", "rocenv create 'my env'")
 
     @pytest.mark.parametrize("name", ODD_NAMES)
-    def test_odd_names_of_envs(self, lab: Lab, name: str) -> None:
+    def test_unusual_env_names(self, lab: Lab, name: str) -> None:
         lab.env(name)
         there = folder_with(lab, b"\xef\xbb\xbf \t" + name.encode() + b" \r\n\n \n")
-        text = assert_no(lab, there, f"`{name}`")
+        text = assert_refused(lab, there, f"`{name}`")
         assert_runs(lab, text.splitlines()[1].strip())
-        assert_yes(lab, there, name)
+        assert_accepted(lab, there, name)
         assert not list(lab.root.rglob("canary*"))
 
     @pytest.mark.parametrize("odd", ODD_FOLDERS.values(), ids=ODD_FOLDERS)
-    def test_odd_names_of_folders(self, lab: Lab, odd: bytes) -> None:
+    def test_unusual_folder_names(self, lab: Lab, odd: bytes) -> None:
         lab.env("demo")
         there = os.fsencode(lab.root) + b"/" + odd
         os.mkdir(there)
         with open(there + b"/.rocenv", "wb") as file:
             file.write(b"demo\n")
-        text = assert_no(lab, there, "you have not trusted it", "rocenv trust")
+        text = assert_refused(lab, there, "you have not trusted it", "rocenv trust")
         done = lab.run("trust", cwd=there)
         assert (done.returncode, done.stdout) == (0, b"")
         assert len(done.stderr.splitlines()) == 1
-        assert_yes(lab, there, "demo")
+        assert_accepted(lab, there, "demo")
         settings = config.load(lab.config)
         assert settings.mirrors == ()
         assert [os.fsencode(trust.folder_of(key)) for key in settings.trusted] == [there]
-        told = json.loads(lab.run("trust", "--list", "--json").stdout)
-        assert [os.fsencode(each["folder"]) for each in told["trusted"]] == [there]
+        answer = json.loads(lab.run("trust", "--list", "--json").stdout)
+        assert [os.fsencode(each["folder"]) for each in answer["trusted"]] == [there]
         listed = lab.run("trust", "--list")
         assert len(listed.stdout.decode().splitlines()) == 2
         assert listed.stdout.decode().replace("\n", "").isprintable()
         assert lab.run("trust", "--forget", cwd=there).returncode == 0
-        assert_no(lab, there, "you have not trusted it")
+        assert_refused(lab, there, "you have not trusted it")
         command = text.splitlines()[1].strip()
         if os.fsdecode(odd).isprintable():
             assert_runs(lab, command)
-            assert_yes(lab, there, "demo")
+            assert_accepted(lab, there, "demo")
         else:
             assert command == "rocenv trust  (in that folder)"
         assert not list(lab.root.rglob("canary*"))
 
 
 def assert_runs(lab: Lab, command: str) -> None:
-    """Assert that a command that was shown works as it is."""
+    """Assert that a printed command works in a shell."""
     words = f"rocenv() {{ printf '%s\\0' \"$@\"; }}\n{command}"
     shell = subprocess.run(["sh", "-c", words], cwd="/", capture_output=True, timeout=60, check=True)
     done = lab.run(*shell.stdout.split(b"\0")[:-1], cwd="/")
@@ -196,19 +196,19 @@ def assert_runs(lab: Lab, command: str) -> None:
 FILES: dict[str, bytes] = {
     "empty": b"",
     "blank": b" \n\t\r\n",
-    "a mark alone": b"\xef\xbb\xbf",
+    "only a BOM": b"\xef\xbb\xbf",
     "late": b"\ndemo\n",
     "two lines": b"demo\nother\n",
     "two names": b"demo\rother\n",
     "code": b"demo\n$(touch canary)\n",
     "NUL": b"demo\0\n",
     "NULs": b"\0" * 4000,
-    "no text": b"\xff\xfed\0e\0",
+    "not text": b"\xff\xfed\0e\0",
     "latin": "dém".encode("latin-1"),
     "surrogate": b"\xed\xb2\x80",
     "escape": b"\x1b[31mdemo\x1b[0m",
     "bell": b"demo\x07",
-    "turned": "demo\u202e".encode(),
+    "right-to-left": "demo\u202e".encode(),
     "separators": "demo\u2028x\x0bother\x0cx\x85".encode(),
     "path": b"../demo",
     "absolute": b"/etc",
@@ -226,10 +226,10 @@ FILES: dict[str, bytes] = {
 
 class TestHostileFiles:
     @pytest.mark.parametrize("content", FILES.values(), ids=FILES)
-    def test_what_is_no_name_is_named(self, lab: Lab, content: bytes) -> None:
+    def test_invalid_content_is_refused(self, lab: Lab, content: bytes) -> None:
         lab.env("demo")
         there = folder_with(lab, content)
-        assert_no(
+        assert_refused(
             lab, there, f"`{there / '.rocenv'}` does not name an env", "one line with the name of an env"
         )
         done = lab.run("trust", str(there))
@@ -241,7 +241,7 @@ class TestHostileFiles:
     @pytest.mark.parametrize(
         "kind", ["folder", "fifo", "fifo behind a link", "socket", "device", "loop", "dangling", "missing"]
     )
-    def test_what_is_no_file_is_not_there_and_not_opened(self, lab: Lab, kind: str) -> None:
+    def test_anything_but_a_file_is_not_opened(self, lab: Lab, kind: str) -> None:
         lab.env("demo")
         there = lab.root / "there"
         there.mkdir()
@@ -265,25 +265,25 @@ class TestHostileFiles:
             case "dangling":
                 path.symlink_to("nowhere")
         with server:
-            assert_no(lab, there, "there is no `.rocenv` file")
+            assert_refused(lab, there, "there is no `.rocenv` file")
             assert lab.run("trust", str(there)).returncode == 1
-            # And an outer one is found behind it.
+            # The file of an outer folder is found.
             folder_with(lab, b"demo\n", ".")
             assert lab.run("trust", cwd=there).returncode == 0
         assert list(config.load(lab.config).trusted) == [str(lab.root)]
 
-    def test_a_link_to_a_file_is_one(self, lab: Lab) -> None:
+    def test_link_to_a_file_counts(self, lab: Lab) -> None:
         lab.env("demo")
         there = lab.root / "there"
         there.mkdir()
         (there / "name").write_text("demo")
         (there / ".rocenv").symlink_to("name")
         assert lab.run("trust", str(there)).returncode == 0
-        assert_yes(lab, there, "demo")
+        assert_accepted(lab, there, "demo")
         (there / "name").write_text("other")
-        assert_no(lab, there, "it changed since you trusted it")
+        assert_refused(lab, there, "it changed since you trusted it")
 
-    def test_what_cannot_be_read(self, lab: Lab) -> None:
+    def test_unreadable_file(self, lab: Lab) -> None:
         there = folder_with(lab, b"demo\n")
         (there / ".rocenv").chmod(0)
         done = lab.run("trust", "--check", str(there), before=unprivileged())
@@ -296,7 +296,7 @@ class TestHostileFiles:
         assert len(done.stderr.splitlines()) == 2
 
     @pytest.mark.parametrize("folder", ["gone", "file", "loop", "a/../../..", "x" * 300, "y/" * 3000])
-    def test_what_is_no_folder(self, lab: Lab, folder: str) -> None:
+    def test_anything_but_a_folder(self, lab: Lab, folder: str) -> None:
         (lab.root / "file").touch()
         (lab.root / "loop").symlink_to("loop")
         done = lab.run("trust", "--check", folder)
@@ -304,7 +304,7 @@ class TestHostileFiles:
         assert done.stdout == b""
         assert b"Traceback" not in done.stderr and b"unexpected" not in done.stderr
 
-    def test_a_current_folder_that_is_gone(self, lab: Lab) -> None:
+    def test_current_folder_is_gone(self, lab: Lab) -> None:
         code = 'mkdir gone && cd gone && rmdir ../gone && "$@"'
         for option in ((), ("--check",), ("--forget",)):
             done = lab.run("trust", *option, before=["sh", "-c", code, "sh"])
@@ -314,35 +314,35 @@ class TestHostileFiles:
     @pytest.mark.parametrize(
         "text", ["trusted = []", "[trusted]\n'/x' = 1", "x = = 1", "\x00", "[other]\na = 1", "\ud800"]
     )
-    def test_settings_that_are_broken(self, lab: Lab, text: str) -> None:
+    def test_broken_settings(self, lab: Lab, text: str) -> None:
         lab.env("demo")
         there = folder_with(lab, b"demo\n")
         lab.config.write_text(text, errors="surrogatepass")
-        assert_no(lab, there, str(lab.config))
+        assert_refused(lab, there, str(lab.config))
         done = lab.run("trust", str(there))
         assert (done.returncode, done.stdout) == (1, b"")
         assert b"unexpected" not in done.stderr
         assert lab.config.read_text(errors="surrogatepass") == text
 
-    def test_a_locale_that_has_no_such_letters(self, lab: Lab) -> None:
+    def test_locale_without_the_characters(self, lab: Lab) -> None:
         there = folder_with(lab, "漢字".encode())
-        # In a process of its own: Python reads these variables at its start.
+        # In a new process, because Python reads these variables at its start.
         locale = ("LC_ALL=C", "PYTHONUTF8=0", "PYTHONCOERCECLOCALE=0")
         done = lab.run("trust", "--check", str(there), before=["env", *locale])
         assert (done.returncode, done.stdout) == (1, b"")
         assert b"this locale cannot represent the name" in done.stderr
 
 
-class TestDocuments:
-    def test_of_each_way(self, lab: Lab) -> None:
+class TestOutput:
+    def test_json(self, lab: Lab) -> None:
         lab.env("demo")
         one, two, three = (folder_with(lab, b"demo", name) for name in ("one", "two", "three"))
         done = lab.run("trust", "--check", "--json", str(one))
         assert (done.returncode, json.loads(done.stdout)["error"]) == (1, "folder-untrusted")
         for each in (one, two, three):
-            told = json.loads(lab.run("trust", "--json", str(each)).stdout)
-            assert told == {"folder": str(each), "env": "demo"}
-        assert json.loads(lab.run("trust", "--check", "--json", str(one)).stdout) == told | {
+            answer = json.loads(lab.run("trust", "--json", str(each)).stdout)
+            assert answer == {"folder": str(each), "env": "demo"}
+        assert json.loads(lab.run("trust", "--check", "--json", str(one)).stdout) == answer | {
             "folder": str(one)
         }
         (two / ".rocenv").write_text("other")
@@ -354,18 +354,18 @@ class TestDocuments:
                 {"folder": str(two), "state": "changed", "env": "other"},
             ]
         }
-        told = json.loads(lab.run("trust", "--json", str(three)).stdout)
-        assert told["error"] == "folder-file"
+        answer = json.loads(lab.run("trust", "--json", str(three)).stdout)
+        assert answer["error"] == "folder-file"
         (three / ".rocenv").write_text("nope")
         assert lab.run("trust", str(three)).returncode == 0
         done = lab.run("trust", "--check", "--json", str(three))
         assert json.loads(done.stdout)["error"] == "env-missing"
 
-    def test_nothing_is_trusted(self, lab: Lab) -> None:
+    def test_empty_list(self, lab: Lab) -> None:
         done = lab.run("trust", "--list")
         assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"you trust no folder yet\n")
 
-    def test_comments_in_the_settings_stay(self, lab: Lab) -> None:
+    def test_comments_in_the_settings_are_kept(self, lab: Lab) -> None:
         lab.home.mkdir()
         lab.config.write_text("# mine\n[defaults]\nrocm = '5.7' # old card\n")
         there = folder_with(lab, b"demo\n")
@@ -375,7 +375,7 @@ class TestDocuments:
         assert config.load(lab.config).defaults == {"rocm": "5.7"}
 
 
-def test_a_prompt_waits_for_no_module_that_is_not_needed(lab: Lab) -> None:
+def test_check_at_the_prompt_imports_no_unneeded_module(lab: Lab) -> None:
     lab.env("demo")
     there = folder_with(lab, b"demo\n")
     assert lab.run("trust", str(there)).returncode == 0
@@ -386,22 +386,22 @@ def test_a_prompt_waits_for_no_module_that_is_not_needed(lab: Lab) -> None:
 
 
 @given(st.text(max_size=40) | st.binary(max_size=40).map(os.fsdecode))
-def test_any_folder_is_read_back_from_its_key(folder: str) -> None:
+def test_key_is_decoded_to_its_folder(folder: str) -> None:
     key = trust.key_of(folder)
     assert trust.folder_of(key) == folder
     assert key.isprintable()
 
 
 @given(st.text(max_size=20))
-def test_a_key_that_a_person_wrote_is_some_folder(key: str) -> None:
+def test_handwritten_key_is_some_folder(key: str) -> None:
     assert isinstance(trust.folder_of(key), str)
 
 
-def test_two_folders_have_two_keys(lab: Lab) -> None:
+def test_keys_of_different_folders_differ(lab: Lab) -> None:
     assert len({trust.key_of(name) for name in ("\udcff", "%DCFF;", "%25;DCFF;", "\\xff", "ÿ")}) == 5
 
 
-def test_a_key_with_a_NUL_is_no_folder(lab: Lab) -> None:
+def test_key_with_NUL_is_not_a_folder(lab: Lab) -> None:
     lab.home.mkdir()
     lab.config.write_text(f"[trusted]\n'/%0;' = '{'a' * 64}'\n\"/\\u0000\" = '{'b' * 64}'\n")
     done = lab.run("trust", "--list")

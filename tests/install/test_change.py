@@ -113,7 +113,7 @@ def test_repair(mini: Mini, damage: str) -> None:
     assert without_notes(after) == without_notes(before)
     assert differences(mini) == ""
     assert store_is_whole(mini)
-    assert mini.run("repair", "demo").stderr.endswith("nothing was to be done\n")
+    assert mini.run("repair", "demo").stderr.endswith("there was nothing to repair\n")
 
 
 def test_repair_after_damage_to_the_store_through_a_shared_file(mini: Mini) -> None:

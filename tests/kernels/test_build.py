@@ -125,7 +125,7 @@ def test_program_without_ray_tracing_gets_no_such_kernel(lab: Lab) -> None:
 @pytest.mark.parametrize(
     ("args", "code", "error"),
     [
-        (["--app-version", "2.93"], 1, "kernels-too-old"),
+        (["--app-version", "2.93"], 1, "kernels-no-recipe"),
         (["--app-version", "4.2", "--hiprt"], 1, "kernels-no-recipe"),
         (["--app-version", "five"], 2, "usage"),
         (["--target", "gfx9999"], 1, "kernels-no-compiler"),
@@ -246,7 +246,7 @@ def test_apps_and_their_options_come_from_the_data(lab: Lab) -> None:
     known = 'status = "tested"\nsource = "here"\nchecked = "2026-11-22"\n'
     (rows / "own.toml").write_text(
         "schema = 1\n[[kernel_source]]\n"
-        'app = "raytoy"\ntitle = "Toy"\nsince = "1.0"\nfolders = ["toy"]\ncode = "src"\nprecompiled = "lib"\n'
+        'app = "raytoy"\ntitle = "Toy"\nfolders = ["toy"]\ncode = "src"\nprecompiled = "lib"\n'
         'programs = ["raytoy"]\nversion_arguments = ["-v"]\nversion_pattern = "^toy (?P<version>[0-9.]+)"\n'
         f"{known}[[kernel_recipe]]\n"
         'app = "raytoy"\nkind = "hip"\ntitle = "HIP"\nversions = ">=1"\nfile = "toy.cpp"\nflags = ["-DTOY"]\n'

@@ -13,9 +13,12 @@ from typing import Any
 
 import pytest
 
+from rocenv.activate.loader import MARK
 from rocenv.core.codec import to_plain
+from rocenv.core.model import Component, Lock, Record, Request
 from rocenv.home import Home
 from rocenv.kernels.placed import Placed, Starting, starting
+from rocenv.prefix import Prefix
 from tests.kernels.lab import UNCOMPRESSED, Lab, make_app
 
 NAME = "kernel_gfx1201.fatbin.zst"
@@ -71,6 +74,34 @@ def test_start_script_runs_the_program_with_the_copy(lab: Lab) -> None:
     placed = lab.build("--blender", app, "--env", "cc", "--app-version", "5.2")["placed"]
     done = subprocess.run([placed["start"], "-b", "a b"], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == f"{placed['environment']['BLENDER_SYSTEM_RESOURCES']}|-b a b"
+
+
+def test_start_script_of_an_env_keeps_its_other_settings(lab: Lab) -> None:
+    prefix = Prefix(lab.home.envs / "art")
+    root = make_app(prefix.path / "rocm" / "usr")
+    (root / "share").mkdir()
+    (root / "5.2").rename(root / "share" / "blender")
+    (root / "bin").mkdir()
+    (root / "blender").rename(root / "bin" / "blender")
+    starter = prefix.bin / "blender"
+    prefix.own.mkdir()
+    prefix.bin.mkdir()
+    starter.write_text(
+        f"#!/bin/sh\n# {MARK}: starts a program of the env\nexport BLENDER_SYSTEM_PYTHON='/its own'\n"
+        "export BLENDER_SYSTEM_RESOURCES='/those of the env'\n"
+        'printf "%s|" "Blender 5.2.2" "$BLENDER_SYSTEM_PYTHON" "$BLENDER_SYSTEM_RESOURCES"\n'
+    )
+    starter.chmod(0o755)
+    part = Component(kind="rocm", name="blender", version="5.2", channel="lab", why="for tests", into="rocm")
+    lock = Lock(request=Request(), platform="linux", target="", components=(part,), environment=())
+    prefix.write_record(Record(name="art", created="2026-11-22", rocenv_version="0", lock=lock), {})
+    built = lab.build("--blender", starter, "--env", "cc")
+    placed = built["placed"]
+    assert built["version"] == "5.2.2"
+    done = subprocess.run([placed["start"]], capture_output=True, text=True, check=True)
+    copy = placed["environment"]["BLENDER_SYSTEM_RESOURCES"]
+    assert done.stdout == f"Blender 5.2.2|/its own|{copy}|"
+    assert (Path(copy) / "scripts/addons_core/cycles/lib" / NAME).is_file()
 
 
 def test_one_overlay_has_all_kernels_and_goes_with_the_last(lab: Lab) -> None:

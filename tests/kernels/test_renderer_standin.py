@@ -1,4 +1,4 @@
-"""The stand-in of HIP that renderers are taken through: it gives no memory that the card would not have."""
+"""The stand-in for HIP in renderer tests does not allocate more memory than the card has."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ print(ask(hip.hipHostMalloc, 2**64 - 100))
 """
 
 
-def test_no_more_memory_than_there_is_is_given(tmp_path: Path) -> None:
+def test_allocations_are_limited_to_the_free_memory(tmp_path: Path) -> None:
     library = tmp_path / "libamdhip64.so.6"
     build = ["cc", "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-DSTANDIN_HIP_VERSION=60443484"]
     subprocess.run([*build, str(SOURCE), "-o", str(library)], check=True, timeout=60)

@@ -166,7 +166,7 @@ class TestShims:
         )
         assert "rocenv repair sd" in failed.text
         assert mended.code == 0, mended.text
-        assert "put back: zluda/cublas64_11.dll (was missing)" in mended.err
+        assert "restored zluda/cublas64_11.dll (was missing)" in mended.err
         assert answer(proved)["level"] == "gemm"
 
     def test_a_replaced_file_of_torch(self, sd: Lane) -> None:

@@ -28,12 +28,13 @@ def _folders(home: Home) -> dict[str, Path]:
 
 
 @contextlib.contextmanager
-def _exclusive(home: Home, what: str) -> Iterator[None]:
-    with (
-        storage_errors(home.path),
-        locked(home.in_use, waiting=f"waiting for another rocenv that uses the {what}"),
-    ):
-        yield
+def _exclusive(what: str, *, changes: bool = True) -> Iterator[Home]:
+    """Lock the home against other processes that use the cache or the store."""
+    context = Context()
+    context.require_own_home(changes=changes)
+    home, waiting = context.home, f"waiting for another rocenv that uses the {what}"
+    with storage_errors(home.path), locked(home.in_use, waiting=waiting):
+        yield home
 
 
 @click.group("cache", invoke_without_command=True)
@@ -62,11 +63,8 @@ def clear(names: tuple[str, ...]) -> None:
     """Empty the cache, or only the named parts: artifacts, indices, wheels, kernels."""
     from rocenv.install.store import tree_bytes
 
-    context = Context()
-    context.require_own_home(changes=True)
-    home = context.home
     freed = 0
-    with _exclusive(home, "cache"):
+    with _exclusive("cache") as home:
         for name, folder in _folders(home).items():
             if not names or name in names:
                 freed += tree_bytes(folder) if folder.exists() else 0
@@ -82,10 +80,7 @@ def gc(yes: bool, dry_run: bool, as_json: bool) -> None:
     """Show unpacked packages that no env needs, and free them. For downloads, see `rocenv cache`."""
     from rocenv.install.store import sweep
 
-    context = Context()
-    context.require_own_home(changes=not dry_run)
-    home = context.home
-    with _exclusive(home, "store"):
+    with _exclusive("store", changes=not dry_run) as home:
         needed = frozenset(_needed(home))
         found = sweep(home, needed, dry_run=True)
         total = sum(size for _, size in found)

@@ -88,7 +88,7 @@ def command(
     if dry_run and as_json:
         print_json(plan_json(lock, notes, review))
         return 0
-    text = plan_text(lock, notes, with_variables=lock_file is not None)
+    text = plan_text(lock, notes, of_lock=lock_file is not None)
     if dry_run:
         click.echo(text)
         return 0
@@ -198,13 +198,15 @@ def _confirm_trust(name: str, lock_file: Path, review: Review, *, yes: bool) -> 
     Raises:
         RocenvError: Nobody can answer; `--yes` does not answer this question.
     """
+    from rocenv.resolve.request import rebuild_command
+
     lines = review.lines[:_MAX_LINES]
     more = f"; and {len(review.lines) - len(lines)} more" if len(review.lines) > len(lines) else ""
     if not yes and can_ask():
         note(f"This lock {'; it '.join(lines)}{more}.")  # again: the plan above may be long on purpose
         _require_yes("Do you trust its author?")
         return
-    command = f"rocenv create {shell_join(name, '--from', str(lock_file))}"
+    command = rebuild_command(name, str(lock_file))
     raise RocenvError(
         f"the lock `{lock_file}` needs your approval: it {'; it '.join(lines)}{more}",
         hints=(f"review the plan: `{command} --dry-run`", f"to build it anyway: `{command} --trust-lock`"),

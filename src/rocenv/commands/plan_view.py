@@ -72,8 +72,8 @@ def _part_json(part: Component) -> dict[str, Any]:
     }
 
 
-def plan_text(lock: Lock, missing: Sequence[str] = (), *, with_variables: bool = False) -> str:
-    """Return a plan for people; see `plan_json`. `with_variables` lists the variables that it changes."""
+def plan_text(lock: Lock, missing: Sequence[str] = (), *, of_lock: bool = False) -> str:
+    """Return a plan for people; see `plan_json`. `of_lock` adds what a lock from elsewhere could abuse."""
     runs_as = f", run as {lock.runs_as}" if lock.runs_as else ""
     what = ", ".join((lock.target, *lock.request.more_targets)) + runs_as if lock.target else "a compiler"
     lines = [f"Plan for {what} on {lock.platform}"]
@@ -83,7 +83,7 @@ def plan_text(lock: Lock, missing: Sequence[str] = (), *, with_variables: bool =
         lines += _part_lines(part)
     for text in lock.notes:
         lines += _item(text, "  - ")
-    if with_variables:
+    if of_lock:
         names = dict.fromkeys(change.name for change in lock.environment)
         lines += _item(f"changes these variables in the env: {', '.join(names) or 'none'}", "  - ")
         wheels = sorted(each.name for part in lock.components if part.python for each in part.artifacts)

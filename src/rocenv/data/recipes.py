@@ -16,7 +16,6 @@ class KernelSource(Known, frozen=True, kw_only=True):
 
     app: str  # key of the launcher; also the option that names the program
     title: str
-    since: str  # the first version that supports AMD GPUs
     folders: tuple[str, ...]  # with `code` and `precompiled` in them
     code: str  # folder of the source
     precompiled: str  # folder of the kernels that the app ships with

@@ -15,7 +15,7 @@ from packaging.version import InvalidVersion, Version
 from rocenv.activate.loader import find_program, loader_argv
 from rocenv.core.errors import DataError, RocenvError
 from rocenv.kernels.placed import all_placed
-from rocenv.prefix import Prefix, library_folders
+from rocenv.prefix import Prefix, env_around, library_folders
 from rocenv.system import process
 
 if TYPE_CHECKING:
@@ -141,11 +141,8 @@ def _without_copy(path: Path, row: KernelSource, home: Home) -> Path:
 
 
 def _prefix_around(path: Path, home: Home) -> Prefix | None:
-    for each in (path, Path(os.path.realpath(path))):
-        for envs in (home.envs, Path(os.path.realpath(home.envs))):
-            if each.is_relative_to(envs) and each != envs:
-                return Prefix(home.envs / each.relative_to(envs).parts[0])
-    return None
+    name = env_around(home, str(path)) or env_around(home, os.path.realpath(path))
+    return Prefix(home.envs / name) if name else None
 
 
 def _roots(start: Path, prefix: Prefix | None) -> Iterator[Path]:

@@ -135,12 +135,6 @@ def _recipe(row: KernelSource, version: str, kind: str, recipes: Sequence[Kernel
     for each in of_kind:
         if SpecifierSet(each.versions, prereleases=True).contains(parsed):
             return each
-    if not is_at_least(version, row.since):
-        raise RocenvError(
-            f"{row.app} {version} does not support AMD GPUs; {row.title} supports them since {row.since}",
-            hints=(f"upgrade {row.app}",),
-            code="kernels-too-old",
-        )
     covered = " or ".join(f"`{each.versions}`" for each in of_kind)
     raise RocenvError(
         f"rocenv has no recipe for {kind} kernels of {row.app} {version}, only for {covered}",
