@@ -11,6 +11,7 @@ import click
 
 from rocenv.commands import candidates
 from rocenv.commands.output import colour, note
+from rocenv.commands.told import label, spoken
 from rocenv.context import Context
 from rocenv.core.errors import PrefixError, RocenvError
 from rocenv.prefix import prefix_of
@@ -20,11 +21,12 @@ if TYPE_CHECKING:
 
     from click.shell_completion import CompletionItem
 
+    from rocenv.core.language import Language
+    from rocenv.findings import Finding
+    from rocenv.launch.context import LaunchContext
     from rocenv.launch.start import Start
-    from rocenv.launch.view import Concern, View
 
-_COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
-
+_COLOURS = {"error": "red", "warning": "yellow", "info": "cyan"}
 
 # The options that may follow NAME, and whether a value has to follow them.
 _OPTIONS = {"--app": True, "--write-shortcut": False}
@@ -100,13 +102,15 @@ def command(name: str, app: str, shortcut_folder: Path | None, argv: tuple[str, 
         return 0
     from rocenv.commands.launch_kernels import with_kernels
     from rocenv.host import detect
+    from rocenv.launch.context import LaunchContext
     from rocenv.launch.fitted import fit_start
-    from rocenv.launch.view import View
 
-    view = View(start=with_kernels(context, start), host=detect(context.matrix), matrix=context.matrix)
-    with context.progress.wait(f"Looking what {start.title} can do here"):
+    view = LaunchContext(
+        start=with_kernels(context, start), host=detect(context.matrix), matrix=context.matrix
+    )
+    with context.progress.wait(f"Checking what {start.title} supports on this machine"):
         view = fit_start(view)
-    return _run(view, _look(view))
+    return _run(view, _check(view, context, spoken(None)))
 
 
 def _start(context: Context, name: str, app: str, words: tuple[str, ...]) -> Start:
@@ -136,28 +140,37 @@ def _start(context: Context, name: str, app: str, words: tuple[str, ...]) -> Sta
     )
 
 
-def _look(view: View) -> tuple[Concern, ...]:
-    """Tell what is wrong before the start; raise PrefixError where starting would be no use."""
-    from rocenv.launch.preflight import look
+def _check(view: LaunchContext, context: Context, language: Language) -> list[Finding]:
+    """Report what is wrong before the start; raise PrefixError if starting the app is useless or harmful."""
+    from rocenv.checks.run import run_before_start
 
-    concerns = look(view)
-    worst = concerns[0] if concerns and concerns[0].severity == "error" else None
-    for concern in concerns:
-        if concern is not worst:
-            _tell(concern)
+    findings = run_before_start(view, context.home, language)
+    worst = findings[0] if findings and findings[0].severity == "error" else None
+    for finding in findings:
+        if finding is not worst:
+            _report(finding, language)
     if worst is not None:
-        raise PrefixError(worst.text, hints=tuple(filter(None, [worst.remedy])), code=worst.code)
+        hints = [": ".join((step.text.rstrip(".。"), *step.commands)) for step in worst.steps]
+        raise PrefixError(_sentence(worst), hints=tuple(hints), code=worst.code)
     for line in view.start.notes:
         note(line)
-    return concerns
+    return findings
 
 
-def _tell(concern: Concern) -> None:
-    click.echo(colour(f"{concern.severity}: ", _COLOURS[concern.severity], err=True), err=True, nl=False)
-    note(concern.text + (f"\n  hint: {concern.remedy}" if concern.remedy else ""))
+def _report(finding: Finding, language: Language) -> None:
+    heading = f"{label(finding.severity, language)}: "
+    click.echo(colour(heading, _COLOURS[finding.severity], err=True), err=True, nl=False)
+    lines = [_sentence(finding), *(f"  {line}" for line in finding.evidence)]
+    for step in finding.steps:
+        lines += [f"  {step.text}", *(f"      {command}" for command in step.commands)]
+    note("\n".join(lines))
 
 
-def _run(view: View, concerns: tuple[Concern, ...]) -> int:
+def _sentence(finding: Finding) -> str:
+    return f"{finding.title}: {finding.detail}" if finding.detail else finding.title
+
+
+def _run(view: LaunchContext, findings: list[Finding]) -> int:
     from rocenv.launch.run import run
 
     def tell(text: str) -> None:
@@ -167,7 +180,7 @@ def _run(view: View, concerns: tuple[Concern, ...]) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # or Python would complain at its end
 
     last = view.start.prefix.verification()
-    done = run(view, concerns, last.level if last else "", tell)
+    done = run(view, findings, last.level if last else "", tell)
     if done.explanation is not None:
         tell("\n" + "\n".join(done.explanation.lines()))
     return done.code

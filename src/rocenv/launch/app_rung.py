@@ -13,9 +13,8 @@ from msgspec.structs import replace
 
 from rocenv.core.errors import RocenvError, WrongUsage
 from rocenv.core.model import APP_RUNG, Machine, RungResult
-from rocenv.launch.devices import list_devices
+from rocenv.launch.devices import described, list_devices, only
 from rocenv.launch.flags import options_of
-from rocenv.launch.of_devices import described, only
 from rocenv.launch.programs import env_for, env_with, has_gpu, program_of
 from rocenv.launch.start import GENERIC, choose, plan_start
 from rocenv.system.exit_codes import is_crash

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 from rocenv.activate.loader import find_program
 from rocenv.core.errors import DataError, RocenvError
 from rocenv.core.foreign import load_json
-from rocenv.launch.ask import ask, program_words
-from rocenv.launch.elf import is_executable
+from rocenv.launch.ask import ask, is_executable, program_words
 from rocenv.launch.recognition import is_program
 from rocenv.system.files import write_atomic
 

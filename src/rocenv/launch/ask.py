@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rocenv.launch.elf import is_executable
 from rocenv.launch.recognition import is_program as recognised
 from rocenv.launch.recognition import name_of, program_at
 from rocenv.system import process
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from rocenv.launch.start import Start
     from rocenv.system.process import Completed
 
-__all__ = ["ask", "is_helper", "is_program", "is_script", "program_file", "program_words"]
+__all__ = ["ask", "is_executable", "is_helper", "is_program", "is_script", "program_file", "program_words"]
 
 
 def program_words(start: Start) -> tuple[str, ...]:
@@ -79,6 +78,15 @@ def is_program(word: str, launcher: Launcher) -> bool:
 def is_helper(word: str, launcher: Launcher) -> bool:
     """Tell whether a word names a program of an app that has nothing to do on a GPU."""
     return name_of(word).lower().removesuffix(".exe") in launcher.helpers
+
+
+def is_executable(path: Path) -> bool:
+    """Whether a file is a program of Linux or Windows itself, and no script."""
+    try:
+        with path.open("rb") as file:
+            return file.read(4).startswith((b"\x7fELF", b"MZ"))
+    except OSError:
+        return False
 
 
 def ask(start: Start, arguments: Sequence[str], timeout_s: float) -> Completed:

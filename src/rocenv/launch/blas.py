@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
     from rocenv.core.model import Record
     from rocenv.data.apps import Blas
-    from rocenv.launch.view import View
+    from rocenv.launch.context import LaunchContext
     from rocenv.prefix import Prefix
 
 State = Literal["works", "fails", "unknown"]
 _BEFORE = ("memory", "kernel", "gemm")  # what has to work, or BLAS is not what is wrong
 
 
-def blas_state(view: View, program: Path | None = None) -> State:
+def blas_state(view: LaunchContext, program: Path | None = None) -> State:
     """Return whether a program can use the env's BLAS on the target; not known where it takes another."""
     blas = view.start.launcher.math_library
     if blas is None or (program is not None and _brings_blas(blas, program, view.start.prefix)):
@@ -47,7 +47,7 @@ def blas_state(view: View, program: Path | None = None) -> State:
     return "unknown" if has is None else "works" if has else "fails"
 
 
-def has_kernels(view: View, blas: Blas) -> bool | None:
+def has_kernels(view: LaunchContext, blas: Blas) -> bool | None:
     """Tell whether the env's BLAS has kernels for the target; None where that is not known."""
     lock = view.start.record.lock
     files = _files(view.start.prefix, view.start.record)
@@ -63,20 +63,20 @@ def has_kernels(view: View, blas: Blas) -> bool | None:
     return None
 
 
-def remedies(view: View) -> Iterator[str]:
+def remedies(view: LaunchContext) -> Iterator[str]:
     """Yield what gives the target a BLAS that works: another env, then builds that bring their own."""
     if command := another_env(view):
         yield f"an env whose rocBLAS works for it: {command}"
     yield from (build_text(row, view) for row in builds_for(view))
 
 
-def ways_round(view: View) -> Iterator[str]:
+def ways_round(view: LaunchContext) -> Iterator[str]:
     """Yield what the app's profile knows besides."""
     blas = view.start.launcher.math_library
     yield from fallbacks(view, {blas.code} if blas else set())
 
 
-def another_env(view: View) -> str:
+def another_env(view: LaunchContext) -> str:
     """Return the command that makes an env with BLAS kernels for the target; "" where there is none."""
     lock = view.start.record.lock
     if lock.platform != "linux":
@@ -106,7 +106,7 @@ def _brings_blas(blas: Blas, program: Path, prefix: Prefix) -> bool:
     return any(next(place.glob(name), None) for place in places for name in blas.libraries)
 
 
-def _is_same(view: View, row: RocmSet | RocmWheels, runs_as: str) -> bool:
+def _is_same(view: LaunchContext, row: RocmSet | RocmWheels, runs_as: str) -> bool:
     lock = view.start.record.lock
     part = lock.part("rocm")
     own = (part.version, part.channel) if part else ("", "")

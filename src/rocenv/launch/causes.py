@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from rocenv.data.apps import Failure
     from rocenv.data.rows import Matrix
-    from rocenv.launch.view import View
+    from rocenv.launch.context import LaunchContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class Cause:
         return self.code == failure.code or any(text in " ".join(line.split()) for line in self.lines)
 
 
-def causes_of(view: View, log: Path | None, tail: Sequence[str]) -> tuple[Cause, ...]:
+def causes_of(view: LaunchContext, log: Path | None, tail: Sequence[str]) -> tuple[Cause, ...]:
     """Return what is found in an app's log, or in its last words where it has none."""
     from rocenv.diagnose import diagnose, diagnose_bytes
     from rocenv.diagnose.reading import read_path
@@ -75,7 +75,7 @@ def codes_of(failures: Iterable[Failure], causes: Sequence[Cause]) -> set[str]:
     return {each.code for each in causes} | {each.code for each in failures if each.code}
 
 
-def fallbacks(view: View, codes: set[str]) -> Iterator[str]:
+def fallbacks(view: LaunchContext, codes: set[str]) -> Iterator[str]:
     """Yield what an app's profile says to try at some causes, in its order."""
     for row in view.start.launcher.fallbacks:
         if row.code in codes:

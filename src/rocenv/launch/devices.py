@@ -147,3 +147,13 @@ def _others(lines: Sequence[str], pattern: str, other: str) -> Iterator[str]:
         for line in lines:
             if re.search(other, line[:_LONGEST]) and not re.search(pattern, line[:_LONGEST]):
                 yield line.strip()
+
+
+def only(others: Sequence[str]) -> str:
+    """What a program lists in place of a GPU of the env, in words."""
+    return f"only {', '.join(others)}" if others else "only the CPU"
+
+
+def described(device: Device) -> str:
+    """A GPU as the program lists it, with its target if that is known."""
+    return f"{device.line} [{device.target}]" if device.target else device.line

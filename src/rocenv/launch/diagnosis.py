@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from rocenv.host.event_log import Fault
     from rocenv.launch.capture import Ended
     from rocenv.launch.causes import Cause
+    from rocenv.launch.context import LaunchContext
     from rocenv.launch.trace import Trace
-    from rocenv.launch.view import View
     from rocenv.launch.watch import Watch
 
 _SHOWN = 3  # lines of output
@@ -34,7 +34,7 @@ UNPROVED = "nothing shows that it used the GPU"
 class Outcome:
     """What is known once an app has ended."""
 
-    view: View
+    view: LaunchContext
     ended: Ended
     watch: Watch
     trace: Trace

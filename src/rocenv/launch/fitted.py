@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from rocenv.launch import of_fit
 from rocenv.launch.ask import is_helper, is_program, program_file, program_words
 from rocenv.launch.blas import blas_state
 from rocenv.launch.devices import list_devices
 from rocenv.launch.flags import SEVERAL, Situation, choose_flags, options_of, takes_them, with_added
 from rocenv.launch.layers import Packed, packed_in, room_for
-from rocenv.launch.of_devices import about_named, needs_gpu, none_of_env
 from rocenv.launch.options import Given, Options
 from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
     from rocenv.data.apps import Launcher
+    from rocenv.launch.context import LaunchContext
     from rocenv.launch.devices import Device, Devices
     from rocenv.launch.flags import Choice
     from rocenv.launch.layers import Room
     from rocenv.launch.start import Start
-    from rocenv.launch.view import Concern, View
 
 _ALL = "999"  # layers: more than any model has
 _BETWEEN = re.compile("[,/]")  # devices that are named in one argument
@@ -32,14 +30,14 @@ _BETWEEN = re.compile("[,/]")  # devices that are named in one argument
 class _Asked:
     """What the program, its file and the user say."""
 
-    view: View
+    view: LaunchContext
     users: Given  # what the user has given
     all: Given  # and before that what the program's own file has for it
     packed: Packed
     devices: tuple[Device, ...]  # that are to be used
 
 
-def fit_start(view: View) -> View:
+def fit_start(view: LaunchContext) -> LaunchContext:
     """Return a view whose start has the arguments that hold the app to the env's GPU.
 
     The program is asked for its arguments and for its GPUs, which may take seconds.
@@ -53,7 +51,7 @@ def fit_start(view: View) -> View:
         return view
     program = program_words(view.start)
     if not program:
-        return _with(view, of_fit.not_held(view)) if launcher.flags else view
+        return _recording(view, is_unknown=True) if launcher.flags else view
     options = options_of(view.start) if launcher.help else Options(problem="it has no help")
     given = Given(
         words=view.start.words[len(program) :],
@@ -65,18 +63,18 @@ def fit_start(view: View) -> View:
         return view
     if not is_program(program[-1], launcher):
         if not takes_them(launcher, options):
-            return _with(view, of_fit.not_held(view, options))
+            return _recording(view, is_unknown=True, options=options)
         view = replace(view, start=replace(view.start, is_taken=True))
     if wish := next((phrase for phrase in launcher.cpu if given.says(phrase)), ""):
         return _telling(view, f"`{wish}` asks for the CPU, so nothing is added for the GPU")
     if wish := next((phrase for phrase in launcher.not_hip if given.says(phrase)), ""):
         return _telling(view, f"`{wish}` asks for no GPU of HIP's, so nothing is added for the env's")
-    view = replace(view, devices=_listed(view, options))
+    view = _recording(view, options=options, devices=_listed(view, options))
     view, used = _with_devices(view, given)
     return view if used is None else _fitted(view, given, used)
 
 
-def _listed(view: View, options: Options) -> Devices | None:
+def _listed(view: LaunchContext, options: Options) -> Devices | None:
     """Return the GPUs that the program lists; None where this version has no way to list them."""
     asked = view.start.launcher.devices
     if asked is None or (not options.problem and asked.arguments[0] not in options):
@@ -84,7 +82,7 @@ def _listed(view: View, options: Options) -> Devices | None:
     return list_devices(view.start, view.host, view.matrix)
 
 
-def _with_devices(view: View, given: Given) -> tuple[View, tuple[Device, ...] | None]:
+def _with_devices(view: LaunchContext, given: Given) -> tuple[LaunchContext, tuple[Device, ...] | None]:
     """Return a view with what there is to tell of the GPUs, and those to be used.
 
     None in their place where nothing is to be added for any.
@@ -95,19 +93,21 @@ def _with_devices(view: View, given: Given) -> tuple[View, tuple[Device, ...] | 
     names = _named(view.start.launcher, given)
     if not names:
         if not devices.found:
-            return view, None if needs_gpu(view) else ()  # a check tells of it
+            return view, None if view.needs_gpu else ()  # a check reports it
         used = devices.for_lock(view.start.record.lock)
         if used is None:
             return view, ()  # where one has to be named, that none can be is told
-        return (view, used) if used else (_with(view, none_of_env(view)), None if needs_gpu(view) else ())
+        if used:
+            return view, used
+        return _recording(view, is_for_others=True), None if view.needs_gpu else ()
     named = devices.named(names)
     others = ", ".join(named.others)
     if others and not named.used and not named.unlisted:
         told = f"`{others}` is none of HIP's GPUs, so the env is not used for it: nothing is added"
-        return _telling(replace(view, devices=None), told), None
+        return _telling(_recording(view, devices=None), told), None
     if others:
         view = _telling(view, f"`{others}` is none of HIP's GPUs, so the env is not used for it")
-    return _with(view, *about_named(view, named)), named.used or None
+    return _recording(view, named=named), named.used or None
 
 
 def _named(launcher: Launcher, given: Given) -> tuple[str, ...]:
@@ -117,7 +117,7 @@ def _named(launcher: Launcher, given: Given) -> tuple[str, ...]:
     return tuple(filter(None, map(str.strip, _BETWEEN.split(given.value(name) or "")))) if name else ()
 
 
-def _fitted(view: View, given: Given, used: tuple[Device, ...]) -> View:
+def _fitted(view: LaunchContext, given: Given, used: tuple[Device, ...]) -> LaunchContext:
     launcher = view.start.launcher
     file = program_file(program_words(view.start), view.start.environ.get("PATH", ""))
     packed = packed_in(file, launcher.carried) if file and launcher.carried else Packed()
@@ -129,21 +129,17 @@ def _fitted(view: View, given: Given, used: tuple[Device, ...]) -> View:
     choice = choose_flags(launcher, situation)
     start, told = _with_own_arguments(view.start, packed, choice)
     start = with_added(start, choice.added)
-    concerns = [
-        *of_fit.about_version(view, given.options, choice),
-        *of_fit.about_blas(view, choice, blas),
-        *of_fit.about_room(view, room, choice, everything, packed),
-    ]
+    view = _recording(view, choice=choice, given=everything, packed=packed, room=room, blas=blas)
     told = (*told, *(each.told for each in choice.added))
-    return _with(_telling(replace(view, start=start), *told), *concerns)
+    return _telling(replace(view, start=start), *told)
 
 
-def _telling(view: View, *told: str) -> View:
+def _telling(view: LaunchContext, *told: str) -> LaunchContext:
     return replace(view, start=replace(view.start, notes=(*view.start.notes, *told)))
 
 
-def _with(view: View, *concerns: Concern) -> View:
-    return replace(view, concerns=(*view.concerns, *concerns))
+def _recording(view: LaunchContext, **facts: Any) -> LaunchContext:
+    return replace(view, adaptation=replace(view.adaptation, **facts))
 
 
 def _with_own_arguments(start: Start, packed: Packed, choice: Choice) -> tuple[Start, tuple[str, ...]]:

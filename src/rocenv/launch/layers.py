@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rocenv.data.apps import Carried
+    from rocenv.launch.context import LaunchContext
     from rocenv.launch.devices import Device
     from rocenv.launch.options import Given
-    from rocenv.launch.view import View
     from rocenv.memory.gpus import GpuMemory
 
 _MIB = 1 << 20
@@ -78,7 +78,7 @@ def packed_in(program: Path, carried: Carried) -> Packed:
     )
 
 
-def model_path(view: View, given: Given, packed: Packed) -> Path | None:
+def model_path(view: LaunchContext, given: Given, packed: Packed) -> Path | None:
     """Return the file of the model that is to be loaded; None where none is named, or it is fetched."""
     launcher = view.start.launcher
     for name in launcher.model:
@@ -88,7 +88,7 @@ def model_path(view: View, given: Given, packed: Packed) -> Path | None:
     return packed.path if packed.is_loaded else None
 
 
-def room_for(view: View, given: Given, devices: Sequence[Device], packed: Packed) -> Room:
+def room_for(view: LaunchContext, given: Given, devices: Sequence[Device], packed: Packed) -> Room:
     """Return what fits the GPUs of the env's target.
 
     Args:
@@ -120,7 +120,7 @@ def room_for(view: View, given: Given, devices: Sequence[Device], packed: Packed
     return _fitting(room, path, sum(filter(None, free)), sizes)
 
 
-def _memory(device: Device, view: View, memories: Sequence[GpuMemory]) -> GpuMemory | None:
+def _memory(device: Device, view: LaunchContext, memories: Sequence[GpuMemory]) -> GpuMemory | None:
     """Return the memory of a GPU that a program lists; None where it is not clear which one that is."""
     number = _NUMBER.search(device.name)
     index = int(number[0]) if number and not view.start.environ.get(BELOW) else -1

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rocenv.data.apps import AppBuild, Launcher
     from rocenv.data.rows import Matrix
     from rocenv.host import Host
-    from rocenv.launch.view import View
+    from rocenv.launch.context import LaunchContext
     from rocenv.prefix import Prefix
 
 
@@ -47,7 +47,7 @@ def env_with(app: str, lock: Lock, matrix: Matrix, machine: Machine, name: str) 
     return ""
 
 
-def builds_for(view: View) -> tuple[AppBuild, ...]:
+def builds_for(view: LaunchContext) -> tuple[AppBuild, ...]:
     """Return the builds of the app that bring kernels for the target along."""
     target, platform = view.start.record.lock.target, view.host.platform
     return tuple(
@@ -57,7 +57,7 @@ def builds_for(view: View) -> tuple[AppBuild, ...]:
     )
 
 
-def build_text(row: AppBuild, view: View) -> str:
+def build_text(row: AppBuild, view: LaunchContext) -> str:
     """Return a build in words."""
     target = view.start.record.lock.target
     family = row.families.get(target, target)

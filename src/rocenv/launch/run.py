@@ -20,13 +20,14 @@ from rocenv.launch.watch import Watch
 from rocenv.system.exit_codes import describe_exit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from rocenv.data.apps import Launcher
+    from rocenv.findings import Finding
     from rocenv.host.event_log import Fault
+    from rocenv.launch.context import LaunchContext
     from rocenv.launch.log import Log
-    from rocenv.launch.view import Concern, View
 
 _CLOCKS_DIFFER_S = 5.0
 _RECENT_S = 30.0  # a crash of that age is taken for the app's, by its program's name
@@ -41,12 +42,12 @@ class Run:
     log: Path | None
 
 
-def run(view: View, concerns: tuple[Concern, ...], level: str, tell: Callable[[str], None]) -> Run:
+def run(view: LaunchContext, findings: Sequence[Finding], level: str, tell: Callable[[str], None]) -> Run:
     """Run an app to its end and say what came of it.
 
     Args:
         view: The app, the machine and what is known.
-        concerns: What was told before the start, for the log.
+        findings: What was found before the start, for the log.
         level: How far the env was verified, for the log.
         tell: Called with lines for the user, while it runs too.
 
@@ -59,7 +60,7 @@ def run(view: View, concerns: tuple[Concern, ...], level: str, tell: Callable[[s
     log = open_log(start, tell)
     if log is not None:
         tell(f"log: {log.path}")
-        log.say([*head(start, view.host, level), *(f"{each.severity}: {each.text}" for each in concerns)])
+        log.say([*head(start, view.host, level), *(f"{each.severity}: {each.title}" for each in findings)])
         log.write(b"\n")
 
     def say(text: str) -> None:
@@ -107,7 +108,7 @@ def _explained(outcome: Outcome) -> Explanation | None:
     return explain(replace(outcome, found=causes_of(outcome.view, outcome.log, outcome.watch.tail)))
 
 
-def _launchers(view: View) -> tuple[Launcher, ...]:
+def _launchers(view: LaunchContext) -> tuple[Launcher, ...]:
     """Return the app's profile, and the one of what is true of all apps."""
     own = view.start.launcher
     return (own, *(each for each in view.matrix.launcher if each.key == GENERIC != own.key))
