@@ -189,12 +189,12 @@ class TestLlamafile:
         done = bench.launch("./m.llamafile")
         assert arguments(done) == "--gpu amd -ngl 999 --tinyblas --recompile"
         assert all(gain in done.stderr.decode() for gain in GAINS)
-        assert "starts `hipcc`" in done.stderr.decode(), "without a compiler it cannot build anything"
+        assert "needs `hipcc`" in done.stderr.decode(), "without a compiler it cannot build anything"
         (bench.app / "bin").mkdir()
         (bench.app / "bin/hipcc").write_text("#!/bin/sh\n")
         (bench.app / "bin/hipcc").chmod(0o755)
         done = bench.launch("./m.llamafile", HIP_PATH=str(bench.app))
-        assert "starts `hipcc`" not in done.stderr.decode()
+        assert "needs `hipcc`" not in done.stderr.decode()
 
     @pytest.mark.parametrize(("target", "fails"), [("gfx1103", True), ("gfx1100", False)])
     def test_what_is_known_of_the_set_counts_where_its_files_do_not_tell(
@@ -373,7 +373,7 @@ class TestLlamaCpp:
         bench.program("llama-cli", "llama.cpp-old", listed=LISTED)
         done = bench.launch("./llama-cli", "-m", str(model))
         assert (done.returncode, done.stdout) == (1, b"")
-        assert "no layer of the model fits" in done.stderr.decode()
+        assert "No layer of the model fits" in done.stderr.decode()
 
     @pytest.mark.parametrize("content", [b"", b"GGUF", b"GGUF\x03\0\0\0" + b"\xff" * 64, b"<html>"])
     def test_model_that_cannot_be_read(self, bench: Bench, content: bytes) -> None:
@@ -409,7 +409,7 @@ class TestLlamaCpp:
         bench.program("llama-cli", name, listed=LISTED)
         done = bench.launch("./llama-cli", given_word)
         assert f"has no `{given_word}`" in done.stderr.decode()
-        assert f"it is `{instead}` there" in done.stderr.decode()
+        assert f"Use `{instead}` instead" in done.stderr.decode()
 
     def test_help_that_fails_is_told_and_nothing_guessed(self, bench: Bench) -> None:
         bench.machine("gfx1100")
@@ -419,7 +419,7 @@ class TestLlamaCpp:
         assert arguments(done) == "-m m.gguf"
         assert "SIGSEGV" in done.stderr.decode()
         assert "`rocenv run llm -- './my dir/llama-cli' --help`" in done.stderr.decode(), "can be typed"
-        assert "nothing was added" in done.stderr.decode()
+        assert "no GPU options were added" in done.stderr.decode()
 
     @pytest.mark.parametrize(
         "more", ['[ "$1" = --help ] && exec yes -- --gpu', '[ "$1" = --help ] && exec cat /dev/zero']
@@ -440,8 +440,8 @@ class TestLlamaCpp:
         bench.program("llama-new", "llamafile-0.9.3")
         done = bench.launch("./llama-new", "a", "b")
         assert arguments(done) == "a b"
-        assert "`llama-new` is not known as a program of llama.cpp" in done.stderr.decode()
-        assert "its help has no `--device`" in done.stderr.decode()
+        assert "No GPU options were added to `llama-new`" in done.stderr.decode()
+        assert "Its help does not list `--device`" in done.stderr.decode()
 
     def test_tools_without_work_for_a_gpu_are_left_alone(self, bench: Bench) -> None:
         bench.machine("gfx1100")
@@ -516,7 +516,7 @@ class TestWhatIsStarted:
         bench.make("own", platform="linux", target="gfx1100", request=Request(app="llama.cpp"))
         for named in ((), ("--app", "llama.cpp")):
             said = bench.run("launch", "own", *named, "--", "sh", "-c", "true").stderr.decode()
-            assert "hint: name llama.cpp's own program in the command\n" in said
+            assert "hint: Use a program of llama.cpp in the command.\n" in said
             assert "say so" not in said
 
     def test_no_program_at_all(self, new: Bench) -> None:
@@ -534,8 +534,8 @@ class TestWhatIsStarted:
         done = new.launch("./other", "x", app="llama.cpp")
         assert arguments(done) == "x"
         said = done.stderr.decode()
-        assert "`other` is not known as a program of llama.cpp, and its help has no `--device`" in said
-        assert "nothing was added that would hold it to the GPU" in said
+        assert "Its help does not list `--device`" in said
+        assert "No GPU options were added to `other`" in said
 
     def test_env_of_the_app_asks_no_program_that_nobody_called_one(self, bench: Bench) -> None:
         """To be asked for its help may start a script that knows no arguments."""
@@ -546,8 +546,8 @@ class TestWhatIsStarted:
         assert arguments(done) == "a b"
         assert (bench.root / "ran").read_text() == "ran\n"
         said = done.stderr.decode()
-        assert "`work.sh` is a script, which is not asked for what it knows: nothing was added" in said
-        assert "hint: name llama.cpp's own program in the command" in said
+        assert "No GPU options were added to `work.sh`" in said
+        assert "Use the program itself in the command" in said
         bench.program("other", "llama.cpp-new", more=f"echo ran >>'{bench.root}/ran'")
         done = bench.run("launch", "own", "--", "./other", "a b")
         assert "`rocenv launch own --app llama.cpp -- ./other 'a b'`" in done.stderr.decode()
@@ -561,7 +561,7 @@ class TestWhatIsStarted:
         done = new.launch(*command.split(), "-m", "x", app="llama.cpp")
         assert arguments(done) == "-m x"
         assert (new.root / "ran").read_text() == "ran\n"
-        assert "is a script, which is not asked for what it knows" in done.stderr.decode()
+        assert "It is a script, and rocenv does not ask scripts" in done.stderr.decode()
 
 
 def test_profile_of_a_user_needs_nothing_of_all_this() -> None:
