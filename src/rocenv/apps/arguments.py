@@ -10,8 +10,8 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from rocenv.apps.adapters import ADAPTERS, Tuning
-from rocenv.apps.context import Adaptation
+from rocenv.apps.adapters import ADAPTERS
+from rocenv.apps.context import Adaptation, Tuning
 from rocenv.apps.devices import list_devices
 from rocenv.apps.options import Given, Options
 from rocenv.apps.query import ask_help, is_helper, is_program, program_words

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rocenv.apps.adapters.tuning import NO_TUNING, Tuning
 from rocenv.apps.query import program_path
 from rocenv.apps.recognition import GENERIC
 from rocenv.core.model import Machine
@@ -15,14 +14,32 @@ from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
+    from pathlib import Path
 
     from rocenv.apps.arguments import Choice
+    from rocenv.apps.blas import State
     from rocenv.apps.devices import Devices, Named
+    from rocenv.apps.gpu_layers import Room
     from rocenv.apps.options import Options
     from rocenv.apps.start import Start
     from rocenv.core.language import Language
+    from rocenv.data.apps import Flag
     from rocenv.data.rows import Matrix
     from rocenv.host import Host
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tuning:
+    """Arguments that suit this machine, and what the adapter learned about it."""
+
+    flags: tuple[Flag, ...] = ()  # to add, if this version has them
+    own_arguments: tuple[
+        str, ...
+    ] = ()  # of the program's file, to repeat since added ones would replace them
+    blas: State = "unknown"  # whether the env's rocBLAS works for the target
+    around_blas: tuple[str, ...] = ()  # the arguments with which some versions work without rocBLAS
+    room: Room | None = None  # for the layers of a model
+    model: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +52,7 @@ class Adaptation:
     named: Named | None = None  # devices that the user names
     is_for_others: bool = False  # it lists GPUs, but none that the env is for
     choice: Choice | None = None  # None = nothing was to be added
-    tuning: Tuning = NO_TUNING
+    tuning: Tuning = field(default_factory=Tuning)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

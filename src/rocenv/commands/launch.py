@@ -155,10 +155,10 @@ def _run(launch: LaunchContext, findings: Sequence[Finding], language: Language)
 
     last = launch.start.prefix.verification()
     lines = [f"{each.severity}: {each.title}" for each in findings]
-    ended = run(launch, lines, last.level if last else "", report, language)
-    if ended.explanation is not None:
-        report("\n" + "\n".join(ended.explanation.lines()))
-    return ended.code
+    code, explanation = run(launch, lines, last.level if last else "", report, language)
+    if explanation is not None:
+        report("\n" + "\n".join(explanation.lines()))
+    return code
 
 
 def _write_shortcut(start: Start, folder: Path, words: tuple[str, ...]) -> None:

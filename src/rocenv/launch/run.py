@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rocenv.activate.loader import CommandNotExecutable
@@ -13,31 +13,22 @@ from rocenv.apps.recognition import GENERIC
 from rocenv.host.event_log import fault_of
 from rocenv.launch.capture import NotStarted, run_captured
 from rocenv.launch.log import head, open_log
-from rocenv.launch.outcome import Explanation, Outcome, explain
+from rocenv.launch.outcome import Outcome, explain
 from rocenv.launch.output import TRACE_VARIABLE, Watch, read_trace
 from rocenv.system.exit_codes import describe_exit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
 
     from rocenv.apps.context import LaunchContext
     from rocenv.core.language import Language
     from rocenv.data.apps import Launcher
     from rocenv.host.event_log import Fault
     from rocenv.launch.log import Log
+    from rocenv.launch.outcome import Explanation
 
 _CLOCKS_DIFFER_S = 5.0
 _RECENT_S = 30.0  # the app's crash is found by its program's name in this time
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """An app that has ended."""
-
-    code: int  # as in `Ended`
-    explanation: Explanation | None
-    log: Path | None
 
 
 def run(
@@ -46,8 +37,8 @@ def run(
     level: str,
     report: Callable[[str], None],
     language: Language = "en",
-) -> Run:
-    """Run an app to its end and find out how it went.
+) -> tuple[int, Explanation | None]:
+    """Run an app to its end; return its exit code as in `Ended`, and an explanation if it ended badly.
 
     Args:
         context: The app and the machine.
@@ -101,7 +92,7 @@ def run(
         if trace is not None:
             with contextlib.suppress(OSError):  # a program that was left behind has it open
                 trace.unlink()
-    return Run(code=ended.code, explanation=explanation, log=log.path if log else None)
+    return ended.code, explanation
 
 
 def _launchers(context: LaunchContext) -> tuple[Launcher, ...]:

@@ -5,16 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from rocenv.apps.adapters import blender, llama
-from rocenv.apps.adapters.tuning import Tuning
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from rocenv.apps.context import LaunchContext
+    from rocenv.apps.context import LaunchContext, Tuning
     from rocenv.apps.devices import Device
     from rocenv.apps.options import Given
-
-__all__ = ["ADAPTERS", "Adapter", "Tuning"]
 
 
 class Adapter(Protocol):

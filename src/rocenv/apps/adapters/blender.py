@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rocenv.apps.adapters.tuning import Tuning
+from rocenv.apps.context import Tuning
 from rocenv.data.apps import Flag
 
 if TYPE_CHECKING:

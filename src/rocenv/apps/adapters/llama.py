@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rocenv.apps.adapters.tuning import Tuning
 from rocenv.apps.blas import blas_state
+from rocenv.apps.context import Tuning
 from rocenv.apps.gpu_layers import room_for
 from rocenv.apps.query import program_file, program_words
 from rocenv.data.apps import Flag
