@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -132,7 +133,7 @@ class TestWrappers:
             done = lab.run("launch", "sd", "--", *typed)
             assert (done.returncode, done.stdout) == (1, b""), typed
             assert b"would run `webui.sh`, which undoes the env" in done.stderr
-            assert b"the script: rocenv launch sd --app sdnext\n" in done.stderr
+            assert b"hint: Start SD.Next without the script: `rocenv launch sd --app sdnext`" in done.stderr
 
     def test_app_of_the_named_file_is_started(self, lab: Lab) -> None:
         """And not the one that the command happens to be given in."""
@@ -142,6 +143,35 @@ class TestWrappers:
         done = lab.run("launch", "sd", "--", "B/webui.sh", "--medvram")
         assert said_by(done.stdout)["FOLDER"] == str(there), done.stderr
         assert b"SD.Next" in done.stderr
+
+
+class TestSettings:
+    """A file of settings that only the app's script reads, which is not run."""
+
+    def settings(self, lab: Lab, text: str) -> str:
+        on_linux(lab)
+        home = put(lab, "sdnext")
+        (home / "webui-user.sh").write_text(text)
+        done = lab.run("launch", "sd", "./webui.sh")
+        assert done.returncode == 0, done.stderr
+        return done.stderr.decode()
+
+    def test_the_file_is_named(self, lab: Lab) -> None:
+        said = self.settings(lab, "#!/bin/bash\nexport COMMANDLINE_ARGS='--gradio-auth me:pw1'\n")
+        assert "webui-user.sh` are not read. Only `webui.sh` reads that file" in said
+        assert "pass the arguments in COMMANDLINE_ARGS to `rocenv launch`" in said
+        assert "pw1" not in said and "pw1" not in lab.log().decode().partition("ARGS")[0]
+
+    @pytest.mark.parametrize(
+        "text", ["", "#!/bin/bash\n# export A=1\n\n", "export venv_dir=x\npython_cmd=y\n"]
+    )
+    def test_a_file_without_settings_that_matter_is_not_named(self, lab: Lab, text: str) -> None:
+        assert "are not read" not in self.settings(lab, text)
+
+    def test_nothing_waits_for_a_pipe(self, lab: Lab) -> None:
+        on_linux(lab)
+        os.mkfifo(put(lab, "sdnext") / "webui-user.sh")
+        assert "are not read" not in lab.run("launch", "sd", "./webui.sh").stderr.decode()
 
 
 class TestOwnTorch:
@@ -203,8 +233,8 @@ class TestOwnTorch:
         (home / "venv/bin/activate").write_text('PATH="$PWD/venv/bin:$PATH"\n')
         done = lab.run("launch", "sd", "--", *typed)
         assert (done.returncode, done.stdout) == (1, b""), done.stderr
-        assert b"is the Python of SD.Next" in done.stderr
-        assert b"rocenv launch sd --app sdnext\n" in done.stderr
+        assert b"is the Python of SD.Next, not the env's" in done.stderr
+        assert b"hint: Start SD.Next with the env's Python: `rocenv launch sd --app sdnext`" in done.stderr
         assert b"pw1" not in done.stderr
         if typed[0] in ("nice", "env"):
             assert lab.run("launch", "sd", "--app", "generic", "--", *typed).stdout == b"ran\n"

@@ -88,8 +88,10 @@ class TestWithoutTargets:
         two.program("llama-cli", "llama.cpp-new", listed="".join(UNTOLD.partition("Graphics\n")[:2]))
         done = two.launch("./llama-cli", "-m", "x")
         assert (done.returncode, done.stdout) == (1, b"")
-        assert "llama.cpp lists no gfx1100 here" in done.stderr.decode()
-        assert "ROCm0: AMD Radeon(TM) 780M" in done.stderr.decode()
+        assert (
+            "lists no gfx1100 here, which env `llm` is for. It lists: ROCm0: AMD Radeon(TM) 780M"
+            in done.stderr.decode()
+        )
         done = two.run("verify", "llm", "--upto", "files", "--app", "llama.cpp")
         assert done.returncode == 1
         assert "although this machine has one" in done.stdout.decode()
@@ -98,7 +100,10 @@ class TestWithoutTargets:
         two.program("llama-cli", "llama.cpp-new", listed=SAME_NAME)
         done = two.launch("./llama-cli", "-m", "x")
         assert (done.returncode, done.stdout) == (1, b"")
-        assert "which of the GPUs that llama.cpp lists is the gfx1100: ROCm0: AMD" in done.stderr.decode()
+        assert (
+            "Nothing tells which of the GPUs that llama.cpp lists is the gfx1100: ROCm0: AMD"
+            in done.stderr.decode()
+        )
         assert arguments(two.launch("./llama-cli", "--device", "ROCm1")) == "--device ROCm1"
         done = two.run("verify", "llm", "--upto", "files", "--app", "llama.cpp")
         assert done.returncode == 0
@@ -133,8 +138,8 @@ def test_no_gpu_of_the_env_is_an_error_whatever_else_is_listed(bench: Bench) -> 
     done = bench.launch("./llama-cli", "-m", "x.gguf")
     said = done.stderr.decode()
     assert (done.returncode, done.stdout) == (1, b"")
-    assert "llama.cpp lists no gfx1100 here, which env `llm` is for: It lists: ROCm0: AMD Radeon 780M" in said
-    assert "rocenv create llm2 --target gfx1103 --app llama.cpp\n" in said
+    assert "llama.cpp lists no gfx1100 here, which env `llm` is for. It lists: ROCm0: AMD Radeon 780M" in said
+    assert "`rocenv create llm2 --target gfx1103 --app llama.cpp`" in said
     assert not bench.logs("llm"), "it was not started"
 
 
@@ -177,7 +182,8 @@ class TestNamedByTheUser:
     def test_one_that_is_not_listed(self, two: Bench) -> None:
         done = two.launch("./llama-server", "--device", "ROCm7", "-m", "x")
         assert arguments(done) == "--device ROCm7 -m x"
-        assert "llama.cpp lists no `ROCm7` here: It lists: ROCm0, ROCm1." in done.stderr.decode()
+        said = done.stderr.decode()
+        assert "lists no `ROCm7` here. It lists: ROCm0, ROCm1.\n  hint: Name one of these, or none" in said
 
     @pytest.mark.parametrize(
         ("names", "told"),
@@ -210,13 +216,13 @@ def test_several_gpus_of_the_target_are_all_named(bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("listed", "only"),
     [
-        (NONE, "only: "),
-        ("Available devices:\n", "only: CPU"),
+        (NONE, "It lists only: CPU"),
+        ("Available devices:\n", "It lists only: CPU"),
         (
             "Available devices:\n  Vulkan0: AMD Radeon (24560 MiB, 24000 MiB free)\n",
-            "only: Vulkan0: AMD Radeon",
+            "It lists only: Vulkan0: AMD Radeon",
         ),
-        ("\x00\xff\n" * 5, "only: CPU"),
+        ("\x00\xff\n" * 5, "It lists only: CPU"),
     ],
     ids=["none", "nothing", "another interface", "rubbish"],
 )
@@ -244,9 +250,9 @@ class TestBuildWithoutHip:
         done = bench.launch("./llama-cli", "-m", "x.gguf")
         said = done.stderr.decode()
         assert (done.returncode, done.stdout) == (1, b"")
-        assert "llama.cpp starts and lists no GPU of HIP, and the machine has a gfx1100" in said
-        assert "only: Vulkan0: AMD Radeon RX 7900 XTX (RADV NAVI31)" in said
-        (command,) = re.findall(r"(rocenv create llm2 [^`\n]+)", said)
+        assert "lists no GPU of HIP, and the machine has a gfx1100. This build has no HIP, or does" in said
+        assert "It lists only: Vulkan0: AMD Radeon RX 7900 XTX (RADV NAVI31)." in said
+        (command,) = re.findall(r"`(rocenv create llm2 [^`]+)`", said)
         done = bench.run("resolve", *command.split()[3:])
         assert done.returncode == 0, done.stderr
         assert "no llama.cpp in it" not in (done.stdout + done.stderr).decode()
@@ -257,8 +263,8 @@ class TestBuildWithoutHip:
         (bench.prefix("llm").own / "verified.json").write_text(json.dumps(found))
         bench.program("llama-cli", "llama.cpp-new", listed=NONE)
         said = bench.launch("./llama-cli", "-m", "x.gguf").stderr.decode()
-        assert "has no HIP" not in said
-        assert "rocenv doctor llm" in said
+        assert "This build has no HIP" not in said
+        assert "`rocenv doctor llm`" in said
 
     def test_verify_does_not_say_that_there_is_no_gpu(self, bench: Bench) -> None:
         bench.program("llama-cli", "llama.cpp-new", listed=VULKAN)
@@ -302,7 +308,7 @@ def test_list_that_crashes_is_told(bench: Bench) -> None:
     assert "SIGABRT" in said
     assert "The value of `--device` is unknown" in said
     assert "rocenv verify llm --app llama.cpp" in said
-    assert "rocenv launch llm --app generic -- ./llama-cli 'a b'\n" in said
+    assert "`rocenv launch llm --app generic -- ./llama-cli 'a b'`" in said
     done = bench.launch("./llama-cli", "--device", "ROCm0")
     assert arguments(done) == "--device ROCm0"
     bench.program("llama-cli", "llama.cpp-new", listed=LISTED, code=1)

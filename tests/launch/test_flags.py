@@ -241,7 +241,7 @@ class TestLlamafile:
         done = bench.launch("./llamafile-0.5")
         assert (done.returncode, done.stdout) == (1, b"")
         assert "has no `--gpu`" in done.stderr.decode()
-        assert "rocenv launch llm --app generic -- ./llamafile-0.5\n" in done.stderr.decode()
+        assert "`rocenv launch llm --app generic -- ./llamafile-0.5`" in done.stderr.decode()
 
     def test_help_of_a_manual_page_with_bold_letters(self, bench: Bench) -> None:
         bench.env_for("gfx1100")
@@ -405,7 +405,7 @@ class TestLlamaCpp:
         done = bench.launch("./my dir/llama-cli", "-m", "m.gguf")
         assert arguments(done) == "-m m.gguf"
         assert "SIGSEGV" in done.stderr.decode()
-        assert "rocenv run llm -- './my dir/llama-cli' --help\n" in done.stderr.decode(), "can be typed"
+        assert "`rocenv run llm -- './my dir/llama-cli' --help`" in done.stderr.decode(), "can be typed"
         assert "no GPU options were added" in done.stderr.decode()
 
     @pytest.mark.parametrize(
@@ -503,7 +503,7 @@ class TestWhatIsStarted:
         bench.make("own", platform="linux", target="gfx1100", request=Request(app="llama.cpp"))
         for named in ((), ("--app", "llama.cpp")):
             said = bench.run("launch", "own", *named, "--", "sh", "-c", "true").stderr.decode()
-            assert "Use a program of llama.cpp in the command" in said
+            assert "hint: Use a program of llama.cpp in the command.\n" in said
             assert "say so" not in said
 
     def test_no_program_at_all(self, new: Bench) -> None:
@@ -521,8 +521,8 @@ class TestWhatIsStarted:
         done = new.launch("./other", "x", app="llama.cpp")
         assert arguments(done) == "x"
         said = done.stderr.decode()
-        assert "No GPU options were added to `other`" in said
         assert "Its help does not list `--device`" in said
+        assert "No GPU options were added to `other`" in said
 
     def test_env_of_the_app_asks_no_program_that_nobody_called_one(self, bench: Bench) -> None:
         """To be asked for its help may start a script that knows no arguments."""
@@ -534,10 +534,10 @@ class TestWhatIsStarted:
         assert (bench.root / "ran").read_text() == "ran\n"
         said = done.stderr.decode()
         assert "No GPU options were added to `work.sh`" in said
-        assert "It is a script" in said
+        assert "Use the program itself in the command" in said
         bench.program("other", "llama.cpp-new", more=f"echo ran >>'{bench.root}/ran'")
         done = bench.run("launch", "own", "--", "./other", "a b")
-        assert "rocenv launch own --app llama.cpp -- ./other 'a b'\n" in done.stderr.decode()
+        assert "`rocenv launch own --app llama.cpp -- ./other 'a b'`" in done.stderr.decode()
         assert (bench.root / "ran").read_text() == "ran\nran\n"
 
     @pytest.mark.parametrize("command", ["./llama-run.sh", "sh ./llama-run.sh", "sh work.sh", "./work.sh"])

@@ -221,7 +221,8 @@ def env_verify_failed(context: CheckContext) -> Observation | None:
         return None
     rung = last.broken[0]
     values = {"env": env.name, "rung": rung.rung, "code": str(rung.exit_code or "")}
-    return Observation("env_verify_failed", values, (f"{rung.rung}: {rung.detail}",))
+    evidence = (f"{rung.rung}: {rung.detail}",) if rung.detail else ()
+    return Observation("env_verify_failed", values, evidence)
 
 
 def env_verified_without_gpu(context: CheckContext) -> Observation | None:

@@ -38,7 +38,10 @@ _PATH = re.compile(
     r"(?:[A-Z]:)?[\\/]+(?:[^\s\\/:;,\"'<>|`][^\\/:;,\"'<>|\r\n`]*[\\/]+)*(?P<name>[^\\/\s:;,\"'<>|`)]*)",
     re.IGNORECASE,
 )
-_FILE_NAME = re.compile(r"[\w+-]+(?:\.[\w+-]+)+")
+# Source: the files of ROCm, ZLUDA, MIOpen and PyTorch
+_FILE_NAME = re.compile(
+    r"[\w.+-]+\.(?:so(?:\.[0-9]+)*|dll|exe|py|u?k?db|toml|json|bat|cmd|sh|co|hsaco|log|conf|bin)"
+)
 _SENSITIVE = (
     r"[\w.-]{0,40}(?:token|secret|passw|pwd|api[_-]?key|access[_-]?key|signature|credential|cookie|auth)"
     r"[\w.-]{0,40}"
@@ -92,9 +95,9 @@ class Redactor:
         Args:
             names: More names or folders, and what replaces each; they come before the machine's own.
         """
-        self._instead = {name.casefold(): word for name, word in machine_names().items()}
-        self._instead |= {name.casefold(): word for name, word in (names or {}).items() if name}
-        ordered = sorted(self._instead, key=len, reverse=True)
+        words = machine_names() | {name: word for name, word in (names or {}).items() if name}
+        self._instead = {name.casefold(): word for name, word in words.items()}
+        ordered = sorted(words, key=len, reverse=True)
         pattern = "|".join(rf"(?<![^\W_]){re.escape(name)}(?![^\W_])" for name in ordered)
         self._names = re.compile(pattern, re.IGNORECASE) if pattern else None
 

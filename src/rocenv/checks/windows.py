@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ntpath
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rocenv.core.model import Machine
@@ -88,7 +88,9 @@ def driver_breaks_env(context: CheckContext) -> tuple[Observation, ...]:
     """The set of an env is known to fail with the display driver."""
     release = context.host.driver.release
     found = (_conflict(env, release, context) for env in context.relevant_envs if release)
-    return tuple(each for each in found if each is not None)
+    # The env may work for this app all the same, so it starts.
+    severity = "warning" if context.launch else ""
+    return tuple(replace(each, severity=severity) for each in found if each is not None)
 
 
 def _conflict(env: Env, release: str, context: CheckContext) -> Observation | None:

@@ -16,7 +16,7 @@ from rocenv.context import Context
 from rocenv.core.errors import PrefixError, RocenvError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from click.shell_completion import CompletionItem
 
@@ -124,8 +124,7 @@ def _check(launch: LaunchContext, context: Context, language: Language) -> list[
         if finding is not worst:
             _report(finding, language)
     if worst is not None:
-        hints = [": ".join((step.text.rstrip(".。"), *step.commands)) for step in worst.steps]
-        raise PrefixError(_sentence(worst), hints=tuple(hints), code=worst.code)
+        raise PrefixError(_sentence(worst, language), hints=tuple(_hints(worst)), code=worst.code)
     for line in launch.start.notes:
         note(line)
     return findings
@@ -134,14 +133,21 @@ def _check(launch: LaunchContext, context: Context, language: Language) -> list[
 def _report(finding: Finding, language: Language) -> None:
     heading = f"{label(finding.severity, language)}: "
     click.echo(colour(heading, _COLOURS[finding.severity], err=True), err=True, nl=False)
-    lines = [_sentence(finding), *(f"  {line}" for line in finding.evidence)]
+    hints = (f"hint: {hint}" for hint in _hints(finding))
+    note("\n  ".join((_sentence(finding, language), *finding.evidence, *hints)))
+
+
+def _sentence(finding: Finding, language: Language) -> str:
+    """The title and the reason in one line."""
+    full_stop = "。" if language == "zh" else ". "
+    return f"{finding.title}{full_stop}{finding.detail}"
+
+
+def _hints(finding: Finding) -> Iterator[str]:
+    """What to do, each step with its commands."""
     for step in finding.steps:
-        lines += [f"  {step.text}", *(f"      {command}" for command in step.commands)]
-    note("\n".join(lines))
-
-
-def _sentence(finding: Finding) -> str:
-    return f"{finding.title}: {finding.detail}" if finding.detail else finding.title
+        commands = ", ".join(f"`{command}`" for command in step.commands)
+        yield f"{step.text.rstrip('.。')}: {commands}" if commands else step.text
 
 
 def _run(launch: LaunchContext, findings: Sequence[Finding], language: Language) -> int:
