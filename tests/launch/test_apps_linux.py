@@ -319,7 +319,7 @@ class TestRecognition:
     def test_an_app_that_this_data_does_not_know_is_none(self, lab: Lab) -> None:
         on_linux(lab, app="of-the-future")
         done = lab.run("launch", "sd")
-        assert (done.returncode, b"rocenv recognizes no app" in done.stderr) == (2, True)
+        assert (done.returncode, b"rocenv recognises no app" in done.stderr) == (2, True)
 
     def test_an_app_for_another_platform(self, lab: Lab) -> None:
         on_linux(lab)

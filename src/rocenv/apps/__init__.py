@@ -2,6 +2,6 @@
 
 `recognition` finds the app, `start` works out the command and its environment, and `query` asks the app's own
 program for its help, its GPUs and its version. `arguments` adds what holds it to the GPU. Facts come from
-`profiles/apps/`; `adapters` has the behavior that belongs to one app. `rung` is the last rung of `verify
+`profiles/apps/`; `adapters` has the behaviour that belongs to one app. `rung` is the last rung of `verify
 --app`.
 """

@@ -193,7 +193,7 @@ def takes_arguments(launcher: Launcher, options: Options) -> bool:
 
 
 def telltale_arguments(launcher: Launcher) -> tuple[str, ...]:
-    """The arguments by which the help of an app's program is recognized."""
+    """The arguments by which the help of an app's program is recognised."""
     required = tuple(flag.words[0] for flag in launcher.flags if flag.required)
     listing = launcher.devices.arguments if launcher.devices else ()
     return required or tuple(word for word in listing if word.startswith("--"))

@@ -38,7 +38,7 @@ def choose(
 
     Args:
         launchers: All profiles.
-        key: The app that the user named; "" = recognize it.
+        key: The app that the user named; "" = recognise it.
         words: The command, which may be empty.
         here: The current folder.
         platform: The platform of the env; "" = any.

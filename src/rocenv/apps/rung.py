@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import structs
 
+from rocenv.apps.context import LaunchContext
 from rocenv.apps.devices import described, list_devices
 from rocenv.apps.programs import env_for, env_with, has_gpu, program_of
 from rocenv.apps.query import DEVICES_S, HELP_S, ask_help
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from rocenv.prefix import Prefix
 
 _NEEDED = ("files", "load", "device")  # the app cannot work if one of them is broken
+_BROKEN = ("failed", "crashed", "timeout")
 _TAIL = 4096  # characters
 _LOG = "app.log"
 _WILDCARD = re.compile(r"[*?\[]")
@@ -43,28 +45,21 @@ _WILDCARD = re.compile(r"[*?\[]")
 class AppRung:
     """An app that can be asked in an env."""
 
-    prefix: Prefix
-    record: Record
-    matrix: Matrix
-    host: Host
-    launcher: Launcher
-    start: Start | None  # None = the app computes with torch, and there is no program to ask
+    context: LaunchContext
     timeout_s: float = 0.0  # for each question; 0 = the default
     save_dir: Path | None = None  # for the app's answers
 
     def result(self, ladder: Sequence[RungResult]) -> RungResult:
         """Run the rung, after the ladder."""
         began = time.monotonic()
-        broken = [
-            each for each in ladder if each.rung in _NEEDED and each.status not in ("passed", "skipped")
-        ]
+        broken = [each for each in ladder if each.rung in _NEEDED and each.status in _BROKEN]
         try:
             if broken:
                 result = _result("skipped", f"needs `{broken[0].rung}`")
-            elif self.start is None:
-                result = _judge_torch(self, ladder)
+            elif _is_torch_only(self.context.start.launcher):
+                result = _judge_torch(self.context, ladder)
             else:
-                result = _judge_program(self, self.start, ladder)
+                result = _judge_program(self, ladder)
         except RocenvError as error:
             result = _result("failed", error.message)
         return structs.replace(result, elapsed_s=time.monotonic() - began)
@@ -104,29 +99,24 @@ def app_rung(
             f"`{GENERIC}` is any program, so there is no app to ask",
             hints=(f"verify the env itself: `rocenv verify {shell_join(prefix.name)}`",),
         )
-    launcher, folder = choose(tuple(matrix.launcher), key, (), Path.cwd(), platform=record.lock.platform)
-    rung = AppRung(
-        prefix=prefix,
-        record=record,
-        matrix=matrix,
-        host=host,
-        launcher=launcher,
-        start=None,
-        timeout_s=timeout_s,
-        save_dir=save_dir,
-    )
-    if launcher.needs.torch and launcher.devices is None:
-        return rung
-    words = program_of(prefix, record, matrix, launcher, environ)
-    if not words:
-        raise _program_missing(rung)
-    chosen = (launcher, folder)
+    chosen = choose(tuple(matrix.launcher), key, (), Path.cwd(), platform=record.lock.platform)
+    words: tuple[str, ...] = ()
+    if not _is_torch_only(chosen[0]):
+        words = program_of(prefix, record, matrix, chosen[0], environ)
+        if not words:
+            raise _program_missing(chosen[0], prefix, record, matrix, host)
     start = plan_start(prefix, record, chosen, words, environ, is_piped=False, columns=0, is_named=True)
-    return replace(rung, start=start)
+    context = LaunchContext(start=start, host=host, matrix=matrix)
+    return AppRung(context=context, timeout_s=timeout_s, save_dir=save_dir)
 
 
-def _judge_program(rung: AppRung, start: Start, ladder: Sequence[RungResult]) -> RungResult:
-    launcher = start.launcher
+def _is_torch_only(launcher: Launcher) -> bool:
+    """Whether the app computes with torch, so that there is no program to ask."""
+    return launcher.needs.torch and launcher.devices is None
+
+
+def _judge_program(rung: AppRung, ladder: Sequence[RungResult]) -> RungResult:
+    context, start, launcher = rung.context, rung.context.start, rung.context.start.launcher
     options = ask_help(start, rung.timeout_s or HELP_S) if launcher.help else None
     if options is not None and options.problem and launcher.devices is None:
         return _result("failed", f"asked for its help, {options.problem}")
@@ -141,31 +131,27 @@ def _judge_program(rung: AppRung, start: Start, ladder: Sequence[RungResult]) ->
         has = f" and has `{required[0]}`, which keeps it on the GPU" if required else ""
         starts = f"the app starts{has}, but " if options is not None else ""
         return _result("skipped", f"{starts}this version cannot list its GPUs")
-    devices = list_devices(start, rung.host, rung.matrix, rung.timeout_s or DEVICES_S)
-    _save(rung, start, devices)
-    return _judge_devices(rung, start, devices, ladder)
-
-
-def _save(rung: AppRung, start: Start, devices: Devices) -> None:
-    if rung.save_dir is None:
-        return
-    end = devices.answer.problem or f"ended with {devices.answer.code}"
-    with contextlib.suppress(OSError):  # `verify` reports a folder that it cannot write to
-        write_atomic(rung.save_dir / _LOG, f"# {_question(start)}\n{devices.answer.text}\n# {end}\n".encode())
+    devices = list_devices(start, context.host, context.matrix, rung.timeout_s or DEVICES_S)
+    if rung.save_dir is not None:
+        end = devices.answer.problem or f"ended with {devices.answer.code}"
+        text = f"# {_question(start)}\n{devices.answer.text}\n# {end}\n"
+        with contextlib.suppress(OSError):  # `verify` reports a folder that it cannot write to
+            write_atomic(rung.save_dir / _LOG, text.encode())
+    return _judge_devices(context, devices, ladder)
 
 
 def _question(start: Start) -> str:
     return shell_join(*start.words, *(start.launcher.devices.arguments if start.launcher.devices else ()))
 
 
-def _judge_devices(rung: AppRung, start: Start, devices: Devices, ladder: Sequence[RungResult]) -> RungResult:
+def _judge_devices(context: LaunchContext, devices: Devices, ladder: Sequence[RungResult]) -> RungResult:
     output, code = devices.answer.text[-_TAIL:], devices.answer.code
-    asked = f"`{_question(start)}`"
+    lock, asked = context.start.record.lock, f"`{_question(context.start)}`"
     if devices.problem:
         is_crashed = code is not None and is_crash(code)
         status: RungStatus = "timeout" if devices.answer.timed_out else "crashed" if is_crashed else "failed"
         return _result(status, f"{asked}: {devices.problem}", code=code, output=output)
-    target, used = rung.record.lock.target, devices.for_lock(rung.record.lock)
+    target, used = lock.target, devices.for_lock(lock)
     listed = ", ".join((*map(described, devices.found), *devices.others)) or "the CPU"
     if used:
         return _result("passed", f"{asked} lists {', '.join(map(described, used))}", code=code)
@@ -173,35 +159,32 @@ def _judge_devices(rung: AppRung, start: Start, devices: Devices, ladder: Sequen
         text = f"the app starts, but which GPU that {asked} lists is the {target} is unclear: {listed}"
         return _result("skipped", text, code=code)
     device = next((each for each in ladder if each.rung == "device"), None)
-    is_there = device.status == "passed" if device else has_gpu(rung.host, target)
+    is_there = device.status == "passed" if device else has_gpu(context.host, target)
     wanted = f"no {target}" if devices.found else "no HIP GPU" if is_there else "no GPU"
     text = f"the app starts, but {asked} lists {wanted}, only {listed}"
     if not is_there:
         return _result("skipped", text, code=code, no_device=True)
     seen = "`device` found it" if device else "this machine has one"
-    return _result("failed", f"{text}, although {seen}; {_advice(rung, devices)}", code=code, output=output)
+    return _result(
+        "failed", f"{text}, although {seen}; {_advice(context, devices)}", code=code, output=output
+    )
 
 
-def _advice(rung: AppRung, devices: Devices) -> str:
+def _advice(context: LaunchContext, devices: Devices) -> str:
     """Why an app lists no GPU of the env although there is one, and what to do."""
     if devices.found:
-        return f"`rocenv doctor {shell_join(rung.prefix.name)}` shows why it sees another GPU"
-    command = _env_with(rung)
+        return f"`rocenv doctor {context.env}` shows why it sees another GPU"
+    lock, name = context.start.record.lock, context.start.prefix.free_name()
+    command = env_with(context.start.launcher.key, lock, context.matrix, context.machine, name)
     fix = f"; create an env that has the app with HIP: `{command}`" if command else ""
     return f"this build lacks HIP or does not find the HIP runtime{fix}"
 
 
-def _env_with(rung: AppRung) -> str:
-    machine = Machine(platform=rung.host.platform, driver=rung.host.driver.release)
-    name = rung.prefix.free_name()
-    return env_with(rung.launcher.key, rung.record.lock, rung.matrix, machine, name)
-
-
-def _judge_torch(rung: AppRung, ladder: Sequence[RungResult]) -> RungResult:
-    launcher, lock = rung.launcher, rung.record.lock
+def _judge_torch(context: LaunchContext, ladder: Sequence[RungResult]) -> RungResult:
+    launcher, lock = context.start.launcher, context.start.record.lock
     torch = next((each for each in ladder if each.rung == "torch"), None)
     if lock.part("torch") is None:
-        command = env_for(launcher.key, lock, rung.prefix.free_name())
+        command = env_for(launcher.key, lock, context.start.prefix.free_name())
         return _result(
             "failed", f"{launcher.title} needs torch, but the env has none; create one that has: `{command}`"
         )
@@ -212,16 +195,18 @@ def _judge_torch(rung: AppRung, ladder: Sequence[RungResult]) -> RungResult:
     return _result("skipped", f"needs `torch`: {torch.detail}", no_device=torch.no_device)
 
 
-def _program_missing(rung: AppRung) -> RocenvError:
-    launcher, name = rung.launcher, rung.prefix.name
+def _program_missing(
+    launcher: Launcher, prefix: Prefix, record: Record, matrix: Matrix, host: Host
+) -> RocenvError:
     plain = [each for each in (*launcher.entries, *launcher.programs) if not _WILDCARD.search(each)]
     names = " or ".join(f"`{each}`" for each in plain[:2])
-    command = _env_with(rung)
+    machine = Machine(platform=host.platform, driver=host.driver.release)
+    command = env_with(launcher.key, record.lock, matrix, machine, prefix.free_name())
     return RocenvError(
-        f"found no program of {launcher.title} ({names}) in the env `{name}`, on PATH or in this folder",
+        f"found no program of {launcher.title} ({names}) in the env `{prefix.name}`, on PATH or in this folder",
         hints=(
             "add it to PATH" + (f", or create an env that has it: `{command}`" if command else ""),
-            f"verify the env itself: `rocenv verify {shell_join(name)}`",
+            f"verify the env itself: `rocenv verify {shell_join(prefix.name)}`",
         ),
         code="app-missing",
     )

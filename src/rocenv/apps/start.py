@@ -55,9 +55,7 @@ class Start:
     changes: tuple[EnvChange, ...]  # of the env and of the app's profile
     outside: Mapping[str, str]  # the environment before these changes
     added: tuple[str, ...] = ()  # arguments that rocenv added
-    notes: tuple[
-        str, ...
-    ] = ()  # a line for each thing that differs from what the user typed, with the reason
+    notes: tuple[str, ...] = ()  # what differs from what the user typed, a line each with the reason
     wrapper: str = ""  # the app's script that the user typed and rocenv replaces
     made_for: Path | None = None  # the app's own program, if a copy that rocenv made starts it
     has_kernels: bool | None = None  # for the env's target, shipped or built; None = unknown
@@ -238,7 +236,7 @@ def _without_wrapper(
 
 def _no_command(launcher: Launcher, name: str, words: Sequence[str], is_named: bool) -> NoReturn:
     what = (
-        "rocenv recognizes no app in this folder"
+        "rocenv recognises no app in this folder"
         if launcher.key == GENERIC
         else f"{launcher.title} has no usual command"
     )

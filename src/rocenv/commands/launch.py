@@ -77,7 +77,7 @@ def _count_own(words: Sequence[str]) -> int:
     metavar="APP",
     default="",
     shell_complete=candidates.apps,
-    help="Which app it is. Default: recognized by its program, its files or the env.",
+    help="Which app it is. Default: recognised by its program, its files or the env.",
 )
 @click.option(
     "--write-shortcut",

@@ -138,7 +138,7 @@ class Needs(Value, frozen=True, kw_only=True):
 
 
 class Launcher(Known, frozen=True, kw_only=True):
-    """The profile of an app: how it is recognized, started, kept on the GPU and understood.
+    """The profile of an app: how it is recognised, started, kept on the GPU and understood.
 
     In commands and values `{python}` is the env's Python, `{batch_python}` the same with quotes on Windows,
     where batch files add none, and `{prefix}` the env's folder. Paths are relative to the app's folder, with

@@ -30,7 +30,7 @@ _MOST_AFTER_STACK = 5  # lines of a batch file: "Press any key to continue . . .
 
 
 class Watch:
-    """Watches an app's output for known texts, whatever its colors and line breaks."""
+    """Watches an app's output for known texts, whatever its colours and line breaks."""
 
     def __init__(
         self,

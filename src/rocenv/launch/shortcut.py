@@ -32,7 +32,7 @@ def shortcut_text(command: Sequence[str], folder: str, variables: Mapping[str, s
     lines = ["@echo off", MARK, "setlocal disabledelayedexpansion"]
     foreign = any(not word.isascii() for word in words)
     if foreign:
-        # "Active code page: 850"; the words before the colon are localized
+        # "Active code page: 850"; the words before the colon are localised
         lines += ['for /f "tokens=2 delims=:." %%p in (\'chcp\') do set "_CODE_PAGE=%%p"', "chcp 65001 >nul"]
     lines += [f'set "{name}={_inner(value)}"' for name, value in variables.items()]
     lines.append(f'cd /d "{_inner(folder)}"')

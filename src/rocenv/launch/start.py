@@ -1,4 +1,4 @@
-"""What happens before an app starts: find the env, recognize the app, use kernels that rocenv built."""
+"""What happens before an app starts: find the env, recognise the app, use kernels that rocenv built."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def prepare(context: Context, name: str, app: str, words: Sequence[str]) -> Star
     Args:
         context: Has the envs and the data.
         name: The env.
-        app: The app that the user names; "" = recognize it.
+        app: The app that the user names; "" = recognise it.
         words: The command, or only arguments for the app's usual command, or nothing.
 
     Raises:

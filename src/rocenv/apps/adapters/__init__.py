@@ -1,4 +1,4 @@
-"""Behavior that belongs to one app. Most apps have none: their profile is all that rocenv knows."""
+"""Behaviour that belongs to one app. Most apps have none: their profile is all that rocenv knows."""
 
 from __future__ import annotations
 
