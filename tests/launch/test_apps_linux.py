@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rocenv.apps.recognition import choose
 from rocenv.core.model import EnvChange, Request
 from rocenv.data.load import load
-from rocenv.launch.recognition import choose
 from tests import shipped
 from tests.host.roots import Root
 from tests.launch.lab import component
@@ -101,9 +101,9 @@ class TestWrappers:
         assert seen["HSA_OVERRIDE_GFX_VERSION"] == "10.3.0-of-the-env"
         assert seen["LD_LIBRARY_PATH"].startswith(f"{path}/rocm/lib")
         assert "/wrapper/lib" not in seen["LD_LIBRARY_PATH"]
-        (line,) = [line for line in said.splitlines() if line.startswith("`webui.sh` is not run")]
-        assert "started in its place: " in line
-        assert f"{path}/venv/bin/python launch.py --medvram --port '80 81'" in line
+        (line,) = [line for line in said.splitlines() if "instead of `webui.sh`" in line]
+        assert line.startswith("running ")
+        assert f"{path}/venv/bin/python launch.py --medvram --port '80 81' instead of" in line
         assert ("LD_LIBRARY_PATH" if app == "sdnext" else "HSA_OVERRIDE_GFX_VERSION") in line
 
     def test_any_program_is_run_as_it_is_typed(self, lab: Lab) -> None:
@@ -112,7 +112,7 @@ class TestWrappers:
         done = lab.run("launch", "sd", "--app", "generic", "./webui.sh", "--medvram")
         assert said_by(done.stdout)["LD_LIBRARY_PATH"] == "/wrapper/lib"
         assert said_by(done.stdout)["ARGS"] == "['--medvram']"
-        assert b"is not run" not in done.stderr
+        assert b"instead of" not in done.stderr
 
     def test_a_script_of_that_name_that_is_anothers_is_run(self, lab: Lab) -> None:
         on_linux(lab)
@@ -180,7 +180,7 @@ class TestOwnTorch:
         put(lab, "sdnext")
         done = lab.run("launch", "sd")
         assert said_by(done.stdout)["ARGS"] == "['--skip-torch']"
-        assert b"added so that the env's torch stays as it is: --skip-torch" in done.stderr
+        assert b"added `--skip-torch` to keep the env's torch" in done.stderr
         assert said_by(lab.run("launch", "sd", "--skip-torch").stdout)["ARGS"] == "['--skip-torch']"
 
     @pytest.mark.parametrize("app", ["webui-amdgpu", "forge"])
@@ -319,21 +319,21 @@ class TestRecognition:
     def test_an_app_that_this_data_does_not_know_is_none(self, lab: Lab) -> None:
         on_linux(lab, app="of-the-future")
         done = lab.run("launch", "sd")
-        assert (done.returncode, b"no app is recognised" in done.stderr) == (2, True)
+        assert (done.returncode, b"rocenv recognises no app" in done.stderr) == (2, True)
 
     def test_an_app_for_another_platform(self, lab: Lab) -> None:
         on_linux(lab)
         done = lab.run("launch", "sd", "--app", "comfyui-zluda")
         assert done.returncode == 2
-        assert b"ComfyUI-Zluda is not started on linux: its profile is for windows" in done.stderr
-        (names,) = [line for line in done.stderr.decode().splitlines() if "takes one of" in line]
+        assert b"ComfyUI-Zluda runs on windows only" in done.stderr
+        (names,) = [line for line in done.stderr.decode().splitlines() if "one of these" in line]
         assert "comfyui-zluda" not in names
 
     def test_no_usual_command(self, lab: Lab) -> None:
         on_linux(lab)
         own_rows(lab, PATTERNS)
         done = lab.run("launch", "sd", "--app", "chat")
-        assert (done.returncode, b"Chat has no usual one" in done.stderr) == (2, True)
+        assert (done.returncode, b"Chat has no usual command" in done.stderr) == (2, True)
 
     def test_the_pattern_that_says_more_counts(self, tmp_path: Path) -> None:
         """`Llama-3.2.llamafile` is a llamafile, whatever its model is called."""

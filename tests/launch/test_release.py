@@ -153,7 +153,7 @@ class TestArguments:
         bench.prepare().blender("5.2.2 LTS")
         path = bench.app / "blender"
         path.write_text(path.read_text().replace("[HIP_", "[CPU_"))
-        assert "nothing shows that it used the GPU" in bench.render("--", "-h", "1080").stderr
+        assert "nothing in its output shows that it used the GPU" in bench.render("--", "-h", "1080").stderr
         assert "nothing shows" not in bench.render("--", "--cycles-device", "CPU").stderr
         assert "nothing shows" not in bench.render("--help").stderr
 
@@ -250,7 +250,10 @@ class TestRuntime:
         bench.prepare().blender("2.93.18")
         done = bench.render()
         assert done.returncode == 1
-        assert "Blender 2.93.18 does not use this GPU. The reason: HIP came to Linux with" in done.stderr
+        assert (
+            "Blender 2.93.18 does not use this GPU. The reason: HIP support for Linux came with"
+            in done.stderr
+        )
 
     def test_no_set_is_offered_that_cannot_be(self, bench: Bench) -> None:
         """No ROCm before 6 knows an RX 9070."""
@@ -300,15 +303,6 @@ class TestWindows:
 
 
 class TestVersion:
-    def test_asked_once_for_each_state_of_the_program(self, bench: Bench) -> None:
-        bench.prepare()
-        for version in ("5.2.2", "4.3.2"):
-            bench.native(version)
-            told = [bench.render().stderr for _ in range(2)]
-            expected = version == "4.3.2"
-            assert [("needs ROCm <6" in each) for each in told] == [expected] * 2
-        assert bench.times_asked() == 2
-
     def test_script_is_asked_each_time(self, bench: Bench) -> None:
         """What it starts may have been upgraded."""
         bench.prepare().blender("$(cat ../version)")
@@ -327,20 +321,11 @@ class TestVersion:
         assert [bench.render().returncode for _ in range(2)] == [0, 0]
         assert bench.times_asked() == 2
 
-    @pytest.mark.parametrize("kept", ["[1]", "{", '{"a": {"b": 1}}', "[" * 100_000])
-    def test_damaged_memory_of_it(self, bench: Bench, kept: str) -> None:
-        bench.prepare().native("5.2.2")
-        cache = bench.prefix("art").path / "cache"
-        cache.mkdir()
-        (cache / "app-versions.json").write_text(kept)
-        assert bench.render().returncode == 0
-        assert list(json.loads((cache / "app-versions.json").read_text()).values())[-1] == "5.2.2"
-
     @pytest.mark.parametrize(
         ("more", "why"),
         [
             ('[ "$1" = --version ] && exit 3', "it ended with exit code 3"),
-            ('[ "$1" = --version ] && { echo Blender; exit 0; }', "it names no version"),
+            ('[ "$1" = --version ] && { echo Blender; exit 0; }', "it printed no version"),
             ('[ "$1" = --version ] && { echo Blender 5.2; while :; do echo endless endless; done; }', ""),
         ],
     )

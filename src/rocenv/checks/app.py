@@ -7,17 +7,17 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rocenv.apps.programs import env_for
+from rocenv.apps.recognition import LOOKED_AT, is_there, name_of, program_at
 from rocenv.findings import Observation
-from rocenv.launch.programs import env_for
-from rocenv.launch.recognition import LOOKED_AT, is_there, name_of, program_at
 from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rocenv.apps.context import LaunchContext
+    from rocenv.apps.start import Start
     from rocenv.checks.context import CheckContext
-    from rocenv.launch.context import LaunchContext
-    from rocenv.launch.start import Start
 
 _BETWEEN_WORDS = re.compile(r"[\s;&|()'\"]+")  # of a shell script
 _ASSIGNMENT = re.compile(r"(?:export\s+)?([A-Za-z_]\w*)=")

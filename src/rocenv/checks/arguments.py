@@ -9,25 +9,26 @@ import re
 import shutil
 from typing import TYPE_CHECKING
 
+from rocenv.apps.adapters.llama import HIPCC, LAYERS, RECOMPILE
+from rocenv.apps.arguments import telltale_arguments
+from rocenv.apps.blas import CODE, another_env
+from rocenv.apps.devices import described
+from rocenv.apps.programs import builds_for, env_with, has_gpu, has_program
+from rocenv.apps.query import is_script, program_words
+from rocenv.apps.recognition import GENERIC, name_of, program_at
 from rocenv.core.model import Request
 from rocenv.core.template import fill
 from rocenv.findings import Observation
-from rocenv.launch.ask import is_script, program_words
-from rocenv.launch.blas import another_env, ways_round
-from rocenv.launch.devices import described
-from rocenv.launch.layers import model_path
-from rocenv.launch.programs import builds_for, env_with, has_gpu, has_program
-from rocenv.launch.recognition import GENERIC, name_of, program_at
 from rocenv.resolve.request import create_command
 from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from rocenv.apps.context import LaunchContext
+    from rocenv.apps.devices import Devices
     from rocenv.checks.context import CheckContext
     from rocenv.data.apps import Flag
-    from rocenv.launch.context import LaunchContext
-    from rocenv.launch.devices import Devices
 
 _VARIABLE = re.compile(r"\$([A-Z_]+)")
 
@@ -115,7 +116,7 @@ def app_not_held(context: CheckContext) -> Observation | None:
     if not launch.adaptation.is_unknown:
         return None
     name = name_of((program_words(start) or (start.program,))[-1])
-    wanted = next((flag.words[0] for flag in launcher.flags if flag.required), launcher.flags[0].words[0])
+    wanted = next(iter(telltale_arguments(launcher)), "")
     is_seen = program_at(start.words, launcher.starters) < len(start.words)
     values = {
         "program": name,
@@ -158,34 +159,32 @@ def _unfilled(launch: LaunchContext, flag: Flag, commands: Mapping[str, str]) ->
 def app_blas_fails(context: CheckContext) -> Iterator[Observation]:
     """The env's rocBLAS does not work for its target, and the app has no way around it."""
     launch = context.the_launch
-    launcher, choice, environ = launch.start.launcher, launch.adaptation.choice, launch.start.environ
-    if launch.adaptation.blas != "fails" or launcher.math_library is None or choice is None:
+    tuning, choice, environ = launch.adaptation.tuning, launch.adaptation.choice, launch.start.environ
+    if tuning.blas != "fails" or choice is None:
         return
-    flags = [flag for flag in launcher.flags if "blas-fails" in flag.when]
-    added = [each for each in choice.added if each.flag in flags]
+    added = [each.words[0] for each in choice.added if each.words[0] in tuning.around_blas]
     common = {"target": launch.start.record.lock.target, **_build(launch)}
     commands = {"create": another_env(launch)}
-    if not added and not any(flag.words[0] in launch.start.words for flag in flags):
-        values = common | {"ways": "; ".join(ways_round(launch))}
+    if not added and not any(word in launch.start.words for word in tuning.around_blas):
+        values = common | {"ways": "; ".join(launch.fallbacks({CODE}))}
         yield _observe("app_blas_fails", launch, values, commands)
-    for each in added:
-        places = [_VARIABLE.sub(lambda name: environ.get(name[1], ""), path) for path in each.flag.starts]
-        if places and not any(shutil.which(path, path=environ.get("PATH", "")) for path in places):
-            starts = each.flag.starts
-            values = common | {"option": each.words[0], "tool": starts[0], "places": ", ".join(starts)}
+    if RECOMPILE in added:
+        places = [_VARIABLE.sub(lambda name: environ.get(name[1], ""), path) for path in HIPCC]
+        if not any(shutil.which(path, path=environ.get("PATH", "")) for path in places):
+            values = common | {"option": RECOMPILE, "tool": HIPCC[0], "places": ", ".join(HIPCC)}
             yield _observe("app_tool_missing", launch, values, commands)
 
 
 def app_model_too_large(context: CheckContext) -> Observation | None:
     """No layer of the model fits the GPU, so the CPU would do all the work."""
     launch = context.the_launch
-    room, choice, given = launch.adaptation.room, launch.adaptation.choice, launch.adaptation.given
-    if room is None or choice is None or given is None or room.layers != 0:
+    tuning, choice = launch.adaptation.tuning, launch.adaptation.choice
+    room = tuning.room
+    if room is None or choice is None or room.layers != 0:
         return None
-    if not any(each.flag.words[1:] == ("{layers}",) for each in choice.added):
+    if not any(each.words[0] in LAYERS for each in choice.added):
         return None
-    path = model_path(launch, given, launch.adaptation.packed)
-    show = shell_join("rocenv", "mem", *(("model", str(path)) if path else ()))
+    show = shell_join("rocenv", "mem", *(("model", str(tuning.model)) if tuning.model else ()))
     return _observe("app_model_too_large", launch, {"why": room.why}, {"show": show})
 
 

@@ -14,11 +14,11 @@ from rocenv.system.machine import environment, examined_elsewhere, missing_sysro
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from rocenv.apps.context import LaunchContext
     from rocenv.core.model import Record
     from rocenv.data.rows import Matrix
     from rocenv.home import Home
     from rocenv.host import Gpu, Host
-    from rocenv.launch.context import LaunchContext
 
 _OS_RELEASE = ("/etc/os-release", "/usr/lib/os-release")
 _OS_RELEASE_LINE = re.compile(r"^(ID|ID_LIKE)=[\"']?([\w .:-]*)", re.MULTILINE)

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+from rocenv.apps.query import ask_version, program_path
+from rocenv.apps.runtime_files import found, is_own
 from rocenv.core.model import Request
 from rocenv.core.versions import allows
 from rocenv.core.versions import version_of as parsed
 from rocenv.findings import Observation
-from rocenv.launch.app_version import program_path, version_of
-from rocenv.launch.runtime_files import found, is_own
 from rocenv.prefix import library_folders
 from rocenv.resolve.apps import known_releases, spans
 from rocenv.resolve.suggest import resolved_command
@@ -20,10 +20,10 @@ from rocenv.system.quoting import shell_join
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from rocenv.apps.context import LaunchContext
     from rocenv.checks.context import CheckContext
     from rocenv.core.model import Component, Lock
     from rocenv.data.apps import AppRelease
-    from rocenv.launch.context import LaunchContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +72,7 @@ def app_release_unfit(context: CheckContext) -> Iterator[Observation]:
     program = next((row for row in matrix.app_program if row.app == start.launcher.key), None)
     if program is None or not start.is_app:
         return
-    app = version_of(start, program, program_path(start))
+    app = ask_version(start, program)
     values = {"app": start.launcher.title, "env": start.prefix.name, "key": start.launcher.key}
     if not app.version:
         yield Observation("app_version_unknown", values | {"problem": app.problem})

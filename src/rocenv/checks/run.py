@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
+    from rocenv.apps.context import LaunchContext
     from rocenv.checks.context import CheckContext
     from rocenv.checks.table import Check
     from rocenv.core.language import Language
     from rocenv.findings import Finding
     from rocenv.home import Home
-    from rocenv.launch.context import LaunchContext
 
 _CRASHED = "check_failed"  # the row that reports a check that crashed
 

@@ -1,4 +1,4 @@
-"""Which arguments a program has, read from its own help; and which of them a user has given. Pure."""
+"""Which arguments a program has, by its own help, and which of them the user gives. Pure."""
 
 from __future__ import annotations
 
@@ -12,21 +12,22 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"--?[A-Za-z][\w.-]*")
 _START = re.compile(r"[ \t]*(?=--?[A-Za-z])")
 _VALUE = re.compile(r"(?:[ =]|(?=\[))([<\[{(]\S.*?[>\]})](?=[\s,]|$)|(?!or -)[A-Za-z][\w,./|:-]*(?=[\s,]|$))")
-# What stands behind names and their value: nothing, or an explanation set apart. Of a sentence it is a word.
+# After names and value a definition has nothing, or an explanation behind a gap. In a sentence a word
+# follows.
 _CAPITALS = r"(?=[^a-z\s]*[A-Z])[^a-z\s]+"
 _END = re.compile(
     r"\s*$|[ ]{2}|\t|[ ]?[<\[{(]|[=,;]\S*(?:\s*$|[ ]{2}|\t)|[ ]\S+=\S*\s*$"
     rf"|[ =]{_CAPITALS}(?:[ ]{_CAPITALS})*(?:\s*$|[ ]{{2}}|\t|[ ]\()"
 )
-# One help separates two names by nothing but a space, another by a word.
+# Some helps separate two names by a space or a word only.
 _NEXT = re.compile(r"[ ]*[,|/][ ]*(?=-)|[ ](?:or[ ])?(?=-)")
 _VARIABLE = re.compile(r"\(env: ([A-Z][A-Z0-9_]*)\)")
 _DEFAULT = re.compile(r"\b[Dd]efault(?: is|:)? '?([\w.+-]{1,40})")
-# Helps keep arguments that are gone, to say so.
+# Helps go on listing arguments that were removed.
 _GONE = re.compile(r"\bhas been removed\b|\bno longer (?:supported|available)\b|\[removed\]", re.IGNORECASE)
 _TAB = 8
-# Further to the right than the first definitions there are only examples and wrapped prose. Some helps put
-# names without a short form four columns further.
+# Lines further to the right than the first definitions are examples and wrapped prose. Some helps indent
+# names without a short form by four more columns.
 _SLACK = 4
 _LONGEST = 20_000  # lines
 _WIDEST = 1000  # characters of a line
@@ -34,35 +35,35 @@ _WIDEST = 1000  # characters of a line
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """One argument, under all its names."""
+    """An argument with all its names."""
 
     names: tuple[str, ...]
-    value: str = ""  # as the help shows it: "N", "<dev1,dev2,..>"; "" = it takes none
-    variable: str = ""  # of the environment that stands for it; "" = none
-    default: str = ""  # "" = the help does not tell
+    value: str = ""  # as the help shows it: "N", "<dev1,dev2,..>"; "" = it takes no value
+    variable: str = ""  # the environment variable that has the same effect; "" = none
+    default: str = ""  # "" = unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """All arguments of one version of a program."""
+    """The arguments of one version of a program."""
 
     by_name: Mapping[str, Option] = field(default_factory=dict)
-    problem: str = ""  # why nothing is known; "" = it is
+    problem: str = ""  # why they are unknown; "" = they are known
 
     def __contains__(self, name: object) -> bool:
         return name in self.by_name
 
     def names(self, name: str) -> tuple[str, ...]:
-        """Return all names of an argument."""
+        """All names of an argument."""
         option = self.by_name.get(name)
         return option.names if option else (name,)
 
 
 def read_help(text: str) -> Options:
-    """Return the arguments that a help defines; those that its sentences only mention are none.
+    """Find the arguments that a help defines, and ignore those that its sentences mention.
 
-    A definition stands at the start of a line, names separated by commas, each with or without its value,
-    and what explains it is set apart by more than a blank.
+    A definition begins a line: names separated by commas, each with or without a value, and then an
+    explanation behind a gap of more than one space.
     """
     lines = [line[:_WIDEST] for line in text.splitlines()[:_LONGEST]]
     starts = [
@@ -71,7 +72,7 @@ def read_help(text: str) -> Options:
         if (found := _START.match(line))
     ]
     if not starts:
-        return Options(problem="it lists no arguments")
+        return Options(problem="its help lists no arguments")
     rightmost = min(column for _, column, _ in starts) + _SLACK
     rows = [(offset, number) for offset, column, number in starts if column <= rightmost]
     ends = [number for _, number in rows[1:]] + [len(lines)]
@@ -85,9 +86,9 @@ def read_help(text: str) -> Options:
 
 def _defined(about: Sequence[str]) -> Iterator[Option]:
     names, value, rest = _names(about[0])
-    told = " ".join([rest, *(line.strip() for line in about[1:])])
-    if names and not _GONE.search(told):
-        variable, default = _VARIABLE.search(told), _DEFAULT.search(told)
+    text = " ".join([rest, *(line.strip() for line in about[1:])])
+    if names and not _GONE.search(text):
+        variable, default = _VARIABLE.search(text), _DEFAULT.search(text)
         yield Option(
             names=names,
             value=value,
@@ -97,7 +98,7 @@ def _defined(about: Sequence[str]) -> Iterator[Option]:
 
 
 def _names(line: str) -> tuple[tuple[str, ...], str, str]:
-    """Return the names that a line defines, the value that they take, and what follows."""
+    """Split a line into the names that it defines, their value and the rest."""
     names, value, at = [], "", 0
     while found := _NAME.match(line, at):
         names.append(found[0])
@@ -113,19 +114,21 @@ def _names(line: str) -> tuple[tuple[str, ...], str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """What a user has given to a program, by arguments and by variables."""
+    """What the user gives to a program, as arguments and variables."""
 
     words: tuple[str, ...]
     environ: Mapping[str, str]
     options: Options
-    behind: tuple[str, ...] = ()  # read behind a lone `--` only, which ends all others; () = it ends none
+    behind: tuple[
+        str, ...
+    ] = ()  # arguments that count only after `--`; () = `--` means nothing to the program
 
     def has(self, name: str) -> bool:
-        """Tell whether an argument is given, under any of its names."""
+        """Whether an argument is given, under any of its names."""
         return self._place(name) is not None or self._variable(name) is not None
 
     def value(self, name: str) -> str | None:
-        """Return the value that an argument has; None where it is not given."""
+        """The value of an argument; None if it is not given."""
         place = self._place(name)
         if place is None:
             return self._variable(name)
@@ -135,13 +138,13 @@ class Given:
         return self.words[place + 1] if place + 1 < len(self.words) else ""
 
     def says(self, phrase: str) -> bool:
-        """Tell whether a phrase as `-ngl 0` is given, whatever the argument is called in it."""
+        """Whether an argument such as `-ngl 0` is given, under any name."""
         name, _, wanted = phrase.partition(" ")
         value = self.value(name)
         return value is not None and (not wanted or value.lower() == wanted.lower())
 
     def _place(self, name: str) -> int | None:
-        """Return where an argument was given last, which is the one that counts."""
+        """The index of the last occurrence of an argument, which is the one that counts."""
         names, is_behind = self.options.names(name), name in self.behind
         places = (
             place
@@ -152,18 +155,15 @@ class Given:
         return max(places, default=None)
 
     def _arguments(self) -> Iterator[tuple[int, str, bool]]:
-        """Yield the words that are not the value of the one before.
-
-        With their places, and whether they stand behind the end of the program's own.
-        """
+        """Yield each word that is not a value: its index, the word, and whether it comes after `--`."""
         is_value = is_past = False
         for place, word in enumerate(self.words):
-            # Behind that end another program's words stand, whose values are not known.
+            # Words after `--` are for another program, so which of them are values is unknown.
             option = None if is_value or is_past else self.options.by_name.get(word)
             if not is_value:
                 is_past = is_past or (bool(self.behind) and word == "--")
                 yield place, word, is_past
-            # A value that may be left out is shown in brackets.
+            # Helps show an optional value in brackets.
             is_value = option is not None and bool(option.value) and not option.value.startswith("[")
 
     def _variable(self, name: str) -> str | None:

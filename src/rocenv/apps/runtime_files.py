@@ -9,7 +9,7 @@ from rocenv.prefix import library_folders
 from rocenv.system import machine
 
 if TYPE_CHECKING:
-    from rocenv.launch.context import LaunchContext
+    from rocenv.apps.context import LaunchContext
 
 # Where program loaders look last; what /etc/ld.so.conf adds differs by distribution.
 _USUAL = ("/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib")
