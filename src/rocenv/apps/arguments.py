@@ -51,9 +51,8 @@ class Choice:
     added: tuple[Added, ...] = ()
     lacking: tuple[Flag, ...] = ()  # wanted, but this version does not have them
     unfilled: tuple[Flag, ...] = ()  # wanted, but their value is unknown
-    unknown: tuple[
-        tuple[str, str], ...
-    ] = ()  # given by the user, but not in this version; its replacement or ""
+    # What the user gives and this version does not have, and its replacement or "".
+    unknown: tuple[tuple[str, str], ...] = ()
 
 
 def adapt_arguments(context: LaunchContext) -> LaunchContext:

@@ -33,9 +33,7 @@ class Tuning:
     """Arguments that suit this machine, and what the adapter learned about it."""
 
     flags: tuple[Flag, ...] = ()  # to add, if this version has them
-    own_arguments: tuple[
-        str, ...
-    ] = ()  # of the program's file, to repeat since added ones would replace them
+    own_arguments: tuple[str, ...] = ()  # in the program's file, to repeat: added ones would replace them
     blas: State = "unknown"  # whether the env's rocBLAS works for the target
     around_blas: tuple[str, ...] = ()  # the arguments with which some versions work without rocBLAS
     room: Room | None = None  # for the layers of a model

@@ -119,9 +119,7 @@ class Given:
     words: tuple[str, ...]
     environ: Mapping[str, str]
     options: Options
-    behind: tuple[
-        str, ...
-    ] = ()  # arguments that count only after `--`; () = `--` means nothing to the program
+    behind: tuple[str, ...] = ()  # arguments that count only after `--`; () = `--` means nothing
 
     def has(self, name: str) -> bool:
         """Whether an argument is given, under any of its names."""

@@ -203,7 +203,7 @@ def _program_missing(
     machine = Machine(platform=host.platform, driver=host.driver.release)
     command = env_with(launcher.key, record.lock, matrix, machine, prefix.free_name())
     return RocenvError(
-        f"found no program of {launcher.title} ({names}) in the env `{prefix.name}`, on PATH or in this folder",
+        f"found no program of {launcher.title} ({names}) in the env `{prefix.name}`, on PATH or here",
         hints=(
             "add it to PATH" + (f", or create an env that has it: `{command}`" if command else ""),
             f"verify the env itself: `rocenv verify {shell_join(prefix.name)}`",

@@ -190,9 +190,7 @@ class Launcher(Known, frozen=True, kw_only=True):
     own_zluda: tuple[str, ...] = ()  # folders of its own ZLUDA
     zluda_arguments: tuple[str, ...] = ()  # added if the env has ZLUDA
     zluda_variable: str = ""  # names the ZLUDA to use instead; "" = it always uses its own
-    deletes_zluda: tuple[
-        str, ...
-    ] = ()  # arguments, or files in the ZLUDA folder, that make it delete the folder
+    deletes_zluda: tuple[str, ...] = ()  # arguments, or files of ZLUDA, that make it delete the folder
     deletes_zluda_if_set: tuple[str, ...] = ()  # variables that do the same, with any value
     shims: Literal["any", "private", "torch"] = "any"  # where ZLUDA has to be
 

@@ -5,7 +5,7 @@ unchanged. Its input is ours. It stays in our session and process group, so the 
 and changes of its size to it directly, and this process does not react.
 
 On Windows the program gets a pipe instead of the console, so it may buffer its output, change its encoding or
-drop colours. Variables correct that as far as possible. `rocenv run` uses the console itself and keeps no log.
+drop colours. Variables correct that as far as possible. `rocenv run` uses the console itself, without a log.
 """
 
 from __future__ import annotations
