@@ -83,6 +83,14 @@ def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path / "a b")
 
 
+def test_cache(bench: Bench) -> None:
+    tools, cache = bench.root / "tools", bench.root / "kernel cache"
+    bench.prepare(place="cache", on_path=str(tools), cache_home=str(cache), env="art")
+    said, told = bench.launched()
+    assert f"PATH {tools}:" in said and f"CACHE {cache}\n" in said
+    assert "using the hip kernels for gfx1201 that rocenv built (cache)" in told
+
+
 def test_overlay(bench: Bench) -> None:
     start = bench.put(bench.root / "overlay/start/blender")
     bench.prepare(start=str(start), resources="/its/own")
@@ -95,15 +103,15 @@ def test_overlay(bench: Bench) -> None:
 def test_of_another_gpu_or_program(bench: Bench, placed: dict[str, str]) -> None:
     bench.prepare(start=str(bench.put(bench.root / "never/start/blender")), **placed)
     said, told = bench.launched()
-    assert "never/start" not in said and "taken" not in told
+    assert "/never" not in said and "using" not in told
 
 
 def test_of_another_source(bench: Bench) -> None:
     bench.prepare(start=str(bench.put(bench.root / "never/start/blender")))
     (bench.source / "kernel.cpp").write_text("newer")
     said, told = bench.launched()
-    assert "never/start" not in said
-    assert "not taken: the hip kernels for gfx1201 that rocenv made (overlay), are of another source" in told
+    assert "/never" not in said
+    assert "not using the hip kernels for gfx1201 that rocenv built (overlay): the source of this" in told
     again = f"rocenv kernels build blender --blender '{bench.app / 'blender'}' --target gfx1201 --hip"
     assert again in told
 
@@ -121,8 +129,8 @@ def test_that_are_gone(bench: Bench, content: bytes | None) -> None:
     if content is not None:
         (bench.root / "kernel").write_bytes(content)
     said, told = bench.launched()
-    assert "never/start" not in said and "taken" not in told
-    assert "gone: the hip kernels for gfx1201 that rocenv made (overlay)" in told
+    assert "/never" not in said and "using" not in told
+    assert "gone: the hip kernels for gfx1201 that rocenv built (overlay)" in told
     program = f"rocenv kernels build blender --blender '{bench.app / 'blender'}'"
     assert f"{program} --target gfx1201 --hip --place overlay" in told
 
@@ -131,6 +139,27 @@ def test_old_one_in_the_installation_wins_and_is_to_be_taken_away(bench: Bench) 
     bench.prepare(place="in-place")
     (bench.source / "kernel.cpp").write_text("newer")
     _, told = bench.launched()
-    assert "not taken" not in told
-    assert "takes it; take it away: rocenv kernels build blender" in told
+    assert "not using" not in told
+    assert "restore the original: rocenv kernels build blender" in told
     assert "--place in-place --undo" in told
+
+
+@pytest.mark.parametrize(
+    ("env", "cache"), [("another", "/one"), ("", "/home/somebody/.cache")], ids=["env", "user"]
+)
+def test_of_a_cache_that_is_nobodys_here(bench: Bench, env: str, cache: str) -> None:
+    bench.prepare(place="cache", env=env, cache_home=cache)
+    said, told = bench.launched()
+    assert cache not in said and "using" not in told
+
+
+def test_one_cache_is_in_force_and_only_its_kernels_are_told(bench: Bench) -> None:
+    own = str(bench.root / "own")
+    bench.prepare(place="cache", env="art", cache_home=str(bench.root / "of the env"))
+    other = bench.root / "other"
+    other.write_text("code")
+    bench.env["XDG_CACHE_HOME"] = own
+    bench.note(place="cache", kind="hiprt", cache_home=own, file=str(other))
+    said, told = bench.launched()
+    assert f"CACHE {bench.root / 'of the env'}\n" in said
+    assert "using the hip kernels" in told and "hiprt" not in told

@@ -78,9 +78,9 @@ def _summary(verdict: Verification, app: str) -> str:
 def _app_check(
     context: Context, prefix: Prefix, app: str, target: str, timeout_s: int, save_dir: Path | None
 ) -> Callable[[tuple[RungResult, ...]], RungResult]:
-    """Prepare the rung that asks an app; raise RocenvError if the app cannot be asked."""
+    """Return what asks an app once the ladder was walked; raise RocenvError where there is none to ask."""
+    from rocenv.apps.rung import app_rung
     from rocenv.host import detect
-    from rocenv.launch.app_rung import app_rung
 
     rung = app_rung(
         prefix,

@@ -155,23 +155,25 @@ class Extractor(Known, frozen=True, kw_only=True):
 
 
 class Advice(Known, frozen=True, kw_only=True):
-    """The text of a finding of `doctor`."""
+    """The texts of something that a check finds."""
 
     IDENTITY = ("name",)
 
     name: str
-    code: str  # the cause: the code of a rule, or its own
+    code: str  # that of the rule with the same cause, or its own
     severity: Literal["error", "warning", "info"]
     title: Text
     detail: Text
+    about: Text | None = None  # its line in `doctor --list`; None = the title, which then has no placeholder
     remedy: tuple[Remedy, ...] = ()
     links: tuple[str, ...] = ()
-    fix: str = ""  # what `doctor --fix` may do about it; "" = no safe fix
-    checks: tuple[str, ...] = ()  # checks that report it; () = the check of the same name
+    fix: str = ""  # the fix of `doctor --fix` for it; "" = none
+    checks: tuple[str, ...] = ()  # the checks that find it; () = the one of its name
+    runs_in: tuple[Literal["doctor", "launch", "verify"], ...] = ("doctor",)  # the commands that check it
 
     @property
-    def told_by(self) -> tuple[str, ...]:
-        """Names of the checks that report it; a support bundle cannot claim other checks."""
+    def found_by(self) -> tuple[str, ...]:
+        """The names of the checks that find it."""
         return self.checks or (self.name,)
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:
