@@ -15,7 +15,7 @@ import pytest
 from rocenv.core.versions import allows, series
 from rocenv.data.apps import DeviceList
 from rocenv.data.load import TABLES, data_files, load
-from rocenv.data.recipes import BuiltWith, KernelRecipe
+from rocenv.data.recipes import BuiltWith
 from rocenv.data.rules import Extractor, Pattern
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from rocenv.core.lock import lock_text, read_lock
 from rocenv.core.model import Artifact
 from rocenv.data.load import load
 from rocenv.diagnose import diagnose_bytes
-from rocenv.diagnose.report import told
+from rocenv.diagnose.report import report
 from rocenv.home import Home
 from rocenv.host.windows import found_on_windows
 from rocenv.install.archive import unpack_archive
@@ -39,7 +39,6 @@ from rocenv.install.python_package import require_package, wheel_of
 from rocenv.install.tree import Tree
 from rocenv.install.xz import Bounded, xz_chunks
 from rocenv.kernels.check import check
-from rocenv.memory.anatomy import anatomy_of
 from rocenv.memory.gguf import read_model
 from rocenv.memory.model_layout import layout_of
 from rocenv.net import Network, Response

@@ -18,7 +18,7 @@ from rocenv.apps.options import Given, Options, read_help
 from rocenv.core.model import Request
 from rocenv.data.apps import Flag, Launcher
 from rocenv.data.load import load
-from rocenv.memory.estimate import fit
+from rocenv.memory.estimate import Use, fit
 from rocenv.memory.gguf import read_model
 from tests.launch.apps import HELPS, LISTED, MIB, Bench, arguments, carry, write_model
 

@@ -10,7 +10,7 @@ from rocenv.apps.devices import BELOW_HIP
 from rocenv.core.errors import RocenvError
 from rocenv.core.variables import VISIBLE
 from rocenv.memory.amounts import amount
-from rocenv.memory.quants import CACHE_TYPES
+from rocenv.memory.estimate import CACHE_TYPES
 from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:

@@ -89,7 +89,7 @@ def command(
 
     The exit code is 1 if a check finds an error, else 0.
     """
-    language = spoken(lang)
+    language = output_language(lang)
     options = {"--list": as_list, "--fix": fix, "--collect": collect, "--from": bundle}
     _require_one([option for option, value in options.items() if value], name, language)
     if name == "":

@@ -34,7 +34,7 @@ def command(thing: tuple[str, ...], lang: str | None, as_json: bool) -> None:
     from rocenv.explain import explain
     from rocenv.explain.page import rendered
 
-    explanation = explain(" ".join(thing), Context().matrix, spoken(lang))
+    explanation = explain(" ".join(thing), Context().matrix, output_language(lang))
     if as_json:
         print_json(explanation_json(explanation))
         return

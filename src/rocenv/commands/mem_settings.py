@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rocenv.commands.calling_shell import calling_shell
+from rocenv.commands.calling_shell import calling_shell, set_variable, unset_variable
 from rocenv.commands.mem_env import EnvView, view_of_env
 from rocenv.commands.output import note, print_json
-from rocenv.commands.shell_words import setting, unsetting
 from rocenv.context import Context
 from rocenv.core.errors import RocenvError
 from rocenv.core.progress import sanitized
@@ -112,10 +111,10 @@ def _lines(program: str, gpu: Gpu | None, card: Card, advice: Advice, env: EnvVi
     )
     if advice.unset:
         lines += ["", "Unset these variables in the shell that starts it:"]
-        lines += [f"  {unsetting(shell, variable)}" for variable in advice.unset]
+        lines += [f"  {unset_variable(shell, variable)}" for variable in advice.unset]
     if advice.variables:
         lines += ["", f"Variables, for {where}:"]
-        lines += [f"  {setting(shell, variable, value)}" for variable, value in advice.variables.items()]
+        lines += [f"  {set_variable(shell, variable, value)}" for variable, value in advice.variables.items()]
     if advice.arguments:
         lines += ["", "Arguments of the program:", f"  {' '.join(advice.arguments)}"]
     return lines

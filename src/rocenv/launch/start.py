@@ -60,26 +60,21 @@ def with_kernels(context: Context, start: Start) -> Start:
     if not start.is_app or not any(row.app == app for row in context.matrix.kernel_source):
         return start
     from rocenv.kernels.placed import starting
-    from rocenv.kernels.places.app_cache import cache_home
 
     program, words = program_path(start), program_words(start)
     if program is None or not words:
         return start
-    name, own_cache = start.prefix.name, str(cache_home(start.outside))
     target = start.record.lock.code_target
     # The kernels may have been built for the program that a starter of the env starts.
     candidates = dict.fromkeys((program, program_behind(start) or program))
-    tried = [
-        starting(context.home, app, each, env=name, own_cache=own_cache, targets=(target,))
-        for each in candidates
-    ]
+    tried = [starting(context.home, app, each, targets=(target,)) for each in candidates]
     found = next((each for each in tried if each.kernels or each.outdated or each.gone), tried[0])
     has_kernels = bool(found.kernels) or _has_shipped_kernels(context, app, program, target)
     start = replace(start, has_kernels=has_kernels, notes=(*start.notes, *_notes(start, found)))
     if found.program is not None:
         rest = start.words[len(words) :]
         start = replace(start, words=(*words[:-1], str(found.program), *rest), made_for=program)
-    return replace(start, changes=(*start.changes, *found.changes))
+    return start
 
 
 def _has_shipped_kernels(context: Context, app: str, program: Path, target: str) -> bool | None:

@@ -100,8 +100,8 @@ def open_session(prefix: Prefix, record: Record, matrix: Matrix, timeout_s: floa
         hip = probe.task.libraries.get("hip")
         if not hip:
             raise RocenvError(
-                f"env `{prefix.name}` has no HIP runtime that rocenv could ask: it has no ROCm, or only the one "
-                "in Python wheels",
+                f"env `{prefix.name}` has no HIP runtime that rocenv could ask: it has no ROCm, or only the"
+                " one in Python wheels",
                 hints=(
                     "`rocenv list` shows other envs; `rocenv create NAME --rocm VERSION` makes one with HIP",
                 ),
