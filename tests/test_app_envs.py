@@ -431,7 +431,7 @@ def test_an_app_for_another_system(world: Mini) -> None:
 def test_a_lock_names_the_whole_set_so_no_app_goes_with_it(world: Mini) -> None:
     done = world.run("create", "art", "--from", "x.lock", "--app", "painter")
     assert done.returncode == 2
-    assert "--from names the whole set" in done.stderr
+    assert "--from specifies the whole set" in done.stderr
 
 
 def test_apps_are_completed(world: Mini) -> None:
@@ -527,7 +527,7 @@ def test_a_set_from_a_channel_that_has_to_be_named_is_rebuilt_from_there(world: 
     done = world.run("create", "new", "--from", str(lock), "--json")
     said = json.loads(done.stdout)
     assert said["error"] == "left-the-mirror"
-    assert "the nearest set available now: ROCm 5.7.1 from other" in said["hints"][0]
+    assert "the closest set available now is ROCm 5.7.1 from other" in said["hints"][0]
     argv = shlex.split(said["hints"][0].split("`")[1])
     assert argv[1:3] == ["create", "new"]
     assert world.run(*argv[1:], "--no-verify").returncode == 0
