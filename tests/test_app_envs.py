@@ -431,7 +431,7 @@ def test_an_app_for_another_system(world: Mini) -> None:
 def test_an_app_cannot_be_combined_with_a_lock(world: Mini) -> None:
     done = world.run("create", "art", "--from", "x.lock", "--app", "painter")
     assert done.returncode == 2
-    assert "--from names the whole set" in done.stderr
+    assert "--from specifies the whole set" in done.stderr
 
 
 def test_apps_are_completed(world: Mini) -> None:
@@ -525,7 +525,7 @@ def test_a_set_from_an_opt_in_channel_is_rebuilt_from_it(world: Mini) -> None:
     done = world.run("create", "new", "--from", str(lock), "--json")
     said = json.loads(done.stdout)
     assert said["error"] == "left-the-mirror"
-    assert "the nearest set available now: ROCm 5.7.1 from other" in said["hints"][0]
+    assert "the closest set available now is ROCm 5.7.1 from other" in said["hints"][0]
     argv = shlex.split(said["hints"][0].split("`")[1])
     assert argv[1:3] == ["create", "new"]
     assert world.run(*argv[1:], "--no-verify").returncode == 0

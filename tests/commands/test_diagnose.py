@@ -121,7 +121,7 @@ def test_silence_is_an_expected_no(tmp_path: Path) -> None:
 def test_an_empty_log_is_called_empty(tmp_path: Path) -> None:
     done = diagnose(tmp_path, "-", stdin=b"")
     assert done.returncode == 1
-    assert b"is empty" in done.stderr
+    assert b"nothing to read" in done.stderr
 
 
 def test_no_such_log(tmp_path: Path) -> None:
@@ -281,7 +281,7 @@ class TestAFolderOfAnything:
         done = diagnose(logs.parent / "home", str(logs))
         assert (done.returncode, done.stdout) == (1, b"")
         assert b"skipped 2: `liba.so`" in done.stderr
-        assert b"is empty" in done.stderr
+        assert b"nothing to read" in done.stderr
 
     def test_what_is_no_file_is_not_waited_for(self, logs: Path) -> None:
         os.mkfifo(logs / "pipe.log")

@@ -213,7 +213,7 @@ class TestFailures:
         sd.server.always(path, Fault())
         assert done.code == 1
         assert "404" in done.err
-        assert "known of the same release: `ZLUDA-windows-rocm5-amd64.zip`" in done.err
+        assert "known files of this release: `ZLUDA-windows-rocm5-amd64.zip`" in done.err
         assert not sd.prefix("other").exists()
 
     def test_a_file_that_changed_since_the_first_download(self, sd: Lane) -> None:
@@ -281,7 +281,7 @@ class TestFailures:
         after = {path: path.read_bytes() for path in programs.rglob("*") if path.is_file()}
         remove_sdk(programs)
         assert closed.code == 1
-        assert "HIP SDK 5.7.1 has to be installed by AMD's own installer first" in closed.err
+        assert "install HIP SDK 5.7.1 with AMD's own installer first" in closed.err
         assert sd.urls["sdk"] in closed.err
         assert "it asks for administrator rights" in closed.err
         assert "it changes: Program Files" in closed.err
@@ -365,7 +365,7 @@ class TestIncident:
             Step([sd.lab.rocenv, "launch", "bad", "--", "webui.bat"], cwd=windows_c(app)),
         )
         assert create.code == 0, create.text
-        assert "warning: such a set is known to fail" in create.err
+        assert "warning: this set is known to fail" in create.err
         rungs = {each["rung"]: each for each in answer(verify)["rungs"]}
         assert verify.code == 1
         assert rungs["blas"]["status"] == "crashed"

@@ -98,22 +98,22 @@ def apps(_context: click.Context, _parameter: click.Parameter, incomplete: str) 
 
 
 def memory_programs(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Return the programs whose settings for GPU memory are known."""
+    """Complete a program with known settings for GPU memory."""
     return _matching(sorted({row.program for row in Context().matrix.setting}), incomplete)
 
 
 def sizes(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Return amounts of memory that cards are sold with."""
+    """Complete an amount of memory that cards have."""
     return _matching((f"{gib}GiB" for gib in (4, 6, 8, 12, 16, 20, 24, 32, 48, 64, 128)), incomplete)
 
 
 def contexts(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Return lengths of context that models are run with."""
+    """Complete a context length of language models."""
     return _matching((str(1 << power) for power in range(11, 18)), incomplete)
 
 
 def limits(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Return amounts of memory, and shares of what is free."""
+    """Complete an amount of memory, or a share of what is free."""
     return [*_matching(("50%", "80%", "90%"), incomplete), *sizes(context, parameter, incomplete)]
 
 
@@ -145,7 +145,7 @@ def setting_keys(_context: click.Context, _parameter: click.Parameter, incomplet
 
 
 def checks(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Return the checks of `doctor` for this system."""
+    """Complete a check of `doctor` for this system."""
     from rocenv.checks.table import CHECKS
 
     return _matching((each.name for each in CHECKS if each.platform in (_HERE, "any")), incomplete)

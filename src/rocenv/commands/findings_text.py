@@ -30,7 +30,7 @@ LABELS: Mapping[str, tuple[str, str]] = {
     "times": ("{count} times", "共 {count} 次"),
     "sure": ("{percent} % sure", "把握 {percent} %"),
     "unsure": ("a guess, {percent} % sure", "推测，把握 {percent} %"),
-    "empty": ("{log} is empty", "{log} 里没有内容"),
+    "empty": ("there is nothing to read in {log}", "{log} 里没有内容"),
     "nothing": (
         "found no known GPU problem in the {lines} lines of {log}; `rocenv doctor` checks this machine",
         "{log} 的 {lines} 行里没有发现已知的 GPU 问题；`rocenv doctor` 可以检查这台机器",
