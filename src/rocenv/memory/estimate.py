@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 from rocenv.core.errors import RocenvError, WrongUsage
 from rocenv.memory.amounts import MIB
-from rocenv.memory.gguf import TENSOR_TYPES
 from rocenv.memory.model_layout import ModelLayout, layout_of
+from rocenv.memory.tensor_types import TENSOR_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
