@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rocenv.data.load import load
-from rocenv.launch.elf import needs_of
 from tests import amd_wheels
 from tests.amd_binaries import LINUX
 from tests.wheels.index import Wheel, build_wheel
@@ -113,8 +112,7 @@ def _placed(folder: Path) -> Iterator[tuple[str, bytes]]:
     c_library = load().c_library[0].files
     with tempfile.TemporaryDirectory(prefix="rocenv-real-") as scratch:
         for path in sorted(folder.iterdir()):
-            needs = needs_of(str(path)) if path.is_file() and not path.is_symlink() else None
-            soname = needs.soname if needs else ""
+            soname = _soname(path) if path.is_file() and not path.is_symlink() else ""
             if soname in c_library:
                 yield f"{C_LIBRARY}/{soname}", path.read_bytes()
             elif soname:
@@ -126,6 +124,14 @@ def _placed(folder: Path) -> Iterator[tuple[str, bytes]]:
                 subprocess.run(command, check=True, timeout=120)
                 yield f"{place}/{soname}", copy.read_bytes()
                 copy.unlink()
+
+
+def _soname(path: Path) -> str:
+    """Return the name that a library has for the loader; "" for any other file."""
+    done = subprocess.run(
+        ["patchelf", "--print-soname", str(path)], capture_output=True, text=True, timeout=120
+    )
+    return done.stdout.strip()
 
 
 def _rpath(place: str) -> str:

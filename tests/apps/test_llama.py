@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from gguf import GGUFWriter
 
-from rocenv.launch.options import read_help
+from rocenv.apps.options import read_help
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,7 +71,7 @@ def test_it_starts_with_its_hip_backend_and_lists_no_device(rocenv: Rocenv, llam
 def test_list_is_reported_as_no_gpu_here_and_not_as_fine(rocenv: Rocenv, llama_env: str) -> None:
     done = rocenv("launch", llama_env, "--", "llama-cli", "--list-devices")
     assert done.returncode == 0
-    assert "llama.cpp ended with exit code 0, but there is no GPU here that it can use\n" in done.stderr
+    assert "llama.cpp ended with exit code 0, but it found no GPU that it can use\n" in done.stderr
     assert "it lists no GPU here" in done.stderr
     assert "rocenv gpus" in done.stderr
 
@@ -106,7 +106,7 @@ def test_verify_finds_nothing_wrong_and_no_gpu(rocenv: Rocenv, llama_env: str) -
     assert done.returncode == 4, done.stderr
     rungs = {each["rung"]: each for each in json.loads(done.stdout)["rungs"]}
     assert rungs["app"]["no_device"]
-    assert "lists no GPU here" in rungs["app"]["detail"]
+    assert "lists no GPU, only" in rungs["app"]["detail"]
     assert "/bin/llama-cli --list-devices" in rungs["app"]["detail"].replace("'", ""), "the env's own"
     assert rungs["blas"]["no_device"]
 

@@ -27,10 +27,8 @@ checked = "2026-11-22"
     ("what", "says"),
     [
         ("flags = [{ words = [] }]", "`words` is empty"),
-        ('flags = [{ words = ["-x"], when = ["not-blas-failed"] }]', "there is no condition `blas-failed`"),
         ('flags = [{ words = ["-x", "{layer}"] }]', "nothing fills `{layer}`"),
-        ('sizes = { width = "-x" }', "there is no size `width`"),
-        ('renamed = [{ old = ["-x"], new = [] }]', "`renamed`: `new` is empty"),
+        ('renamed = [{ old = [], new = ["-x"] }]', "`renamed`: `old` is empty"),
         ("devices = { arguments = [], pattern = '(?P<device>x)' }", "`devices.arguments` is empty"),
     ],
 )

@@ -12,7 +12,6 @@ import io
 import json
 import lzma
 import os
-import subprocess
 import tarfile
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rocenv import config
+from rocenv.checks import bundle
 from rocenv.commands import trust
 from rocenv.core.foreign import parse_json
 from rocenv.core.language import LANGUAGES
@@ -30,7 +30,6 @@ from rocenv.core.model import Artifact
 from rocenv.data.load import load
 from rocenv.diagnose import diagnose_bytes
 from rocenv.diagnose.report import report
-from rocenv.doctor import pack
 from rocenv.home import Home
 from rocenv.host.windows import found_on_windows
 from rocenv.install.archive import unpack_archive
@@ -40,7 +39,6 @@ from rocenv.install.python_package import require_package, wheel_of
 from rocenv.install.tree import Tree
 from rocenv.install.xz import Bounded, xz_chunks
 from rocenv.kernels.check import check
-from rocenv.launch.elf import loaded
 from rocenv.memory.anatomy import anatomy_of
 from rocenv.memory.gguf import read_model
 from rocenv.net import Network, Response
@@ -249,19 +247,6 @@ def installer_seeds() -> list[bytes]:
     return [program + sevenzipped(SMALL)]
 
 
-def read_elf(data: bytes, folder: Path) -> None:
-    loaded([str(put(folder, data))], [str(folder)], [])
-
-
-def elf_seeds() -> list[bytes]:
-    with tempfile.TemporaryDirectory() as folder:
-        build = ["cc", "-shared", "-nostdlib", "-x", "c", "/dev/null", "-x", "none"]
-        linked = ["-Wl,-soname,liba.so.1", "-Wl,-rpath,$ORIGIN/../x:/opt", "-Wl,--no-as-needed", "libb.so"]
-        subprocess.run([*build, "-o", "libb.so"], cwd=folder, check=True)
-        subprocess.run([*build, *linked, "-o", "liba.so"], cwd=folder, check=True)
-        return [Path(folder, "liba.so").read_bytes(), code_object(["a.kd"], 0x41)]
-
-
 def read_kernels(data: bytes, _folder: Path) -> None:
     check(data, "gfx1100", matrix().code_objects)
 
@@ -427,23 +412,21 @@ def read_json(data: bytes, _folder: Path) -> None:
     parse_json(data, "it")
 
 
-def read_pack(data: bytes, folder: Path) -> None:
-    with pack.opened(put(folder, data)):
-        pass
+def read_bundle(data: bytes, folder: Path) -> None:
+    bundle.read(put(folder, data))
 
 
-def pack_seeds() -> list[bytes]:
-    manifest = {
-        "schema": 1,
+def bundle_seeds() -> list[bytes]:
+    plain = {
+        "schema": bundle.SCHEMA,
         "rocenv": "0.1.0",
         "platform": "linux",
-        "home": "/home/user/rocenv",
-        "files": [{"path": "/proc/version", "member": "files/proc/version"}],
+        "files": {"/proc/version": "Linux version 6.8"},
         "folders": {"/dev": ["kfd"]},
         "opened": {"/dev/kfd": "EACCES"},
+        "observed": [{"check": "no_gpu", "row": "no_gpu", "values": {"a": "b"}, "evidence": ["c"]}],
     }
-    members = {"manifest.json": json.dumps(manifest).encode(), "files/proc/version": b"Linux version 6.8"}
-    return [zipped(members), zipped(members, 0)]
+    return [json.dumps(plain).encode()]
 
 
 def read_hipinfo(data: bytes, _folder: Path) -> None:
@@ -468,7 +451,6 @@ TARGETS: dict[str, Target] = {
     "sdist": Target(read_sdist, sdist_seeds),
     "pe": Target(read_pe, pe_seeds, short_runs=30),
     "installer": Target(read_installer, installer_seeds, short_runs=100),
-    "elf": Target(read_elf, elf_seeds),
     "kernels": Target(read_kernels, lambda: [kernels("gfx1100", 3), code_object(["a.kd"], 0x41)]),
     "gguf": Target(read_gguf, gguf_seeds),
     "lock": Target(read_lock_file, lock_seeds),
@@ -485,6 +467,6 @@ TARGETS: dict[str, Target] = {
     "json": Target(
         read_json, lambda: [b'{"a": [1, 2.5e3, "\\u00e9", null, {"b": "[["}]}', '["ä"]'.encode("utf-16")]
     ),
-    "pack": Target(read_pack, pack_seeds),
+    "bundle": Target(read_bundle, bundle_seeds),
     "hipinfo": Target(read_hipinfo, hipinfo_seeds),
 }

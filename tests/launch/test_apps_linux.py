@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rocenv.apps.recognition import choose
 from rocenv.core.model import EnvChange, Request
 from rocenv.data.load import load
-from rocenv.launch.recognition import choose
 from tests import shipped
 from tests.host.roots import Root
 from tests.launch.lab import component
@@ -100,9 +101,9 @@ class TestWrappers:
         assert seen["HSA_OVERRIDE_GFX_VERSION"] == "10.3.0-of-the-env"
         assert seen["LD_LIBRARY_PATH"].startswith(f"{path}/rocm/lib")
         assert "/wrapper/lib" not in seen["LD_LIBRARY_PATH"]
-        (line,) = [line for line in said.splitlines() if line.startswith("`webui.sh` is not run")]
-        assert "started in its place: " in line
-        assert f"{path}/venv/bin/python launch.py --medvram --port '80 81'" in line
+        (line,) = [line for line in said.splitlines() if "instead of `webui.sh`" in line]
+        assert line.startswith("running ")
+        assert f"{path}/venv/bin/python launch.py --medvram --port '80 81' instead of" in line
         assert ("LD_LIBRARY_PATH" if app == "sdnext" else "HSA_OVERRIDE_GFX_VERSION") in line
 
     def test_any_program_is_run_as_it_is_typed(self, lab: Lab) -> None:
@@ -111,7 +112,7 @@ class TestWrappers:
         done = lab.run("launch", "sd", "--app", "generic", "./webui.sh", "--medvram")
         assert said_by(done.stdout)["LD_LIBRARY_PATH"] == "/wrapper/lib"
         assert said_by(done.stdout)["ARGS"] == "['--medvram']"
-        assert b"is not run" not in done.stderr
+        assert b"instead of" not in done.stderr
 
     def test_a_script_of_that_name_that_is_anothers_is_run(self, lab: Lab) -> None:
         on_linux(lab)
@@ -132,7 +133,7 @@ class TestWrappers:
             done = lab.run("launch", "sd", "--", *typed)
             assert (done.returncode, done.stdout) == (1, b""), typed
             assert b"would run `webui.sh`, which undoes the env" in done.stderr
-            assert b"hint: rocenv launch sd --app sdnext; if it does not" in done.stderr
+            assert b"hint: Start SD.Next without the script: `rocenv launch sd --app sdnext`" in done.stderr
 
     def test_app_of_the_named_file_is_started(self, lab: Lab) -> None:
         """And not the one that the command happens to be given in."""
@@ -144,13 +145,42 @@ class TestWrappers:
         assert b"SD.Next" in done.stderr
 
 
+class TestSettings:
+    """A file of settings that only the app's script reads, which is not run."""
+
+    def settings(self, lab: Lab, text: str) -> str:
+        on_linux(lab)
+        home = put(lab, "sdnext")
+        (home / "webui-user.sh").write_text(text)
+        done = lab.run("launch", "sd", "./webui.sh")
+        assert done.returncode == 0, done.stderr
+        return done.stderr.decode()
+
+    def test_the_file_is_named(self, lab: Lab) -> None:
+        said = self.settings(lab, "#!/bin/bash\nexport COMMANDLINE_ARGS='--gradio-auth me:pw1'\n")
+        assert "webui-user.sh` are not read. Only `webui.sh` reads that file" in said
+        assert "pass the arguments in COMMANDLINE_ARGS to `rocenv launch`" in said
+        assert "pw1" not in said and "pw1" not in lab.log().decode().partition("ARGS")[0]
+
+    @pytest.mark.parametrize(
+        "text", ["", "#!/bin/bash\n# export A=1\n\n", "export venv_dir=x\npython_cmd=y\n"]
+    )
+    def test_a_file_without_settings_that_matter_is_not_named(self, lab: Lab, text: str) -> None:
+        assert "are not read" not in self.settings(lab, text)
+
+    def test_nothing_waits_for_a_pipe(self, lab: Lab) -> None:
+        on_linux(lab)
+        os.mkfifo(put(lab, "sdnext") / "webui-user.sh")
+        assert "are not read" not in lab.run("launch", "sd", "./webui.sh").stderr.decode()
+
+
 class TestOwnTorch:
     def test_switches_keep_apps_from_installing_one(self, lab: Lab) -> None:
         on_linux(lab)
         put(lab, "sdnext")
         done = lab.run("launch", "sd")
         assert said_by(done.stdout)["ARGS"] == "['--skip-torch']"
-        assert b"added so that the env's torch stays as it is: --skip-torch" in done.stderr
+        assert b"added `--skip-torch` to keep the env's torch" in done.stderr
         assert said_by(lab.run("launch", "sd", "--skip-torch").stdout)["ARGS"] == "['--skip-torch']"
 
     @pytest.mark.parametrize("app", ["webui-amdgpu", "forge"])
@@ -179,7 +209,7 @@ class TestOwnTorch:
         put(lab, app)
         done = lab.run("launch", "sd")
         assert (done.returncode, done.stdout) == (1, b"")
-        assert "needs torch, and the env has none" in done.stderr.decode()
+        assert "needs PyTorch, and env `sd` has none" in done.stderr.decode()
         assert f"rocenv create sd2 --target {TARGET} --app {app}" in done.stderr.decode()
 
     @pytest.mark.parametrize(
@@ -203,8 +233,8 @@ class TestOwnTorch:
         (home / "venv/bin/activate").write_text('PATH="$PWD/venv/bin:$PATH"\n')
         done = lab.run("launch", "sd", "--", *typed)
         assert (done.returncode, done.stdout) == (1, b""), done.stderr
-        assert b"is the app's own Python, with its own torch" in done.stderr
-        assert b"hint: rocenv launch sd --app sdnext; if nothing" in done.stderr
+        assert b"is the Python of SD.Next, not the env's" in done.stderr
+        assert b"hint: Start SD.Next with the env's Python: `rocenv launch sd --app sdnext`" in done.stderr
         assert b"pw1" not in done.stderr
         if typed[0] in ("nice", "env"):
             assert lab.run("launch", "sd", "--app", "generic", "--", *typed).stdout == b"ran\n"
@@ -280,7 +310,7 @@ class TestRecognition:
         assert lab.run("launch", "sd", "./mine.sh").stdout == b"ran\n"
         assert lab.logs()[-1].name.endswith("-comfyui.log")
         done = lab.run("launch", "sd")
-        assert (done.returncode, b"cd to the folder of ComfyUI" in done.stderr) == (1, True)
+        assert (done.returncode, b"Change to the folder of ComfyUI" in done.stderr) == (1, True)
         (lab.app / "main.py").write_text(SHOWS)
         assert said_by(lab.run("launch", "sd").stdout)["ARGS"] == "[]"
         put(lab, "sdnext")
@@ -289,21 +319,21 @@ class TestRecognition:
     def test_an_app_that_this_data_does_not_know_is_none(self, lab: Lab) -> None:
         on_linux(lab, app="of-the-future")
         done = lab.run("launch", "sd")
-        assert (done.returncode, b"no app is recognised" in done.stderr) == (2, True)
+        assert (done.returncode, b"rocenv recognises no app" in done.stderr) == (2, True)
 
     def test_an_app_for_another_platform(self, lab: Lab) -> None:
         on_linux(lab)
         done = lab.run("launch", "sd", "--app", "comfyui-zluda")
         assert done.returncode == 2
-        assert b"ComfyUI-Zluda is not started on linux: its profile is for windows" in done.stderr
-        (names,) = [line for line in done.stderr.decode().splitlines() if "takes one of" in line]
+        assert b"ComfyUI-Zluda runs on windows only" in done.stderr
+        (names,) = [line for line in done.stderr.decode().splitlines() if "one of these" in line]
         assert "comfyui-zluda" not in names
 
     def test_no_usual_command(self, lab: Lab) -> None:
         on_linux(lab)
         own_rows(lab, PATTERNS)
         done = lab.run("launch", "sd", "--app", "chat")
-        assert (done.returncode, b"Chat has no usual one" in done.stderr) == (2, True)
+        assert (done.returncode, b"Chat has no usual command" in done.stderr) == (2, True)
 
     def test_the_pattern_that_says_more_counts(self, tmp_path: Path) -> None:
         """`Llama-3.2.llamafile` is a llamafile, whatever its model is called."""

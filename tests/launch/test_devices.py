@@ -88,23 +88,26 @@ class TestWithoutTargets:
         two.program("llama-cli", "llama.cpp-new", listed="".join(UNTOLD.partition("Graphics\n")[:2]))
         done = two.launch("./llama-cli", "-m", "x")
         assert (done.returncode, done.stdout) == (1, b"")
-        assert "lists no such GPU here, only ROCm0: AMD Radeon(TM) 780M" in done.stderr.decode()
+        assert (
+            "lists no gfx1100 here, which env `llm` is for. It lists: ROCm0: AMD Radeon(TM) 780M"
+            in done.stderr.decode()
+        )
         done = two.run("verify", "llm", "--upto", "files", "--app", "llama.cpp")
         assert done.returncode == 1
-        assert "lists no gfx1100 here, though the machine has one" in done.stdout.decode()
+        assert "although this machine has one" in done.stdout.decode()
 
     def test_none_is_guessed(self, two: Bench) -> None:
         two.program("llama-cli", "llama.cpp-new", listed=SAME_NAME)
         done = two.launch("./llama-cli", "-m", "x")
         assert (done.returncode, done.stdout) == (1, b"")
         assert (
-            "nothing tells which GPU is the gfx1100 of those that llama.cpp lists: ROCm0: AMD"
+            "Nothing tells which of the GPUs that llama.cpp lists is the gfx1100: ROCm0: AMD"
             in done.stderr.decode()
         )
         assert arguments(two.launch("./llama-cli", "--device", "ROCm1")) == "--device ROCm1"
         done = two.run("verify", "llm", "--upto", "files", "--app", "llama.cpp")
         assert done.returncode == 0
-        assert "nothing tells which GPU is the gfx1100" in done.stdout.decode()
+        assert "which GPU" in done.stdout.decode()
         assert "Nothing shows whether llama.cpp works in it" in done.stderr.decode()
 
     def test_one_that_the_env_alone_shows(self, two: Bench) -> None:
@@ -116,7 +119,7 @@ class TestWithoutTargets:
     def test_named_by_the_user_and_of_another_target(self, two: Bench) -> None:
         two.program("llama-cli", "llama.cpp-new", listed=UNTOLD)
         done = two.launch("./llama-cli", "--device", "ROCm0")
-        assert "`ROCm0` is a gfx1103, and the env is for gfx1100" in done.stderr.decode()
+        assert "`ROCm0` is a gfx1103, and env `llm` is for gfx1100" in done.stderr.decode()
 
     def test_machine_that_tells_nothing(self, two: Bench) -> None:
         two.env["ROCENV_SYSROOT"] = str(two.root / "nothing")
@@ -135,7 +138,7 @@ def test_no_gpu_of_the_env_is_an_error_whatever_else_is_listed(bench: Bench) -> 
     done = bench.launch("./llama-cli", "-m", "x.gguf")
     said = done.stderr.decode()
     assert (done.returncode, done.stdout) == (1, b"")
-    assert "the env is for gfx1100, and llama.cpp lists no such GPU here, only ROCm0: AMD Radeon 780M" in said
+    assert "llama.cpp lists no gfx1100 here, which env `llm` is for. It lists: ROCm0: AMD Radeon 780M" in said
     assert "`rocenv create llm2 --target gfx1103 --app llama.cpp`" in said
     assert not bench.logs("llm"), "it was not started"
 
@@ -167,7 +170,7 @@ class TestNamedByTheUser:
     def test_memory_is_that_of_the_named_one(self, two: Bench, name: str, free: str, margin: int) -> None:
         model = write_model(two.root / "m.gguf")
         done = two.launch("./llama-cli", "-m", str(model), "--device", name)
-        assert f"layers fit the {free} that are free" in done.stderr.decode()
+        assert f"layers fit into {free} of free memory" in done.stderr.decode()
         done = two.launch("./llama-server", "-m", str(model), "--device", name)
         assert arguments(done).endswith(f"--device {name} --fit-target {margin}")
 
@@ -179,13 +182,14 @@ class TestNamedByTheUser:
     def test_one_that_is_not_listed(self, two: Bench) -> None:
         done = two.launch("./llama-server", "--device", "ROCm7", "-m", "x")
         assert arguments(done) == "--device ROCm7 -m x"
-        assert "llama.cpp lists no `ROCm7` here\n  hint: name one of ROCm0, ROCm1" in done.stderr.decode()
+        said = done.stderr.decode()
+        assert "lists no `ROCm7` here. It lists: ROCm0, ROCm1.\n  hint: Name one of these, or none" in said
 
     @pytest.mark.parametrize(
         ("names", "told"),
         [
-            ("vulkan0", "`vulkan0` is none of HIP's GPUs, so the env is not used for it: nothing is added"),
-            ("Vulkan0,ROCm0", "`Vulkan0` is none of HIP's GPUs, so the env is not used for it\n"),
+            ("vulkan0", "`vulkan0` is not a HIP GPU, so it does not use the env"),
+            ("Vulkan0,ROCm0", "`Vulkan0` is not a HIP GPU, so it does not use the env\n"),
         ],
     )
     def test_one_of_another_interface(self, two: Bench, names: str, told: str) -> None:
@@ -197,7 +201,7 @@ class TestNamedByTheUser:
         bench.program("llama-cli", "llama.cpp-new", listed=TWO)
         done = bench.launch("./llama-cli", "--device", "ROCm0")
         assert arguments(done) == "--device ROCm0"
-        assert "`ROCm0` is a gfx1103, and the env is for gfx1100" in done.stderr.decode()
+        assert "`ROCm0` is a gfx1103, and env `llm` is for gfx1100" in done.stderr.decode()
 
 
 def test_several_gpus_of_the_target_are_all_named(bench: Bench) -> None:
@@ -212,13 +216,13 @@ def test_several_gpus_of_the_target_are_all_named(bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("listed", "only"),
     [
-        (NONE, "only the CPU"),
-        ("Available devices:\n", "only the CPU"),
+        (NONE, "It lists only: CPU"),
+        ("Available devices:\n", "It lists only: CPU"),
         (
             "Available devices:\n  Vulkan0: AMD Radeon (24560 MiB, 24000 MiB free)\n",
-            "only Vulkan0: AMD Radeon",
+            "It lists only: Vulkan0: AMD Radeon",
         ),
-        ("\x00\xff\n" * 5, "only the CPU"),
+        ("\x00\xff\n" * 5, "It lists only: CPU"),
     ],
     ids=["none", "nothing", "another interface", "rubbish"],
 )
@@ -230,8 +234,8 @@ def test_no_gpu_here_is_told_before_the_start(bench: Bench, listed: str, only: s
     assert (done.returncode, done.stdout) == (1, b"")
     assert "llama.cpp starts and lists no GPU here" in said
     assert only in said
-    assert "`rocenv gpus`" in said
-    assert "`rocenv doctor llm`" in said
+    assert "rocenv gpus" in said
+    assert "rocenv doctor llm" in said
     assert not bench.logs("llm"), "it was not started"
 
 
@@ -246,8 +250,8 @@ class TestBuildWithoutHip:
         done = bench.launch("./llama-cli", "-m", "x.gguf")
         said = done.stderr.decode()
         assert (done.returncode, done.stdout) == (1, b"")
-        assert "this build of llama.cpp has no HIP, or does not find its runtime" in said
-        assert "(only Vulkan0: AMD Radeon RX 7900 XTX (RADV NAVI31)), and the machine has a gfx1100" in said
+        assert "lists no GPU of HIP, and the machine has a gfx1100. This build has no HIP, or does" in said
+        assert "It lists only: Vulkan0: AMD Radeon RX 7900 XTX (RADV NAVI31)." in said
         (command,) = re.findall(r"`(rocenv create llm2 [^`]+)`", said)
         done = bench.run("resolve", *command.split()[3:])
         assert done.returncode == 0, done.stderr
@@ -259,14 +263,14 @@ class TestBuildWithoutHip:
         (bench.prefix("llm").own / "verified.json").write_text(json.dumps(found))
         bench.program("llama-cli", "llama.cpp-new", listed=NONE)
         said = bench.launch("./llama-cli", "-m", "x.gguf").stderr.decode()
-        assert "this build of llama.cpp" not in said
+        assert "This build has no HIP" not in said
         assert "`rocenv doctor llm`" in said
 
     def test_verify_does_not_say_that_there_is_no_gpu(self, bench: Bench) -> None:
         bench.program("llama-cli", "llama.cpp-new", listed=VULKAN)
         done = bench.run("verify", "llm", "--upto", "files", "--app", "llama.cpp")
         assert done.returncode == 1
-        assert "lists no GPU of HIP's here, though the machine has one: this build" in done.stdout.decode()
+        assert "lists no HIP GPU, only Vulkan0" in done.stdout.decode()
         assert "`rocenv create llm2 --target gfx1100" in done.stdout.decode()
         assert "no usable AMD GPU" not in done.stderr.decode()
 
@@ -281,7 +285,7 @@ def test_who_names_a_device_of_another_kind_gets_it(bench: Bench) -> None:
     bench.program("llama-cli", "llama.cpp-new", listed=NONE.replace("(none)", "Vulkan0: AMD Radeon"))
     done = bench.launch("./llama-cli", "--device", "Vulkan0", "-m", "x")
     assert arguments(done) == "--device Vulkan0 -m x"
-    assert "the env is not used for it" in done.stderr.decode()
+    assert "it does not use the env" in done.stderr.decode()
 
 
 def test_list_alone_is_passed_on_and_its_want_of_a_gpu_told(bench: Bench) -> None:
@@ -289,8 +293,8 @@ def test_list_alone_is_passed_on_and_its_want_of_a_gpu_told(bench: Bench) -> Non
     done = bench.launch("./llama-cli", "--list-devices")
     assert (done.returncode, done.stdout.decode()) == (0, NONE)
     said = done.stderr.decode()
-    assert "llama.cpp ended with exit code 0, but there is no GPU here that it can use\n" in said
-    assert "worked on the CPU" not in said, "it did no work"
+    assert "llama.cpp ended with exit code 0, but it found no GPU that it can use\n" in said
+    assert "used the CPU" not in said, "it did no work"
     bench.program("llama-cli", "llama.cpp-new", listed=LISTED)
     done = bench.launch("./llama-cli", "--list-devices")
     assert "no GPU" not in done.stderr.decode()
@@ -302,7 +306,7 @@ def test_list_that_crashes_is_told(bench: Bench) -> None:
     said = done.stderr.decode()
     assert (done.returncode, done.stdout) == (1, b""), "without a GPU named to it the CPU may do the work"
     assert "SIGABRT" in said
-    assert "what `--device` has to name is not known" in said
+    assert "The value of `--device` is unknown" in said
     assert "rocenv verify llm --app llama.cpp" in said
     assert "`rocenv launch llm --app generic -- ./llama-cli 'a b'`" in said
     done = bench.launch("./llama-cli", "--device", "ROCm0")
@@ -347,7 +351,7 @@ class TestVerify:
         bench.program("llama-cli", "llama.cpp-new", listed=IGPU)
         code, rung, _ = self.verify(bench)
         assert (code, rung["status"], rung["no_device"]) == (4, "skipped", True)
-        assert "lists no gfx1100 here: only ROCm0: AMD Radeon 780M" in rung["detail"]
+        assert "lists no gfx1100, only ROCm0: AMD Radeon 780M" in rung["detail"]
 
     def test_target_that_is_asked_for(self, bench: Bench) -> None:
         bench.make("other", platform="linux", target="gfx1101")
@@ -363,7 +367,7 @@ class TestVerify:
         bench.program("llama-cli", "llama.cpp-new", listed=NONE)
         code, rung, said = self.verify(bench)
         assert (code, rung["status"], rung["no_device"]) == (4, "skipped", True)
-        assert "lists no GPU here" in rung["detail"]
+        assert "lists no GPU, only" in rung["detail"]
         assert "OK up to `files`" in said
 
     @pytest.mark.parametrize(
@@ -393,14 +397,14 @@ class TestVerify:
         done = bench.run("verify", "llm", "--upto", "files", "--app", "llama.cpp")
         said = done.stderr.decode()
         assert (done.returncode, done.stdout) == (1, b"")
-        assert "no program of llama.cpp is in the env `llm`, on PATH or in this folder: `llama-cli`" in said
+        assert "found no program of llama.cpp (`llama-cli` or `llama-server`) in the env `llm`" in said
         assert "`rocenv create llm2 --target gfx1100 --channel debian-forky --app llama.cpp`" in said
         assert not (bench.prefix("llm").own / "verified.json").exists()
 
     def test_program_that_no_channel_has_is_not_promised(self, bench: Bench) -> None:
         for app in ("llamafile", "blender"):
             said = bench.run("verify", "llm", "--upto", "files", "--app", app).stderr.decode()
-            assert f"or in this folder: `{app}`\n" in said
+            assert f" (`{app}`) in the env `llm`, on PATH" in said
             commands = re.findall(r"`(rocenv create [^`]+)`", said)
             assert [f"--channel debian-sid --app {app}" in each for each in commands] == [True] * (
                 app == "blender"
@@ -430,13 +434,13 @@ class TestVerify:
     def test_any_program_is_no_app_to_ask(self, bench: Bench) -> None:
         done = bench.run("verify", "llm", "--app", "generic")
         assert done.returncode == 2
-        assert "`generic` stands for any program" in done.stderr.decode()
+        assert "`generic` is any program" in done.stderr.decode()
 
     def test_app_without_a_list_proves_nothing(self, bench: Bench) -> None:
         bench.program("m.llamafile", "llamafile-0.9.3")
         code, rung, said = self.verify(bench, app="llamafile")
         assert (code, rung["status"]) == (0, "skipped")
-        assert "knows `--gpu`" in rung["detail"]
+        assert "has `--gpu`" in rung["detail"]
         assert "Nothing shows whether llamafile works in it" in said
         bench.program("m.llamafile", "llama-bench")
         code, rung, _ = self.verify(bench, app="llamafile")
@@ -446,7 +450,7 @@ class TestVerify:
         code, rung, _ = self.verify(bench, app="comfyui")
         assert (code, rung["status"]) == (1, "failed")
         assert (
-            "the env has none; one with it: `rocenv create llm2 --target gfx1100 --app comfyui"
+            "the env has none; create one that has: `rocenv create llm2 --target gfx1100 --app comfyui"
             in rung["detail"]
         )
         done = bench.run("verify", "llm", "--upto", "files", "--app", "comfyui")

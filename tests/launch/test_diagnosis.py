@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shlex
 import signal
+import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
-from rocenv.launch.stack import last_stack
-from rocenv.launch.trace import parse_trace
+from rocenv.launch.output import last_stack, parse_trace
 from tests.launch.lab import component, zluda_parts
 from tests.launch.test_faults import event
 
@@ -46,10 +46,11 @@ class TestIncident:
         said = done.stderr.decode()
         before, _, after = said.partition("log: ")
         assert done.returncode == 128 + signal.SIGSEGV
-        assert "known to fail: SD.Next of 2024-08-31" in before
+        assert "The set of env `sd` is known to fail." in before
+        assert "  SD.Next of 2024-08-31" in before
         assert "SD.Next ended with SIGSEGV: it read or wrote memory that is not its own" in after
-        assert "while `C:\\sd\\rocm\\6.1\\bin\\rocblas.dll` was being loaded" in after
-        assert "Windows names the module: C:\\sd\\rocm\\6.1\\bin\\rocblas.dll, exception 0xc0000005" in after
+        assert "while it loaded `C:\\sd\\rocm\\6.1\\bin\\rocblas.dll`" in after
+        assert "Windows names the module C:\\sd\\rocm\\6.1\\bin\\rocblas.dll, exception 0xc0000005" in after
         assert "https://github.com/vladmandic/sdnext/issues/3414" in after
         assert "rocenv explain sdnext-3414" in after
         assert "do:  rocenv create sd2 --rocm 5.7 --zluda --target gfx1031" in after
@@ -118,7 +119,7 @@ class TestEnds:
         lab.make_zluda(parts=(*zluda_parts("5.7.1", "3.9.5", "rocm5"), component("libraries", "5.7", "x")))
         code, said = launch(lab, "print('Failed to load ZLUDA: [WinError 126]')", "--app", "sdnext")
         assert code == 0
-        assert " ended with exit code 0, but it worked on the CPU\n" in said
+        assert " ended with exit code 0, but it used the CPU\n" in said
         assert ": a file of ZLUDA or of the HIP SDK did not load (it printed `Failed to load ZLUDA`)" in said
         assert "do:  rocenv verify sd" in said
 
@@ -141,13 +142,22 @@ class TestEnds:
         rows = lab.root / "home" / "profiles" / "own.toml"
         rows.parent.mkdir()
         rows.write_text(
-            'schema = 1\n[[launcher]]\nkey = "generic"\ntitle = "any"\nsilence_s = 1\n'
+            'schema = 1\n[[launcher]]\nkey = "generic"\ntitle = "any"\n'
             'compiling = "Compiling"\nfirst_run = "the first run takes long"\n'
             'status = "tested"\nsource = "x"\nchecked = "2026-11-20"\n'
         )
-        code, said = launch(
-            lab, "import time; print('Compiling ...', flush=True); time.sleep(4); print('done')"
+        program = "import time; print('Compiling ...', flush=True); time.sleep(4); print('done')"
+        impatient = (
+            "from rocenv.cli import main; from rocenv.launch import output; output._SILENCE_S = 1; main()"
         )
+        done = subprocess.run(
+            [sys.executable, "-c", impatient, "launch", "sd", "--", sys.executable, "-c", program],
+            env=lab.env,
+            cwd=lab.app,
+            capture_output=True,
+            check=False,
+        )
+        code, said = done.returncode, done.stderr.decode()
         assert code == 0
         assert said.count("the first run takes long") == 1
         assert b"# the first run takes long" in lab.log()
@@ -186,7 +196,7 @@ class TestTrace:
     def test_crash_after_torch(self, lab: Lab) -> None:
         lab.make_zluda()
         code = "open(os.environ['ROCENV_TRACE'], 'w').write('load a\\nloaded a\\ntorch\\n')"
-        assert "after torch was imported" in launch(lab, f"import os; {code}; os.abort()")[1]
+        assert "after it imported torch" in launch(lab, f"import os; {code}; os.abort()")[1]
 
     @pytest.mark.parametrize("code", [0, 1])
     def test_a_library_that_did_not_load_is_named_whatever_the_app_made_of_it(
@@ -200,7 +210,7 @@ class TestTrace:
         )
         ended, said = launch(lab, script)
         assert ended == code
-        assert "what could not be loaded: C:/a/rocblas.dll: exception: access violation reading 0x8" in said
+        assert "it could not load C:/a/rocblas.dll: exception: access violation reading 0x8" in said
         assert "do:  rocenv create sd2 --rocm 5.7 --zluda" in said
 
 
@@ -255,8 +265,8 @@ class TestScripts:
         said = done.stderr.decode()
         assert done.returncode == code
         assert f"`webui.bat` ended with exit code {code}, but a program that it started crashed" in said
-        assert "while `C:/rocblas.dll` was being loaded" in said
-        assert "Windows names the module: C:\\sd\\rocm\\6.1\\bin\\rocblas.dll" in said
+        assert "while it loaded `C:/rocblas.dll`" in said
+        assert "Windows names the module C:\\sd\\rocm\\6.1\\bin\\rocblas.dll" in said
         assert "do:  rocenv create sd2 --rocm 5.7 --zluda" in said
 
     def test_a_crash_that_python_printed_and_the_script_hides(self, lab: Lab) -> None:

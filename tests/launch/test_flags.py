@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
+from rocenv.apps.arguments import choose_flags
+from rocenv.apps.options import Given, Options, read_help
 from rocenv.core.model import Request
-from rocenv.data.apps import CONDITIONS, Flag, Launcher
+from rocenv.data.apps import Flag, Launcher
 from rocenv.data.load import load
-from rocenv.launch.flags import Situation, choose_flags
-from rocenv.launch.options import Given, Options, read_help
 from rocenv.memory.estimate import fit
 from rocenv.memory.gguf import read_model
 from tests.launch.apps import HELPS, LISTED, MIB, Bench, arguments, carry, write_model
@@ -120,9 +120,6 @@ FLAGS = st.builds(
     Flag,
     words=st.builds(lambda name, rest: (name, *rest), WORDS, st.sampled_from([(), ("{device}",), ("amd",)])),
     spellings=st.lists(WORDS, max_size=2).map(tuple),
-    when=st.lists(st.sampled_from([*CONDITIONS, *(f"not-{each}" for each in CONDITIONS)]), max_size=2).map(
-        tuple
-    ),
     unless=st.lists(WORDS, max_size=1).map(tuple),
     place=st.sampled_from(["first", "last"]),
     required=st.booleans(),
@@ -138,28 +135,19 @@ class TestChoice:
             ["llamafile-0.9.3", "llamafile-0.10", "llama.cpp-new", "llama.cpp-old", "llama-bench", ""]
         ),
         st.lists(WORDS, max_size=2),
-        st.dictionaries(st.sampled_from(CONDITIONS), st.booleans()),
+        st.booleans(),
     )
     def test_nothing_is_added_that_the_help_lacks_or_the_user_gave(
-        self, flags: list[Flag], name: str, words: list[str], conditions: dict[str, bool]
+        self, flags: list[Flag], name: str, words: list[str], from_adapter: bool
     ) -> None:
         options = helped(name) if name else Options(problem="it crashed")
-        row = structs.replace(ROWS["llama.cpp"], flags=tuple(flags))
+        row = structs.replace(ROWS["llama.cpp"], flags=() if from_adapter else tuple(flags))
         users = Given(words=tuple(words), environ={}, options=options)
-        choice = choose_flags(row, Situation(given=users, conditions=conditions, places={"device": "ROCm0"}))
+        choice = choose_flags(row, users, {"device": "ROCm0"}, flags if from_adapter else ())
         for each in choice.added:
             assert each.flag.always_known or each.words[0] in options
             assert not any(users.has(given) for given in (each.words[0], *each.flag.unless))
             assert not any("{" in word for word in each.words)
-            for condition in each.flag.when:
-                wanted = not condition.startswith("not-")
-                assert conditions.get(condition.removeprefix("not-")) is wanted
-
-    def test_profiles_ask_for_what_can_be_known_and_for_all_of_it(self) -> None:
-        asked = {
-            name.removeprefix("not-") for row in ROWS.values() for flag in row.flags for name in flag.when
-        }
-        assert asked == set(CONDITIONS)
 
 
 class TestLlamafile:
@@ -189,12 +177,12 @@ class TestLlamafile:
         done = bench.launch("./m.llamafile")
         assert arguments(done) == "--gpu amd -ngl 999 --tinyblas --recompile"
         assert all(gain in done.stderr.decode() for gain in GAINS)
-        assert "starts `hipcc`" in done.stderr.decode(), "without a compiler it cannot build anything"
+        assert "needs `hipcc`" in done.stderr.decode(), "without a compiler it cannot build anything"
         (bench.app / "bin").mkdir()
         (bench.app / "bin/hipcc").write_text("#!/bin/sh\n")
         (bench.app / "bin/hipcc").chmod(0o755)
         done = bench.launch("./m.llamafile", HIP_PATH=str(bench.app))
-        assert "starts `hipcc`" not in done.stderr.decode()
+        assert "needs `hipcc`" not in done.stderr.decode()
 
     @pytest.mark.parametrize(("target", "fails"), [("gfx1103", True), ("gfx1100", False)])
     def test_what_is_known_of_the_set_counts_where_its_files_do_not_tell(
@@ -233,13 +221,13 @@ class TestLlamafile:
         bench.program("m.llamafile", "llamafile-0.10", listed=LISTED)
         done = bench.launch("./m.llamafile", "-m", "x")
         assert arguments(done) == "--gpu amd -m x --device ROCm0 --fit-target 2464"
-        assert "the GPU gets none" not in done.stderr.decode(), "true of older versions only"
+        assert "this version uses the CPU" not in done.stderr.decode(), "true of older versions only"
         done = bench.launch("./m.llamafile", "--fit", "off", "-m", str(model))
         assert arguments(done).endswith("--device ROCm0 -ngl 5")
-        assert "the GPU gets none" not in done.stderr.decode()
+        assert "this version uses the CPU" not in done.stderr.decode()
         done = bench.launch("./m.llamafile", "--gpu", "vulkan")
         assert arguments(done) == "--gpu vulkan"
-        assert "`--gpu vulkan` asks for no GPU of HIP's" in done.stderr.decode()
+        assert "`--gpu vulkan` asks for a GPU interface other than HIP" in done.stderr.decode()
 
     def test_tools_beside_it_are_other_programs(self, bench: Bench) -> None:
         bench.env_for("gfx1100")
@@ -304,7 +292,7 @@ class TestLlamafile:
         carry(bench.program("m.llamafile", "llamafile-0.9.3"), model, "-m", "/zip/m.gguf", "-ngl", "0")
         done = bench.launch("./m.llamafile", "-c", "100")
         assert arguments(done) == "--gpu amd -c 100 -ngl 999"
-        assert "all of them, since no file of a model is named" in done.stderr.decode()
+        assert "all layers, since no model file is named" in done.stderr.decode()
         done = bench.launch("./m.llamafile", "-m", "/zip/m.gguf")
         assert arguments(done) == "--gpu amd -m /zip/m.gguf -ngl 5"
 
@@ -325,11 +313,10 @@ class TestLlamaCpp:
         done = bench.launch("./llama-cli", "-m", "x.gguf")
         # 24000 MiB free by HIP, 24560 - 2000 by the kernel
         assert arguments(done) == "-m x.gguf --device ROCm0 --fit-target 2464"
-        assert "1024 MiB, and 1440 MiB more that HIP calls free while others have it" in done.stderr.decode()
+        assert "leaves 1024 MiB of the GPU free + 1440 MiB that HIP counts as free" in done.stderr.decode()
         bench.machine("gfx1100")
         done = bench.launch("./llama-cli", "-m", "x.gguf")
-        assert "choo" in done.stderr.decode()
-        assert ": 1024 MiB\n" in done.stderr.decode(), "nobody else has any"
+        assert "leaves 1024 MiB of the GPU free\n" in done.stderr.decode(), "nobody else has any"
 
     def test_a_prompt_is_no_argument(self, bench: Bench) -> None:
         bench.machine("gfx1100")
@@ -345,7 +332,7 @@ class TestLlamaCpp:
         bench.program("llama-cli", "llama.cpp-new", listed=LISTED)
         done = bench.launch("./llama-cli", "--fit", "off", "-m", str(model), *words)
         assert arguments(done).endswith("--gpu-layers 999")
-        assert f"{words[1]}` is not known" in done.stderr.decode()
+        assert f"{words[1]}` is unknown" in done.stderr.decode()
         assert "5 of 5" not in done.stderr.decode()
 
     def test_old_version_is_told_the_layers(self, bench: Bench) -> None:
@@ -373,7 +360,7 @@ class TestLlamaCpp:
         bench.program("llama-cli", "llama.cpp-old", listed=LISTED)
         done = bench.launch("./llama-cli", "-m", str(model))
         assert (done.returncode, done.stdout) == (1, b"")
-        assert "no layer of the model fits" in done.stderr.decode()
+        assert "No layer of the model fits" in done.stderr.decode()
 
     @pytest.mark.parametrize("content", [b"", b"GGUF", b"GGUF\x03\0\0\0" + b"\xff" * 64, b"<html>"])
     def test_model_that_cannot_be_read(self, bench: Bench, content: bytes) -> None:
@@ -383,7 +370,7 @@ class TestLlamaCpp:
         bench.program("llama-cli", "llama.cpp-old", listed=LISTED)
         done = bench.launch("./llama-cli", "-m", "m.gguf")
         assert arguments(done).endswith("--gpu-layers 999"), "all of them, which fails and does not go on"
-        assert "all of them, since" in done.stderr.decode()
+        assert "all layers, since" in done.stderr.decode()
 
     def test_variables_count_as_given(self, bench: Bench) -> None:
         bench.machine("gfx1100")
@@ -409,7 +396,7 @@ class TestLlamaCpp:
         bench.program("llama-cli", name, listed=LISTED)
         done = bench.launch("./llama-cli", given_word)
         assert f"has no `{given_word}`" in done.stderr.decode()
-        assert f"it is `{instead}` there" in done.stderr.decode()
+        assert f"Use `{instead}` instead" in done.stderr.decode()
 
     def test_help_that_fails_is_told_and_nothing_guessed(self, bench: Bench) -> None:
         bench.machine("gfx1100")
@@ -419,7 +406,7 @@ class TestLlamaCpp:
         assert arguments(done) == "-m m.gguf"
         assert "SIGSEGV" in done.stderr.decode()
         assert "`rocenv run llm -- './my dir/llama-cli' --help`" in done.stderr.decode(), "can be typed"
-        assert "nothing was added" in done.stderr.decode()
+        assert "no GPU options were added" in done.stderr.decode()
 
     @pytest.mark.parametrize(
         "more", ['[ "$1" = --help ] && exec yes -- --gpu', '[ "$1" = --help ] && exec cat /dev/zero']
@@ -440,8 +427,8 @@ class TestLlamaCpp:
         bench.program("llama-new", "llamafile-0.9.3")
         done = bench.launch("./llama-new", "a", "b")
         assert arguments(done) == "a b"
-        assert "`llama-new` is not known as a program of llama.cpp" in done.stderr.decode()
-        assert "its help has no `--device`" in done.stderr.decode()
+        assert "No GPU options were added to `llama-new`" in done.stderr.decode()
+        assert "Its help does not list `--device`" in done.stderr.decode()
 
     def test_tools_without_work_for_a_gpu_are_left_alone(self, bench: Bench) -> None:
         bench.machine("gfx1100")
@@ -450,7 +437,7 @@ class TestLlamaCpp:
             bench.program(name, "llamafile-0.9.3")
             done = bench.launch(f"./{name}", "a", "b")
             assert arguments(done) == "a b"
-            assert "is not known" not in done.stderr.decode()
+            assert "No GPU options" not in done.stderr.decode()
 
     def test_blas_that_fails_is_never_silent(self, bench: Bench) -> None:
         bench.machine("gfx1103", integrated=True)
@@ -516,7 +503,7 @@ class TestWhatIsStarted:
         bench.make("own", platform="linux", target="gfx1100", request=Request(app="llama.cpp"))
         for named in ((), ("--app", "llama.cpp")):
             said = bench.run("launch", "own", *named, "--", "sh", "-c", "true").stderr.decode()
-            assert "hint: name llama.cpp's own program in the command\n" in said
+            assert "hint: Use a program of llama.cpp in the command.\n" in said
             assert "say so" not in said
 
     def test_no_program_at_all(self, new: Bench) -> None:
@@ -534,8 +521,8 @@ class TestWhatIsStarted:
         done = new.launch("./other", "x", app="llama.cpp")
         assert arguments(done) == "x"
         said = done.stderr.decode()
-        assert "`other` is not known as a program of llama.cpp, and its help has no `--device`" in said
-        assert "nothing was added that would hold it to the GPU" in said
+        assert "Its help does not list `--device`" in said
+        assert "No GPU options were added to `other`" in said
 
     def test_env_of_the_app_asks_no_program_that_nobody_called_one(self, bench: Bench) -> None:
         """To be asked for its help may start a script that knows no arguments."""
@@ -546,8 +533,8 @@ class TestWhatIsStarted:
         assert arguments(done) == "a b"
         assert (bench.root / "ran").read_text() == "ran\n"
         said = done.stderr.decode()
-        assert "`work.sh` is a script, which is not asked for what it knows: nothing was added" in said
-        assert "hint: name llama.cpp's own program in the command" in said
+        assert "No GPU options were added to `work.sh`" in said
+        assert "Use the program itself in the command" in said
         bench.program("other", "llama.cpp-new", more=f"echo ran >>'{bench.root}/ran'")
         done = bench.run("launch", "own", "--", "./other", "a b")
         assert "`rocenv launch own --app llama.cpp -- ./other 'a b'`" in done.stderr.decode()
@@ -561,10 +548,9 @@ class TestWhatIsStarted:
         done = new.launch(*command.split(), "-m", "x", app="llama.cpp")
         assert arguments(done) == "-m x"
         assert (new.root / "ran").read_text() == "ran\n"
-        assert "is a script, which is not asked for what it knows" in done.stderr.decode()
+        assert "It is a script, and rocenv does not ask scripts" in done.stderr.decode()
 
 
 def test_profile_of_a_user_needs_nothing_of_all_this() -> None:
     row = Launcher(key="x", title="X", status="tested", source="x", checked="2026-11-22")
-    situation = Situation(given=Given(words=(), environ={}, options=Options()), conditions={})
-    assert choose_flags(row, situation).added == ()
+    assert choose_flags(row, Given(words=(), environ={}, options=Options()), {}).added == ()

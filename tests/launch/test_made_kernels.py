@@ -88,7 +88,7 @@ def test_cache(bench: Bench) -> None:
     bench.prepare(place="cache", on_path=str(tools), cache_home=str(cache), env="art")
     said, told = bench.launched()
     assert f"PATH {tools}:" in said and f"CACHE {cache}\n" in said
-    assert "taken: the hip kernels for gfx1201 that rocenv made (cache)" in told
+    assert "using the hip kernels for gfx1201 that rocenv built (cache)" in told
 
 
 def test_overlay(bench: Bench) -> None:
@@ -102,7 +102,7 @@ def test_overlay(bench: Bench) -> None:
 def test_of_another_gpu_or_program(bench: Bench, placed: dict[str, str]) -> None:
     bench.prepare(on_path="/never", **placed)
     said, told = bench.launched()
-    assert "/never" not in said and "taken" not in told
+    assert "/never" not in said and "using" not in told
 
 
 def test_of_another_source(bench: Bench) -> None:
@@ -110,7 +110,7 @@ def test_of_another_source(bench: Bench) -> None:
     (bench.source / "kernel.cpp").write_text("newer")
     said, told = bench.launched()
     assert "/never" not in said
-    assert "not taken: the hip kernels for gfx1201 that rocenv made (overlay), are of another source" in told
+    assert "not using the hip kernels for gfx1201 that rocenv built (overlay): the source of this" in told
     again = f"rocenv kernels build blender --blender '{bench.app / 'blender'}' --target gfx1201 --hip"
     assert again in told
 
@@ -128,8 +128,8 @@ def test_that_are_gone(bench: Bench, content: bytes | None) -> None:
     if content is not None:
         (bench.root / "kernel").write_bytes(content)
     said, told = bench.launched()
-    assert "/never" not in said and "taken" not in told
-    assert "gone: the hip kernels for gfx1201 that rocenv made (overlay)" in told
+    assert "/never" not in said and "using" not in told
+    assert "gone: the hip kernels for gfx1201 that rocenv built (overlay)" in told
     program = f"rocenv kernels build blender --blender '{bench.app / 'blender'}'"
     assert f"{program} --target gfx1201 --hip --place overlay" in told
 
@@ -138,8 +138,8 @@ def test_old_one_in_the_installation_wins_and_is_to_be_taken_away(bench: Bench) 
     bench.prepare(place="in-place")
     (bench.source / "kernel.cpp").write_text("newer")
     _, told = bench.launched()
-    assert "not taken" not in told
-    assert "takes it; take it away: rocenv kernels build blender" in told
+    assert "not using" not in told
+    assert "restore the original: rocenv kernels build blender" in told
     assert "--place in-place --undo" in told
 
 
@@ -149,7 +149,7 @@ def test_old_one_in_the_installation_wins_and_is_to_be_taken_away(bench: Bench) 
 def test_of_a_cache_that_is_nobodys_here(bench: Bench, env: str, cache: str) -> None:
     bench.prepare(place="cache", env=env, cache_home=cache)
     said, told = bench.launched()
-    assert cache not in said and "taken" not in told
+    assert cache not in said and "using" not in told
 
 
 def test_one_cache_is_in_force_and_only_its_kernels_are_told(bench: Bench) -> None:
@@ -161,4 +161,4 @@ def test_one_cache_is_in_force_and_only_its_kernels_are_told(bench: Bench) -> No
     bench.note(place="cache", kind="hiprt", cache_home=own, file=str(other))
     said, told = bench.launched()
     assert f"CACHE {bench.root / 'of the env'}\n" in said
-    assert "taken: the hip kernels" in told and "hiprt" not in told
+    assert "using the hip kernels" in told and "hiprt" not in told

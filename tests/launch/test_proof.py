@@ -104,22 +104,22 @@ class TestProof:
     def test_nothing_shows_that_it_was(self, render: Lab) -> None:
         code, said = launch(render, "Saved: 0001.png", "--frame", "1")
         assert code == 0, "the exit code is the program's own"
-        assert "Render ended with exit code 0, but nothing shows that it used the GPU" in said
+        assert "Render ended with exit code 0, but nothing in its output shows that it used the GPU" in said
         assert todo(said)[0] == "rocenv verify sd"
-        assert "nothing shows that it used the GPU" in render.log().decode()
+        assert "nothing in its output shows that it used the GPU" in render.log().decode()
 
     def test_work_that_only_its_output_shows(self, render: Lab) -> None:
         """As where a script renders, or does not."""
         code, said = launch(render, "Preparing the scene\nSaved: 0001.png", "script")
         assert code == 0
-        assert "Render ended with exit code 0, but nothing shows that it used the GPU" in said
+        assert "Render ended with exit code 0, but nothing in its output shows that it used the GPU" in said
         assert launch(render, f"Preparing the scene\n{USED}", "script") == (0, "")
         assert launch(render, "Preparing the scene", "script", "--device", "cpu") == (0, "")
 
     def test_it_says_that_the_cpu_works(self, render: Lab) -> None:
         code, said = launch(render, "warning: HIP is not usable, rendering on CPU", "--frame=1")
         assert code == 0
-        assert "Render ended with exit code 0, but it worked on the CPU" in said
+        assert "Render ended with exit code 0, but it used the CPU" in said
         assert "nothing shows" not in said
 
     @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ class TestProof:
         code, said = launch(render, "HIP is not usable", "--version")
         assert code == 0
         assert said.lstrip().startswith(
-            "Render ended with exit code 0, but there is no GPU here that it can use\n"
+            "Render ended with exit code 0, but it found no GPU that it can use\n"
         )
 
     def test_an_error_of_its_own_says_more(self, render: Lab) -> None:
@@ -153,7 +153,7 @@ class TestProof:
         assert code == 3
         assert "Render ended with exit code 3" in said
         assert (
-            "nothing shows that it used the GPU" not in said
+            "nothing in its output shows that it used the GPU" not in said
             and "rocenv verify" not in said.split("Render ended")[1]
         )
 
@@ -173,7 +173,7 @@ class TestProof:
         terminal.wait_for(b"going on")
         terminal.type(b"\x03")
         terminal.end()
-        assert b"Render ended with exit code 0, but it worked on the CPU" in terminal.shown
+        assert b"Render ended with exit code 0, but it used the CPU" in terminal.shown
         (render.app / "render").write_text(
             f"{PYTHON}import time\ntry:\n    print('waits', flush=True)\n"
             "    time.sleep(60)\nexcept KeyboardInterrupt:\n    pass\n"

@@ -153,7 +153,7 @@ class TestArguments:
         bench.prepare().blender("5.2.2 LTS")
         path = bench.app / "blender"
         path.write_text(path.read_text().replace("[HIP_", "[CPU_"))
-        assert "nothing shows that it used the GPU" in bench.render("--", "-h", "1080").stderr
+        assert "nothing in its output shows that it used the GPU" in bench.render("--", "-h", "1080").stderr
         assert "nothing shows" not in bench.render("--", "--cycles-device", "CPU").stderr
         assert "nothing shows" not in bench.render("--help").stderr
 
@@ -190,11 +190,8 @@ class TestRuntime:
         done = bench.render()
         number = version.partition(" ")[0]
         assert done.returncode == 1 and "ARGS" not in done.stdout
-        assert (
-            f"Blender {number} works with the runtime of ROCm {spec}, and the env has ROCm {rocm}"
-            in done.stderr
-        )
-        assert f"hint: rocenv create art2 --rocm '{spec}' --target gfx1100 --app blender" in done.stderr
+        assert f"Blender {number} needs ROCm {spec}, and the env has {rocm}" in done.stderr
+        assert f"`rocenv create art2 --rocm '{spec}' --target gfx1100 --app blender`" in done.stderr
 
     @pytest.mark.parametrize(
         ("version", "rocm", "hip"), [("4.3.2", "5.7.1", "5.7"), ("5.2.2", "7.1.1", "7.1")]
@@ -220,7 +217,7 @@ class TestRuntime:
         bench.prepare().blender("5.2.2")
         done = bench.render()
         assert done.returncode == 1
-        assert "refuses a HIP runtime older than 6.5.0 (60500000)" in done.stderr
+        assert "refuses a HIP runtime older than 6.5.0" in done.stderr
 
     def test_names_that_the_env_has_not(self, bench: Bench) -> None:
         bench.prepare(files=("libamdhip64.so.8",)).blender("5.2.2")
@@ -231,20 +228,21 @@ class TestRuntime:
     def test_window_is_opened_all_the_same(self, bench: Bench) -> None:
         bench.prepare(files=()).blender("5.2.2")
         done = bench.launch()
-        assert done.returncode == 0 and "warning: Blender 5.2.2 looks for" in done.stderr
+        assert done.returncode == 0
+        assert "warning: Blender 5.2.2 would not find the env's HIP runtime. It looks for" in done.stderr
 
     def test_one_absolute_place(self, bench: Bench) -> None:
         bench.prepare("5.7.1", "5.7", ("libamdhip64.so.5",), "gfx1100").blender("3.6.9")
         Root(bench.root / "linux").put("opt/rocm/hip/lib/libamdhip64.so", "")
         done = bench.render()
         assert (
-            "takes the HIP runtime `/opt/rocm/hip/lib/libamdhip64.so`, which is not the env's" in done.stderr
+            "would load `/opt/rocm/hip/lib/libamdhip64.so`, which is not the env's HIP runtime" in done.stderr
         )
-        assert "a newer Blender takes the env's" in done.stderr and done.returncode == 0
+        assert "A newer Blender uses the env's" in done.stderr and done.returncode == 0
 
     def test_ray_tracing_is_noted(self, bench: Bench) -> None:
         bench.prepare().blender("5.2.2")
-        assert "note: hardware ray tracing stays off in Blender 5.2.2" in bench.render().stderr
+        assert "note: Blender 5.2.2 does not use hardware ray tracing" in bench.render().stderr
         (bench.prefix("art").path / "rocm/lib/libamdhip64.so").symlink_to("libamdhip64.so.6")
         assert "ray tracing" not in bench.render().stderr
 
@@ -252,15 +250,15 @@ class TestRuntime:
         bench.prepare().blender("2.93.18")
         done = bench.render()
         assert done.returncode == 1
-        assert "Blender 2.93.18 does not use this GPU: HIP came to Linux with Blender 3.2" in done.stderr
+        assert "does not use this GPU. The reason: HIP support for Linux came with Blender 3.2" in done.stderr
 
     def test_no_set_is_offered_that_cannot_be(self, bench: Bench) -> None:
         """No ROCm before 6 knows an RX 9070."""
         bench.prepare().blender("4.3.2")
         done = bench.render()
         assert done.returncode == 1 and "rocenv create" not in done.stderr
-        assert "no set with ROCm <6 is known for gfx1201: take a Blender 5.2 or newer" in done.stderr
-        assert "which works with the env's ROCm 6.4.3" in done.stderr
+        assert "No known set fits this release. Use Blender 5.2 or newer" in done.stderr
+        assert "which works with this env" in done.stderr
 
 
 class TestTargets:
@@ -268,13 +266,13 @@ class TestTargets:
         bench.prepare(target="gfx906").blender("5.2.2")
         done = bench.render()
         assert done.returncode == 1
-        assert "Blender 5.2.2 does not take gfx906, whatever kernels there are" in done.stderr
+        assert "Blender 5.2.2 does not accept gfx906" in done.stderr
 
     def test_without_kernels(self, bench: Bench) -> None:
         bench.prepare(target="gfx1153").blender("5.2.2")
         done = bench.render()
         assert done.returncode == 0
-        assert "comes without kernels for gfx1153; its maker builds them for gfx1010, " in done.stderr
+        assert "has no kernels for gfx1153. Its makers build kernels for: gfx1010, " in done.stderr
         program = bench.app / "blender"
         assert f"rocenv kernels build blender --blender '{program}' --target gfx1153" in done.stderr
 
@@ -297,20 +295,11 @@ class TestWindows:
         bench.make("art", platform="windows", target="gfx1100")
         bench.blender(version)
         done = bench.render()
-        refused = f"Blender {version} refuses display drivers older than 24.9.1, and this machine has 24.7.1"
+        refused = f"Blender {version} refuses AMD display drivers older than 24.9.1. This machine has 24.7.1."
         assert (done.returncode, refused in done.stderr) == (code, bool(code)), done.stderr
 
 
 class TestVersion:
-    def test_asked_once_for_each_state_of_the_program(self, bench: Bench) -> None:
-        bench.prepare()
-        for version in ("5.2.2", "4.3.2"):
-            bench.native(version)
-            told = [bench.render().stderr for _ in range(2)]
-            expected = version == "4.3.2"
-            assert [("works with the runtime of ROCm <6" in each) for each in told] == [expected] * 2
-        assert bench.times_asked() == 2
-
     def test_script_is_asked_each_time(self, bench: Bench) -> None:
         """What it starts may have been upgraded."""
         bench.prepare().blender("$(cat ../version)")
@@ -329,20 +318,11 @@ class TestVersion:
         assert [bench.render().returncode for _ in range(2)] == [0, 0]
         assert bench.times_asked() == 2
 
-    @pytest.mark.parametrize("kept", ["[1]", "{", '{"a": {"b": 1}}', "[" * 100_000])
-    def test_damaged_memory_of_it(self, bench: Bench, kept: str) -> None:
-        bench.prepare().native("5.2.2")
-        cache = bench.prefix("art").path / "cache"
-        cache.mkdir()
-        (cache / "app-versions.json").write_text(kept)
-        assert bench.render().returncode == 0
-        assert list(json.loads((cache / "app-versions.json").read_text()).values())[-1] == "5.2.2"
-
     @pytest.mark.parametrize(
         ("more", "why"),
         [
             ('[ "$1" = --version ] && exit 3', "it ended with exit code 3"),
-            ('[ "$1" = --version ] && { echo Blender; exit 0; }', "it names no version"),
+            ('[ "$1" = --version ] && { echo Blender; exit 0; }', "it printed no version"),
             ('[ "$1" = --version ] && { echo Blender 5.2; while :; do echo endless endless; done; }', ""),
         ],
     )
@@ -351,13 +331,13 @@ class TestVersion:
         done = bench.render()
         assert "Traceback" not in done.stderr
         if why:
-            assert "which version of Blender this is is not known, so nothing was checked" in done.stderr
+            assert "The version of Blender is unknown. The reason: " in done.stderr
             assert why in done.stderr and done.returncode == 0
 
     def test_newer_than_the_data(self, bench: Bench) -> None:
         bench.prepare(files=()).blender("9.1.0")
         done = bench.render()
-        assert "what Blender 9.1.0 asks of the runtime is not known to rocenv" in done.stderr
+        assert "rocenv has no data on Blender 9.1.0" in done.stderr
         assert done.returncode == 0
 
 

@@ -46,7 +46,7 @@ class TestText:
 
     @pytest.mark.parametrize("word", ['say "hi"', "two\nlines", "\x1b"])
     def test_what_no_batch_file_can_carry(self, word: str) -> None:
-        with pytest.raises(RocenvError, match="no batch file can carry"):
+        with pytest.raises(RocenvError, match="a batch file cannot pass on"):
             shortcut_text([word], "C:\\", {})
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rocenv.data.load import load
-from rocenv.launch.watch import Watch
+from rocenv.launch.output import Watch
 
 ROWS = {row.key: row for row in load().launcher}
 LAUNCHERS = {key: row.inheriting(ROWS["generic"]) for key, row in ROWS.items()}

@@ -615,7 +615,7 @@ def test_an_app_uses_the_torch_of_the_env_and_its_own_installer_stays_off(
     machine = Root(tmp_path).kernel().cpu().gpu(1, device=0x1586, version=110501)
     env = {**made.env, "ROCENV_SYSROOT": str(machine.path)}
     done = forked.run(("launch", "sd"), env=env, cwd=app)
-    assert b"added so that the env's torch stays as it is: --skip-torch" in done.stderr
+    assert b"added `--skip-torch` to keep the env's torch" in done.stderr
     found = json.loads(done.stdout)
     assert (found["torch"], found["gpu"]) == ("2.13.0+rocm10.0.0", True)
     assert found["file"] == str(made.site("sd") / "torch" / "__init__.py")

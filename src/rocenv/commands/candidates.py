@@ -146,7 +146,7 @@ def setting_keys(_context: click.Context, _parameter: click.Parameter, incomplet
 
 def checks(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Return the checks of `doctor` for this system."""
-    from rocenv.doctor.checks import CHECKS
+    from rocenv.checks.table import CHECKS
 
     return _starting((each.name for each in CHECKS if each.platform in (_HERE, "any")), incomplete)
 

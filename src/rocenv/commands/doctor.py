@@ -1,4 +1,4 @@
-"""`rocenv doctor`: checks of this machine, and of an env, for known troubles."""
+"""`rocenv doctor`: checks of this machine and of an env, fixes, and support bundles."""
 
 from __future__ import annotations
 
@@ -14,32 +14,35 @@ from rocenv.commands.output import colour, columns, json_option, note, print_jso
 from rocenv.commands.told import LANGUAGE_OPTION, label, paragraphs, spoken, step_lines
 from rocenv.context import Context
 from rocenv.core.language import LANGUAGES
-from rocenv.core.progress import sanitized
+from rocenv.core.progress import sanitized, size_text
 from rocenv.prefix import prefix_of
+from rocenv.system import WINDOWS
+from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
+    from rocenv.checks.bundle import Bundle
+    from rocenv.checks.context import CheckContext
+    from rocenv.checks.table import Check
     from rocenv.core.language import Language
-    from rocenv.doctor.checks import Check
-    from rocenv.doctor.run import Finding
-    from rocenv.doctor.scene import Scene
+    from rocenv.findings import Finding
 
 _COLOURS = {"error": "red", "warning": "yellow", "info": "blue"}
-_SAID: Mapping[str, tuple[str, str]] = {
-    "seen": ("seen", "依据"),
-    "well": ("no trouble found by {count} checks", "{count} 项检查均未发现问题"),
+_MESSAGES: Mapping[str, tuple[str, str]] = {
+    "evidence": ("seen", "依据"),
+    "none": ("{count} checks found no problems", "{count} 项检查均未发现问题"),
     "count": ("{count} checks: {found}", "{count} 项检查：{found}"),
     "fix": (
-        "`rocenv doctor --fix` does this for you, once you say yes",
+        "`rocenv doctor --fix` can do this for you; it asks first",
         "`rocenv doctor --fix` 可以代劳，执行前会先询问",
     ),
     "slow": ("slow", "较慢"),
-    "running": ("running the check {name}", "正在运行检查项 {name}"),
-    "no name": ("an env has a name: NAME is empty", "环境都有名称，而 NAME 为空"),
-    "needs": ("{one} goes with {other} only", "{one} 只能与 {other} 一起使用"),
-    "alone": ("{one} and {other} do not go together", "{one} 和 {other} 不能同时使用"),
+    "running": ("Running the check {name}", "正在运行检查项 {name}"),
+    "no name": ("NAME is empty", "NAME 为空"),
+    "needs": ("{one} works only with {other}", "{one} 只能与 {other} 一起使用"),
+    "alone": ("{one} and {other} cannot be used together", "{one} 和 {other} 不能同时使用"),
 }
 
 
@@ -51,23 +54,23 @@ _SAID: Mapping[str, tuple[str, str]] = {
     metavar="NAME",
     multiple=True,
     shell_complete=candidates.checks,
-    help="Only this check; may be repeated.",
+    help="Run only this check. Repeatable.",
 )
-@click.option("--list", "as_list", is_flag=True, help="Name the checks that there are for this machine.")
-@click.option("--fix", is_flag=True, help="Do what can be done without harm, each after a yes.")
+@click.option("--list", "as_list", is_flag=True, help="List the checks for this machine.")
+@click.option("--fix", is_flag=True, help="Fix what can be fixed safely. Asks before each fix.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask before each fix.")
 @click.option(
     "--collect",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Pack what the checks read, without names and serial numbers, for a report.",
+    help="Write a support bundle, without names and serial numbers.",
 )
 @click.option(
     "--from",
-    "pack",
+    "bundle",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Examine such a pack instead of this machine.",
+    help="Check the machine of a support bundle instead of this one.",
 )
 @LANGUAGE_OPTION
 @json_option
@@ -78,32 +81,35 @@ def command(
     fix: bool,
     yes: bool,
     collect: Path | None,
-    pack: Path | None,
+    bundle: Path | None,
     lang: str | None,
     as_json: bool,
 ) -> int:
-    """Check this machine for known troubles, and an env too where NAME names one.
+    """Check this machine for known problems, and the env NAME too if you name one.
 
-    The exit code is 1 if there is an error among them, 0 if not.
+    The exit code is 1 if a check finds an error, else 0.
     """
     language = spoken(lang)
-    given = {"--list": as_list, "--fix": fix, "--collect": collect, "--from": pack}
-    _require_one([option for option, value in given.items() if value], name, language)
-    _require_sense(name, language, fix=fix, yes=yes)
+    options = {"--list": as_list, "--fix": fix, "--collect": collect, "--from": bundle}
+    _require_one([option for option, value in options.items() if value], name, language)
+    if name == "":
+        raise click.UsageError(_message("no name", language))
+    if yes and not fix:
+        raise click.UsageError(_message("needs", language, one="--yes", other="--fix"))
     context = Context()
     if as_list:
         _print_checks(context, name, language, as_json=as_json)
         return 0
-    if pack is not None or collect is not None:
-        findings, count = _packed(context, pack, collect, names, language)
+    if bundle is not None or collect is not None:
+        findings, count = _with_bundle(context, bundle, collect, names, language)
     else:
-        scene = _scene(context, name)
-        findings, count = _looked(context, scene, names, language)
+        checked = _examine(context, name)
+        findings, count = _run(context, checked, names, language)
         if fix:
             if not as_json:
                 _print(findings, count, language)
-            if _fixed(findings, scene, context, language, yes=yes):
-                findings, count = _after(context, name, names, language)
+            if _fix(findings, checked, context, language, yes=yes):
+                findings, count = _run_again(context, name, names, language)
     if as_json:
         print_json({"findings": [finding_json(each) for each in findings], "checks_run": count})
     elif not fix:
@@ -112,7 +118,7 @@ def command(
 
 
 def finding_json(finding: Finding) -> dict[str, Any]:
-    """Return a finding as `doctor --json` prints it."""
+    """A finding as `doctor --json` prints it."""
     return {
         "check": finding.check,
         "code": finding.code,
@@ -120,122 +126,122 @@ def finding_json(finding: Finding) -> dict[str, Any]:
         "title": finding.title,
         "detail": finding.detail,
         "evidence": list(finding.evidence),
-        "remedy": {"text": " ".join(finding.todo), "commands": list(finding.commands)},
+        "remedy": {"text": " ".join(finding.instructions), "commands": list(finding.commands)},
         "links": list(finding.links),
         "fix": finding.fix or None,
     }
 
 
 def _require_one(options: Sequence[str], name: str | None, language: Language) -> None:
-    """Raise UsageError where two things are wanted of which only one can be done."""
+    """Raise UsageError if two options were given that exclude each other."""
     if name is not None:
         options = [*(each for each in options if each in ("--collect", "--from")), "NAME"]
     if len(options) > 1:
-        raise click.UsageError(_said("alone", language).format(one=options[0], other=options[1]))
+        raise click.UsageError(_message("alone", language, one=options[0], other=options[1]))
 
 
-def _scene(context: Context, name: str | None) -> Scene:
-    from rocenv.doctor.scene import scene_of
+def _examine(context: Context, name: str | None) -> CheckContext:
+    from rocenv.checks.context import examine_machine
 
-    return scene_of(context.home, context.matrix, name=name or "")
-
-
-def _require_sense(name: str | None, language: Language, *, fix: bool, yes: bool) -> None:
-    if name == "":
-        raise click.UsageError(_said("no name", language))
-    if yes and not fix:
-        raise click.UsageError(_said("needs", language).format(one="--yes", other="--fix"))
+    return examine_machine(context.home, context.matrix, name=name or "")
 
 
-def _looked(
-    context: Context, scene: Scene, names: tuple[str, ...], language: Language
+def _run(
+    context: Context, checked: CheckContext, names: tuple[str, ...], language: Language
 ) -> tuple[list[Finding], int]:
-    from rocenv.doctor.run import applying, look
+    from rocenv.checks.run import checks_for, run
 
     def begin(check: Check) -> AbstractContextManager[object]:
-        title = _said("running", language).format(name=check.name)
-        return context.progress.stage(title) if check.slow else nullcontext()
+        title = _message("running", language, name=check.name)
+        return context.progress.stage(title) if check.is_slow else nullcontext()
 
-    checks = applying(scene, names)
-    return look(scene, checks, language, begin), len(checks)
+    checks = checks_for(checked, names)
+    return run(checked, checks, language, begin), len(checks)
 
 
-def _after(
+def _run_again(
     context: Context, name: str | None, names: tuple[str, ...], language: Language
 ) -> tuple[list[Finding], int]:
-    """Look again after fixes, which may have removed the env that was named."""
+    """Run the checks after fixes, which may have removed the env in question."""
     if name and prefix_of(context.home, name).state == "absent":
         return [], 0
-    return _looked(context, _scene(context, name), names, language)
+    return _run(context, _examine(context, name), names, language)
 
 
-def _packed(
-    context: Context, pack: Path | None, file: Path | None, names: tuple[str, ...], language: Language
+def _with_bundle(
+    context: Context, bundle: Path | None, file: Path | None, names: tuple[str, ...], language: Language
 ) -> tuple[list[Finding], int]:
-    """Examine a pack, or pack what is examined."""
-    from rocenv.doctor.pack import about, collect, examine
+    from rocenv.checks.bundle import collect, examine
 
-    if pack is not None:
-        examined = examine(pack, context.matrix, language, names)
+    if bundle is not None:
+        examined = examine(bundle, context.matrix, language, names)
     else:
         assert file is not None
         examined = collect(file, context.home, context.matrix, language, names)
-        for line in about(file, language):
+        for line in _about_bundle(file, examined.bundle, language):
             note(line)
     return list(examined.findings), examined.checks
 
 
-def _fixed(
-    findings: Sequence[Finding], scene: Scene, context: Context, language: Language, *, yes: bool
-) -> bool:
-    """Do what findings allow; tell whether anything was done."""
-    from rocenv.doctor.fixes import Asking, apply
+def _about_bundle(file: Path, bundle: Bundle, language: Language) -> Iterator[str]:
+    """Tell the user what is in a bundle, how to read it, and what the recipient does with it."""
+    from rocenv.checks.messages import message
 
-    asks = (lambda text: click.confirm(sanitized(text), err=True)) if sys.stdin.isatty() else None
-    asking = Asking(
-        ask=(lambda text: True) if yes else asks,
-        tell=note,
-        language=language,
-    )
-    return apply(findings, scene, context, asking).done > 0
+    name = shell_join(str(file))
+    yield message("collected", language, file=str(file), size=size_text(file.stat().st_size))
+    if bundle.variables:
+        yield message("variables", language, names=", ".join(bundle.variables))
+    yield message("look", language, command=f"more {name}" if WINDOWS else f"less {name}")
+    yield message("examine", language, command=f"rocenv doctor --from {name}")
+
+
+def _fix(
+    findings: Sequence[Finding], checked: CheckContext, context: Context, language: Language, *, yes: bool
+) -> bool:
+    from rocenv.checks.fixes import Dialog, apply
+
+    ask = (lambda text: click.confirm(sanitized(text), err=True)) if sys.stdin.isatty() else None
+    dialog = Dialog(ask=(lambda _text: True) if yes else ask, report=note, language=language)
+    return apply(findings, checked, context, dialog).done > 0
 
 
 def _print_checks(context: Context, name: str | None, language: Language, *, as_json: bool) -> None:
-    from rocenv.doctor.run import about, applying
+    from rocenv.checks.run import checks_for, description
 
-    scene = _scene(context, name)
-    rows = [(each.name, about(each, scene, language), each.slow) for each in applying(scene)]
+    checked = _examine(context, name)
+    rows = [(each.name, description(each, checked, language), each.is_slow) for each in checks_for(checked)]
     if as_json:
         print_json({"checks": [{"name": check, "about": text, "slow": slow} for check, text, slow in rows]})
         return
-    slowly = f" ({_said('slow', language)})"
-    click.echo(columns([(check, text + slowly if slow else text) for check, text, slow in rows]))
+    suffix = f" ({_message('slow', language)})"
+    click.echo(columns([(check, text + suffix if slow else text) for check, text, slow in rows]))
 
 
 def _print(findings: Sequence[Finding], count: int, language: Language) -> None:
     for number, finding in enumerate(findings, 1):
         click.echo("\n".join(_lines(number, finding, language)) + "\n")
     if not findings:
-        click.echo(_said("well", language).format(count=count))
+        click.echo(_message("none", language, count=str(count)))
         return
-    found = {each: sum(finding.severity == each for finding in findings) for each in _COLOURS}
-    told = ", ".join(f"{label(each, language)} {number}" for each, number in found.items() if number)
-    click.echo(_said("count", language).format(count=count, found=told))
+    counts = {each: sum(finding.severity == each for finding in findings) for each in _COLOURS}
+    separator = "，" if language == "zh" else ", "
+    found = separator.join(f"{label(each, language)} {number}" for each, number in counts.items() if number)
+    click.echo(_message("count", language, count=str(count), found=found))
 
 
 def _lines(number: int, finding: Finding, language: Language) -> Iterator[str]:
     severity = colour(label(finding.severity, language), _COLOURS[finding.severity])
     yield f"{number}. {severity}: {finding.title}  [{finding.code}]"
     for place, line in enumerate(finding.evidence):
-        yield from paragraphs(_said("seen", language) if not place else "", (line,))
+        yield from paragraphs(_message("evidence", language) if not place else "", (line,))
     if finding.detail:
         yield from paragraphs(label("why", language), (finding.detail,))
     yield from step_lines(finding.steps, language)
     if finding.fix:
-        yield from paragraphs("", (_said("fix", language),))
+        yield from paragraphs("", (_message("fix", language),))
     if finding.links:
         yield from paragraphs(label("more", language), finding.links)
 
 
-def _said(name: str, language: Language) -> str:
-    return _SAID[name][LANGUAGES.index(language)]
+def _message(key: str, language: Language, /, **values: str) -> str:
+    return _MESSAGES[key][LANGUAGES.index(language)].format(**values)

@@ -1,4 +1,4 @@
-"""What `verify --report` writes for an issue: a machine, a set, and how far it gets; no names of people."""
+"""The field report of `verify --report`: a machine, a set, and how far it gets; without names of people."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from rocenv import __version__
+from rocenv.checks.bundle import require_new
+from rocenv.checks.redact import Redactor
 from rocenv.commands.gpus import host_json
 from rocenv.core.codec import verification_to_plain
 from rocenv.core.errors import RocenvError, WrongUsage
 from rocenv.core.logins import mask_logins
 from rocenv.data.load import newest_day
-from rocenv.doctor.nameless import Nameless
-from rocenv.doctor.pack import require_new
-from rocenv.doctor.people import names_to_hide
 from rocenv.resolve.request import options
 from rocenv.system import WINDOWS
 from rocenv.system.machine import examined_elsewhere, glibc_version, read_attribute
@@ -31,22 +30,15 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 _HINTS = ("name a new file in your home: `--report ~/rocenv-report.json`",)
-# A path outside the system's folders; its last part is kept. Parts may contain spaces.
-_PATH = re.compile(
-    r"(?<![\w.\\/~-])(?<!https:)(?<!http:)(?!/(?:sys|proc|dev|etc|usr|lib|lib64|opt|bin|sbin)/)"
-    r"(?![A-Z]:[\\/]+(?:Windows|Program Files(?: \(x86\))?)[\\/])"
-    r"(?:[A-Z]:)?[\\/]+(?:[^\\/:;,\"'<>|\r\n`]+[\\/]+)+([^\\/\s:;,\"'<>|`]*)",
-    re.IGNORECASE,
-)
 _RATE = re.compile(r"[^,;]*GFLOP/s[^,;]*")
 _PRETTY_NAME = re.compile(r'^PRETTY_NAME="?([^"\n]*)', re.MULTILINE)
 
 
 def require_place(file: Path) -> None:
-    """Raise WrongUsage unless a report of this machine can be written to a file."""
+    """Raise WrongUsage unless a report of this machine can be written to `file`."""
     if examined_elsewhere() or "ROCENV_TARGET" in os.environ:
         raise WrongUsage(
-            "`--report` is about this machine, and ROCENV_SYSROOT or ROCENV_TARGET stands in for it",
+            "`--report` describes this machine, but ROCENV_SYSROOT or ROCENV_TARGET replaces it",
             hints=("unset ROCENV_SYSROOT ROCENV_TARGET",),
         )
     require_new(file)
@@ -59,7 +51,7 @@ def write_report(file: Path, prefix: Prefix, verification: Verification, host: H
     """Write a field report as JSON.
 
     Raises:
-        RocenvError: The file cannot be written or exists, or the env has no record any more.
+        RocenvError: The file exists or cannot be written, or the env lost its record.
     """
     document = field_report(prefix, verification, host)
     content = mask_logins(json.dumps(document, indent=1, ensure_ascii=False)) + "\n"
@@ -71,13 +63,13 @@ def write_report(file: Path, prefix: Prefix, verification: Verification, host: H
 
 
 def field_report(prefix: Prefix, verification: Verification, host: Host) -> dict[str, Any]:
-    """Return a field report: only what is listed here, and no text that names a person or a machine."""
+    """A field report: only the fields that are listed here, and their texts redacted."""
     lock = prefix.record().lock
     plain = verification_to_plain(verification)
-    hide = _hiding(prefix)
-    said = {result.rung: result.stderr_tail for result in verification.results}
+    redact = _redactor(prefix).text
+    stderr = {result.rung: result.stderr_tail for result in verification.results}
     for rung in plain["rungs"]:
-        rung |= {"detail": hide(rung["detail"]), "stderr": hide(said[rung["rung"]])}
+        rung |= {"detail": redact(rung["detail"]), "stderr": redact(stderr[rung["rung"]])}
     newest = newest_day()
     return {
         "schema": SCHEMA,
@@ -85,7 +77,7 @@ def field_report(prefix: Prefix, verification: Verification, host: Host) -> dict
         "data": newest.isoformat() if newest else None,
         "when": verification.when,
         "machine": _machine(host),
-        "set": _set(lock, hide),
+        "set": _set(lock, redact),
         "target": verification.target,
         "level": verification.level,
         "figures": {
@@ -94,17 +86,14 @@ def field_report(prefix: Prefix, verification: Verification, host: Host) -> dict
             if _RATE.search(result.detail)
         },
         "rungs": plain["rungs"],
-        "advice": [hide(each) for each in plain["advice"]],
+        "advice": [redact(each) for each in plain["advice"]],
     }
 
 
-def _hiding(prefix: Prefix) -> Callable[[str], str]:
-    """Return a function that removes names, and folders outside the env, from a text."""
+def _redactor(prefix: Prefix) -> Redactor:
     home = prefix.path.parent.parent
-    own = {prefix.name: "ENV", str(prefix.path): "ENV", str(prefix.path.resolve()): "ENV"}
-    own |= {str(home): "HOME", str(home.resolve()): "HOME"}
-    nameless = Nameless({**own, **names_to_hide(os.environ)})
-    return lambda text: _PATH.sub(r"…/\1", nameless.text(text))
+    names = {prefix.name: "ENV", str(prefix.path): "ENV", str(prefix.path.resolve()): "ENV"}
+    return Redactor(names | {str(home): "HOME", str(home.resolve()): "HOME"})
 
 
 def _machine(host: Host) -> dict[str, Any]:
@@ -118,9 +107,9 @@ def _machine(host: Host) -> dict[str, Any]:
     return {"system": system, "glibc": glibc_version(), "python": platform.python_version(), **shown}
 
 
-def _set(lock: Lock, hide: Callable[[str], str]) -> dict[str, Any]:
+def _set(lock: Lock, redact: Callable[[str], str]) -> dict[str, Any]:
     return {
-        "request": hide(options(lock.request, lock.platform)),
+        "request": redact(options(lock.request, lock.platform)),
         "target": lock.target,
         "runs_as": lock.runs_as,
         "components": [

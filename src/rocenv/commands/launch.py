@@ -1,4 +1,4 @@
-"""`rocenv launch`: an app in an env, looked after: checks before, a log, and an explanation of a bad end."""
+"""`rocenv launch`: start an app in an env, with checks before, a log, and an explanation if it ends badly."""
 
 from __future__ import annotations
 
@@ -11,51 +11,54 @@ import click
 
 from rocenv.commands import candidates
 from rocenv.commands.output import colour, note
+from rocenv.commands.told import label, spoken
 from rocenv.context import Context
 from rocenv.core.errors import PrefixError, RocenvError
-from rocenv.prefix import prefix_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from click.shell_completion import CompletionItem
 
-    from rocenv.launch.start import Start
-    from rocenv.launch.view import Concern, View
+    from rocenv.apps.context import LaunchContext
+    from rocenv.apps.start import Start
+    from rocenv.core.language import Language
+    from rocenv.findings import Finding
 
-_COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
+_COLOURS = {"error": "red", "warning": "yellow", "info": "cyan"}
 
-
-# The options that may follow NAME, and whether a value has to follow them.
+# The options that may follow NAME, and whether each needs a value.
 _OPTIONS = {"--app": True, "--write-shortcut": False}
 
 
 class _Launch(click.Command):
-    """A command whose options may stand behind NAME too; from the first other word on all is the app's.
+    """A command whose options may also follow NAME. The first other word and all after it belong to the app.
 
-    So `launch sd webui.bat --medvram` needs no `--`, and an option that an app shares with us is its own
-    behind its name.
+    So `launch sd webui.bat --medvram` needs no `--`, and the app gets an option that rocenv also has.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put our options first, and keep the rest from being read."""
-        start = _own(args)
+        """Move our options to the front, and hide the rest from the parser."""
+        start = _count_own(args)
         name, rest = args[start : start + 1], args[start + 1 :]
         if not name or name[0].startswith("-"):
             return super().parse_args(ctx, args)
-        own = _own(rest)
-        if rest[own : own + 1] and rest[own] in (*ctx.help_option_names, *_OPTIONS):  # or without its value
+        own = _count_own(rest)
+        if rest[own : own + 1] and rest[own] in (
+            *ctx.help_option_names,
+            *_OPTIONS,
+        ):  # or its value is missing
             return super().parse_args(ctx, rest[own : own + 1])
         words = rest[own + 1 :] if rest[own : own + 1] == ["--"] else rest[own:]
         return super().parse_args(ctx, [*args[:start], *rest[:own], "--", *name, *words])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Return the options, but behind a word of the app."""
+        """Complete options, but not after a word of the app."""
         return [] if ctx.params.get("argv") else super().shell_complete(ctx, incomplete)
 
 
-def _own(words: Sequence[str]) -> int:
-    """Return how many of the first words are options of ours and their values."""
+def _count_own(words: Sequence[str]) -> int:
+    """Count the words at the beginning that are our options and their values."""
     count = 0
     while count < len(words) and words[count].partition("=")[0] in _OPTIONS:
         option, equals, _ = words[count].partition("=")
@@ -74,7 +77,7 @@ def _own(words: Sequence[str]) -> int:
     metavar="APP",
     default="",
     shell_complete=candidates.apps,
-    help="Which app it is. Default: recognised by its program or its files, or what the env is for.",
+    help="Which app it is. Default: recognised by its program, its files or the env.",
 )
 @click.option(
     "--write-shortcut",
@@ -83,94 +86,85 @@ def _own(words: Sequence[str]) -> int:
     is_flag=False,
     flag_value=".",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Windows: write NAME.cmd, which a double-click starts the app by, and stop.",
+    help="Windows: write NAME.cmd, which starts the app on a double-click, and exit.",
 )
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[-- CMD…]")
 def command(name: str, app: str, shortcut_folder: Path | None, argv: tuple[str, ...]) -> int:
-    """Start an app in the env NAME, keep what it prints in a log, and say why it ended badly.
+    """Start an app in the env NAME, keep its output in a log, and explain why it ended badly.
 
-    In the folder of a known app no CMD is needed, or only arguments. The exit code is the app's own.
+    In the folder of a known app, CMD is optional or only arguments. The exit code is the app's own.
     """
+    from rocenv.apps.arguments import adapt_arguments
+    from rocenv.apps.context import LaunchContext
+    from rocenv.host import detect
+    from rocenv.launch.start import prepare, with_kernels
+
     context = Context()
-    start = _start(context, name, app, argv)
+    start = prepare(context, name, app, argv)
     if start.wrapper:
         os.chdir(start.folder)  # as that script does
     if shortcut_folder is not None:
         _write_shortcut(start, shortcut_folder, argv)
         return 0
-    from rocenv.commands.launch_kernels import with_kernels
-    from rocenv.host import detect
-    from rocenv.launch.fitted import fit_start
-    from rocenv.launch.view import View
-
-    view = View(start=with_kernels(context, start), host=detect(context.matrix), matrix=context.matrix)
-    with context.progress.wait(f"Looking what {start.title} can do here"):
-        view = fit_start(view)
-    return _run(view, _look(view))
+    start = with_kernels(context, start)
+    launch = LaunchContext(start=start, host=detect(context.matrix), matrix=context.matrix)
+    with context.progress.wait(f"Checking what {start.title} supports on this machine"):
+        launch = adapt_arguments(launch)
+    language = spoken(None)
+    return _run(launch, _check(launch, context, language), language)
 
 
-def _start(context: Context, name: str, app: str, words: tuple[str, ...]) -> Start:
-    from rocenv.launch.start import choose, plan_start
-    from rocenv.launch.streams import is_piped, terminal_columns
+def _check(launch: LaunchContext, context: Context, language: Language) -> list[Finding]:
+    """Report what is wrong before the start; raise PrefixError if starting the app is useless or harmful."""
+    from rocenv.checks.run import run_before_start
 
-    prefix = prefix_of(context.home, name)
-    record = prefix.record()
-    chosen = choose(
-        tuple(context.matrix.launcher),
-        app,
-        words,
-        Path.cwd(),
-        platform=record.lock.platform,
-        own=record.lock.request.app,
-    )
-    columns = terminal_columns()
-    return plan_start(
-        prefix,
-        record,
-        chosen,
-        words,
-        os.environ,
-        is_piped=is_piped(),
-        columns=columns,
-        is_named=bool(app),
-    )
-
-
-def _look(view: View) -> tuple[Concern, ...]:
-    """Tell what is wrong before the start; raise PrefixError where starting would be no use."""
-    from rocenv.launch.preflight import look
-
-    concerns = look(view)
-    worst = concerns[0] if concerns and concerns[0].severity == "error" else None
-    for concern in concerns:
-        if concern is not worst:
-            _tell(concern)
+    findings = run_before_start(launch, context.home, language)
+    worst = findings[0] if findings and findings[0].severity == "error" else None
+    for finding in findings:
+        if finding is not worst:
+            _report(finding, language)
     if worst is not None:
-        raise PrefixError(worst.text, hints=tuple(filter(None, [worst.remedy])), code=worst.code)
-    for line in view.start.notes:
+        raise PrefixError(_sentence(worst, language), hints=tuple(_hints(worst)), code=worst.code)
+    for line in launch.start.notes:
         note(line)
-    return concerns
+    return findings
 
 
-def _tell(concern: Concern) -> None:
-    click.echo(colour(f"{concern.severity}: ", _COLOURS[concern.severity], err=True), err=True, nl=False)
-    note(concern.text + (f"\n  hint: {concern.remedy}" if concern.remedy else ""))
+def _report(finding: Finding, language: Language) -> None:
+    heading = f"{label(finding.severity, language)}: "
+    click.echo(colour(heading, _COLOURS[finding.severity], err=True), err=True, nl=False)
+    hints = (f"hint: {hint}" for hint in _hints(finding))
+    note("\n  ".join((_sentence(finding, language), *finding.evidence, *hints)))
 
 
-def _run(view: View, concerns: tuple[Concern, ...]) -> int:
+def _sentence(finding: Finding, language: Language) -> str:
+    """The title and the reason in one line."""
+    full_stop = "。" if language == "zh" else ". "
+    return f"{finding.title}{full_stop}{finding.detail}"
+
+
+def _hints(finding: Finding) -> Iterator[str]:
+    """What to do, each step with its commands."""
+    for step in finding.steps:
+        commands = ", ".join(f"`{command}`" for command in step.commands)
+        yield f"{step.text.rstrip('.。')}: {commands}" if commands else step.text
+
+
+def _run(launch: LaunchContext, findings: Sequence[Finding], language: Language) -> int:
     from rocenv.launch.run import run
 
-    def tell(text: str) -> None:
+    def report(text: str) -> None:
         try:
             note(text)
-        except OSError:  # nobody reads it; the app goes on, and its exit code counts
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # or Python would complain at its end
+        except OSError:  # nobody reads it, but the app goes on and its exit code counts
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # otherwise Python complains when it exits
 
-    last = view.start.prefix.verification()
-    done = run(view, concerns, last.level if last else "", tell)
-    if done.explanation is not None:
-        tell("\n" + "\n".join(done.explanation.lines()))
-    return done.code
+    last = launch.start.prefix.verification()
+    lines = [f"{each.severity}: {each.title}" for each in findings]
+    code, explanation = run(launch, lines, last.level if last else "", report, language)
+    if explanation is not None:
+        report("\n" + "\n".join(explanation.lines()))
+    return code
 
 
 def _write_shortcut(start: Start, folder: Path, words: tuple[str, ...]) -> None:
@@ -181,8 +175,8 @@ def _write_shortcut(start: Start, folder: Path, words: tuple[str, ...]) -> None:
     name = start.prefix.name
     if start.record.lock.platform != "windows":
         raise RocenvError(
-            f"`{name}` is an env for {start.record.lock.platform}, and shortcuts are for Windows",
-            hints=(f"an alias does it: alias {name}='rocenv launch {shell_join(name)}'",),
+            f"shortcuts are for Windows, and `{name}` is an env for {start.record.lock.platform}",
+            hints=(f"use an alias: alias {name}='rocenv launch {shell_join(name)}'",),
             code="shortcut",
         )
     command = [sys.executable, "-m", "rocenv", "launch", name, "--app", start.launcher.key]
@@ -194,8 +188,8 @@ def _write_shortcut(start: Start, folder: Path, words: tuple[str, ...]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         if path.exists() and MARK.encode() not in path.read_bytes():
             raise RocenvError(
-                f"`{path}` is there already, and rocenv did not write it",
-                hints=("name another folder: `--write-shortcut DIR`",),
+                f"`{path}` exists, and rocenv did not write it",
+                hints=("choose another folder: `--write-shortcut DIR`",),
                 code="shortcut",
             )
         write_atomic(path, text)

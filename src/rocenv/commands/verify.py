@@ -81,8 +81,8 @@ def _asking(
     context: Context, prefix: Prefix, app: str, target: str, timeout_s: int, save_dir: Path | None
 ) -> Callable[[tuple[RungResult, ...]], RungResult]:
     """Return what asks an app once the ladder was walked; raise RocenvError where there is none to ask."""
+    from rocenv.apps.rung import app_rung
     from rocenv.host import detect
-    from rocenv.launch.app_rung import app_rung
 
     host = detect(context.matrix)
     rung = app_rung(

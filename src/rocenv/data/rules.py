@@ -155,23 +155,25 @@ class Extractor(Known, frozen=True, kw_only=True):
 
 
 class Advice(Known, frozen=True, kw_only=True):
-    """What a check of the machine tells when it finds something."""
+    """The texts of something that a check finds."""
 
     IDENTITY = ("name",)
 
     name: str
-    code: str  # the cause, as rules have it, or one of its own
+    code: str  # that of the rule with the same cause, or its own
     severity: Literal["error", "warning", "info"]
     title: Text
     detail: Text
+    about: Text | None = None  # its line in `doctor --list`; None = the title, which then has no placeholder
     remedy: tuple[Remedy, ...] = ()
     links: tuple[str, ...] = ()
-    fix: str = ""  # what `doctor --fix` may do about it; "" = nothing that is safe
-    checks: tuple[str, ...] = ()  # that tell it; () = the one of its name
+    fix: str = ""  # the fix of `doctor --fix` for it; "" = none
+    checks: tuple[str, ...] = ()  # the checks that find it; () = the one of its name
+    runs_in: tuple[Literal["doctor", "launch", "verify"], ...] = ("doctor",)  # the commands that check it
 
     @property
-    def told_by(self) -> tuple[str, ...]:
-        """The names of the checks that tell it: what a pack says of others is not believed."""
+    def found_by(self) -> tuple[str, ...]:
+        """The names of the checks that find it."""
         return self.checks or (self.name,)
 
     def faults(self, matrix: "Matrix") -> Iterator[str]:

@@ -1,6 +1,6 @@
-"""Starting an app in an env: is all in place, what does it print, and why did it end.
+"""Run an app in an env: what happens before the start, its output, its log, and why it ended as it did.
 
-`start` works out what is run, `preflight` looks before, `capture` runs it and keeps what it prints, `log` is
-where that is kept, `diagnosis` says afterwards what happened, from the exit code, the `trace` of what was
-loaded, and the `stack` that Python printed. Nothing here prints by itself.
+`start` prepares, `run` runs it from the first line of the log to the explanation, `capture` keeps what it
+prints, `log` is the file, `output` knows what the output means while it appears, and `outcome` explains the
+end. Nothing here prints.
 """

@@ -1,24 +1,24 @@
-"""Run a program so that all it prints is also kept, and its console behaves as without that.
+"""Run a program so that everything it prints is also kept, and it behaves as if it were run directly.
 
-Where our output is a terminal, the program's is one too: on Linux a pseudo-terminal of its own, whose bytes
-go to the real one as they are. Its input is ours. It stays in our session and process group, so that Ctrl-C,
-Ctrl-Z and a changed window reach it from the terminal itself; this process leaves them to it.
+If our output is a terminal, the program gets a pseudo-terminal on Linux, and its bytes reach the real one
+unchanged. Its input is ours. It stays in our session and process group, so the terminal sends Ctrl-C, Ctrl-Z
+and changes of its size to it directly, and this process does not react.
 
-On Windows there is a pipe instead, so a program that asks finds no terminal: what it then does differently
-(buffering, encoding, colours) is set right by variables as far as its profile says how. `rocenv run` gives it
-the console itself, and keeps no log.
+On Windows the program gets a pipe instead of the console, so it may buffer its output, change its encoding or
+drop colours. Variables correct that as far as possible. `rocenv run` uses the console itself, without a log.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shutil
+import sys
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rocenv.launch.streams import open_streams
 from rocenv.system import WINDOWS
 from rocenv.system.exit_codes import through_shell
 from rocenv.system.process import handled, start_child
@@ -28,27 +28,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import FrameType
 
-    from rocenv.launch.streams import Stream, Streams
-
     _Handler = Callable[[int, FrameType | None], None]
 
 _CHUNK_BYTES = 1 << 16
 _TICK_S = 1.0
-_DRAIN_S = 2.0  # after a bad end, for what is still in the pipe
-_PATIENCE_S = 3.0  # after a good end, before it is told that others still print
+_DRAIN_S = 2.0  # after a bad end, for output that is still in the pipe
+_PATIENCE_S = 3.0  # after a good end, before a message says that other programs still print
 
 
 class NotStarted(Exception):
-    """The system does not start a program; the text says why."""
+    """The system cannot start a program; the text is the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
     """How a program ended."""
 
-    code: int  # negative = by that signal, also one that a shell told of; on Windows the 32-bit code
+    code: int  # negative = that signal, also if a shell reports it; on Windows the 32-bit code
     pid: int
-    interrupted: bool  # somebody pressed Ctrl-C while it ran
+    interrupted: bool  # by Ctrl-C
 
 
 def run_captured(
@@ -57,22 +55,22 @@ def run_captured(
     *,
     keep: Callable[[bytes], None],
     tick: Callable[[], None] = lambda: None,
-    tell: Callable[[str], None] = lambda _text: None,
+    report: Callable[[str], None] = lambda _text: None,
 ) -> Ended:
-    """Run a program to its end, its output going where ours goes and to `keep`.
+    """Run a program to its end. Its output goes to ours and to `keep`.
 
-    Where it leaves other programs behind that print to the same place, as an app does that starts itself
-    anew, they are waited for, unless it ended badly.
+    Programs that it leaves behind and that still print are waited for, unless it ended badly: some apps
+    restart themselves.
 
     Args:
         argv: The program's path and arguments.
         environ: Its whole environment.
-        keep: Called with every piece of output, from one thread at a time.
-        tick: Called about once a second.
-        tell: Called with what the user should know.
+        keep: Receives every piece of output, from one thread at a time.
+        tick: Is called about once a second.
+        report: Receives messages for the user.
 
     Raises:
-        NotStarted: The program cannot be started.
+        NotStarted: The system cannot start the program.
     """
     try:
         streams = open_streams()
@@ -81,15 +79,15 @@ def run_captured(
     pressed: list[int] = []
     readers: list[threading.Thread] = []
     try:
-        with _signals_left_to(pressed, streams) as children:
+        with _signals_for(pressed, streams) as children:
             child = _begin(argv, environ, streams)
             children.append(child)
-            streams.give_away()
+            streams.close_ends()
             readers = _start_readers(streams.streams, keep)
-            _wait(child, readers, tick, tell)
+            _wait(child, readers, tick, report)
     finally:
-        streams.give_away()
-        # On Windows closing waits for a read that goes on; what is left open ends with this process.
+        streams.close_ends()
+        # On Windows, closing would wait for an active read. The rest closes with this process.
         if not any(reader.is_alive() for reader in readers):
             streams.close()
     code = child.returncode & 0xFFFFFFFF if WINDOWS else through_shell(child.returncode)
@@ -105,7 +103,7 @@ def _begin(argv: Sequence[str], environ: Mapping[str, str], streams: Streams) ->
 
 def _start_readers(streams: Sequence[Stream], keep: Callable[[bytes], None]) -> list[threading.Thread]:
     one_at_a_time = threading.Lock()
-    whole_lines = len(streams) > 1  # or pieces of two outputs' lines would stand in one another
+    whole_lines = len(streams) > 1  # otherwise lines of the two outputs could mix
     readers = [
         threading.Thread(target=_read, args=(stream, keep, one_at_a_time, whole_lines), daemon=True)
         for stream in streams
@@ -133,10 +131,10 @@ def _read(
 
 
 def _next(source: int) -> bytes:
-    """Return the next piece of output; empty at its end."""
+    """Read the next piece of output; empty at the end."""
     try:
         return os.read(source, _CHUNK_BYTES)
-    except OSError:  # EIO: the last program on a pseudo-terminal has closed it. Source: pty(7)
+    except OSError:  # EIO: the last program has closed the pseudo-terminal. Source: pty(7)
         return b""
 
 
@@ -144,7 +142,7 @@ def _wait(
     child: subprocess.Popen[bytes],
     readers: Sequence[threading.Thread],
     tick: Callable[[], None],
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> None:
     ended = threading.Event()
 
@@ -153,17 +151,19 @@ def _wait(
         ended.set()
 
     threading.Thread(target=wait, daemon=True).start()
-    # In slices, for Windows' sake: there Ctrl-C is not seen while a lock is waited for.
+    # In slices, since Windows does not deliver Ctrl-C while we wait for a lock.
     while not ended.wait(_TICK_S):
         tick()
     if child.returncode != 0:
         _join(readers, _DRAIN_S)
         return
     if not _join(readers, _PATIENCE_S):
-        tell("it has ended; programs that it started go on and print here, until Ctrl-C")
+        report(
+            "the program has ended, but programs that it started still print here; press Ctrl-C to leave them"
+        )
         while not _join(readers, _TICK_S):
             tick()
-            if _let_go.is_set():
+            if _released.is_set():
                 return
 
 
@@ -174,33 +174,232 @@ def _join(readers: Sequence[threading.Thread], timeout_s: float) -> bool:
     return not any(reader.is_alive() for reader in readers)
 
 
-_let_go = threading.Event()
+_released = threading.Event()
 
 
 @contextlib.contextmanager
-def _signals_left_to(pressed: list[int], streams: Streams) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Leave Ctrl-C to the program, which gets it from the terminal; pass on what only this process gets.
+def _signals_for(pressed: list[int], streams: Streams) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Leave Ctrl-C to the program, which gets it from the terminal, and pass on signals that only we get.
 
-    Handlers, and not `SIG_IGN`: that would be the program's too. What the caller has us ignore stays ignored.
+    The program would inherit `SIG_IGN`, so these are handlers. Signals that we inherited as ignored stay
+    ignored.
     """
     children: list[subprocess.Popen[bytes]] = []
-    _let_go.clear()
+    _released.clear()
 
     def leave(number: int, _frame: FrameType | None) -> None:
         pressed.append(number)
         if children and children[0].returncode is not None:
-            _let_go.set()
+            _released.set()
 
     def pass_on(number: int, _frame: FrameType | None) -> None:
         for child in children:
             with contextlib.suppress(OSError):
                 child.send_signal(number)
 
-    def follow(_number: int, _frame: FrameType | None) -> None:
-        streams.follow()
+    def resize(_number: int, _frame: FrameType | None) -> None:
+        streams.resize()
 
     handlers: dict[str, _Handler] = {"SIGINT": leave, "SIGQUIT": leave, "SIGBREAK": leave}
     if not WINDOWS:
-        handlers |= {"SIGTERM": pass_on, "SIGHUP": pass_on, "SIGWINCH": follow}
+        handlers |= {"SIGTERM": pass_on, "SIGHUP": pass_on, "SIGWINCH": resize}
     with handled(handlers):
         yield children
+
+
+class Outlet:
+    """One of our own outputs. Once nobody reads it any more, writing does nothing."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._open = True
+
+    def write(self, data: bytes) -> None:
+        """Write all bytes unchanged and unbuffered."""
+        view = memoryview(data)
+        while view and self._open:
+            try:
+                view = view[os.write(self._descriptor, view) :]
+            except BlockingIOError:
+                _wait_writable(self._descriptor)
+            except OSError:
+                self._open = False
+
+
+class ConsoleOutlet(Outlet):
+    """A Windows console, which takes text: lines in UTF-8, or else in the code page of old programs."""
+
+    def __init__(self, descriptor: int) -> None:
+        super().__init__(descriptor)
+        stream = sys.stdout if descriptor == 1 else sys.stderr
+        self._raw = stream.buffer
+        _enable_colours(descriptor)
+        self._rest = b""
+
+    def write(self, data: bytes) -> None:
+        """Write the bytes, keeping an incomplete character until the rest of it arrives."""
+        data, self._rest = _whole_characters(self._rest + data)
+        if not self._open or not data:
+            return
+        try:
+            self._raw.write(b"".join(map(_as_utf8, data.splitlines(keepends=True))))
+            self._raw.flush()
+        except OSError:
+            self._open = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """An output of a program: the end that we read, and where its bytes go."""
+
+    source: int
+    outlet: Outlet
+
+
+@dataclass(slots=True)
+class Streams:
+    """The outputs of a program that is about to start."""
+
+    stdout: int = -1
+    stderr: int = -1
+    streams: list[Stream] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)  # the program's ends that are still open here
+    terminals: list[tuple[int, int]] = field(default_factory=list)  # our terminal, and its replacement
+
+    def close_ends(self) -> None:
+        """Close the program's ends here, so that a stream ends when the last program closes it."""
+        while self.ends:
+            os.close(self.ends.pop())
+
+    def resize(self) -> None:
+        """Give the pseudo-terminals the size of the real ones."""
+        for real, other in self.terminals:
+            _copy_size(real, other)
+
+    def close(self) -> None:
+        """Close everything that is open here. No reader may be active any more."""
+        self.close_ends()
+        for stream in self.streams:
+            with contextlib.suppress(OSError):
+                os.close(stream.source)
+
+
+def terminal_columns() -> int:
+    """The width of our terminal; 0 if the output does not go to one."""
+    return shutil.get_terminal_size().columns if _is_terminal(1) or _is_terminal(2) else 0
+
+
+def is_piped() -> bool:
+    """Whether the output of a program will go through a pipe."""
+    return WINDOWS or not (_is_terminal(1) and _is_terminal(2))
+
+
+def open_streams() -> Streams:
+    """Open what a program prints to.
+
+    If our two outputs are the same place, the program gets one stream for both, which keeps the order of its
+    output.
+    """
+    opened = Streams()
+    opened.stdout = _open(opened, 1)
+    opened.stderr = opened.stdout if _same_place() else _open(opened, 2)
+    return opened
+
+
+def _open(opened: Streams, descriptor: int) -> int:
+    if _is_terminal(descriptor) and not WINDOWS:
+        source, end = _pseudo_terminal()
+        opened.terminals.append((descriptor, source))
+        opened.resize()
+    else:
+        source, end = os.pipe()
+    outlet = ConsoleOutlet if WINDOWS and _is_terminal(descriptor) else Outlet
+    opened.streams.append(Stream(source, outlet(descriptor)))
+    opened.ends.append(end)
+    return end
+
+
+def _is_terminal(descriptor: int) -> bool:
+    try:
+        return os.isatty(descriptor)
+    except OSError:
+        return False
+
+
+def _same_place() -> bool:
+    if _is_terminal(1) or _is_terminal(2):
+        return _is_terminal(1) and _is_terminal(2)
+    try:
+        one, other = os.fstat(1), os.fstat(2)
+    except OSError:
+        return False
+    return bool(one.st_ino) and (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
+
+
+def _as_utf8(line: bytes, old: str = "oem") -> bytes:
+    """Convert a line to UTF-8 if it is in the code page `old`, which may lose characters."""
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return line.decode(old, "replace").encode()
+    return line
+
+
+def _whole_characters(data: bytes) -> tuple[bytes, bytes]:
+    """Split data after the last complete character of UTF-8."""
+    for back in range(1, min(4, len(data) + 1)):
+        byte = data[-back]
+        if byte & 0xC0 == 0x80:
+            continue
+        length = 4 if byte >= 0xF0 else 3 if byte >= 0xE0 else 2 if byte >= 0xC0 else 1
+        return (data[:-back], data[-back:]) if length > back else (data, b"")
+    return data, b""
+
+
+def _wait_writable(descriptor: int) -> None:
+    import select
+
+    select.select([], [descriptor], [], 1.0)
+
+
+if sys.platform == "win32":
+
+    def _enable_colours(descriptor: int) -> None:
+        """Make the console understand escape sequences, which older ones do only on request.
+
+        Source: SetConsoleMode, ENABLE_VIRTUAL_TERMINAL_PROCESSING
+        """
+        import ctypes
+        import msvcrt
+
+        kernel32 = ctypes.windll.kernel32
+        handle = ctypes.c_void_p(msvcrt.get_osfhandle(descriptor))
+        mode = ctypes.c_uint32()
+        if kernel32.GetConsoleMode(handle, ctypes.byref(mode)):
+            kernel32.SetConsoleMode(handle, mode.value | 0x0004)
+
+    def _pseudo_terminal() -> tuple[int, int]:
+        raise NotImplementedError
+
+    def _copy_size(real: int, other: int) -> None:
+        raise NotImplementedError
+
+else:
+    import fcntl
+    import termios
+
+    def _enable_colours(descriptor: int) -> None:
+        raise NotImplementedError
+
+    def _pseudo_terminal() -> tuple[int, int]:
+        """Open both ends of a pseudo-terminal that does not change any bytes."""
+        source, end = os.openpty()
+        modes = termios.tcgetattr(end)
+        modes[1] &= ~termios.OPOST  # the real terminal converts line ends itself
+        termios.tcsetattr(end, termios.TCSANOW, modes)
+        return source, end
+
+    def _copy_size(real: int, other: int) -> None:
+        with contextlib.suppress(OSError):
+            size = fcntl.ioctl(real, termios.TIOCGWINSZ, bytes(8))
+            fcntl.ioctl(other, termios.TIOCSWINSZ, size)

@@ -1,73 +1,70 @@
-"""One start of an app, from the log's first line to the explanation of how it ended."""
+"""One run of an app, from the first line of its log to the explanation of how it ended."""
 
 from __future__ import annotations
 
 import contextlib
 import datetime
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rocenv.activate.loader import CommandNotExecutable
+from rocenv.apps.recognition import GENERIC
 from rocenv.host.event_log import fault_of
 from rocenv.launch.capture import NotStarted, run_captured
-from rocenv.launch.causes import causes_of
-from rocenv.launch.diagnosis import Explanation, Outcome, explain
 from rocenv.launch.log import head, open_log
-from rocenv.launch.start import GENERIC
-from rocenv.launch.trace import VARIABLE, read_trace
-from rocenv.launch.watch import Watch
+from rocenv.launch.outcome import Outcome, explain
+from rocenv.launch.output import TRACE_VARIABLE, Watch, read_trace
 from rocenv.system.exit_codes import describe_exit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+    from collections.abc import Callable, Iterator, Sequence
 
+    from rocenv.apps.context import LaunchContext
+    from rocenv.core.language import Language
     from rocenv.data.apps import Launcher
     from rocenv.host.event_log import Fault
     from rocenv.launch.log import Log
-    from rocenv.launch.view import Concern, View
+    from rocenv.launch.outcome import Explanation
 
 _CLOCKS_DIFFER_S = 5.0
-_RECENT_S = 30.0  # a crash of that age is taken for the app's, by its program's name
+_RECENT_S = 30.0  # the app's crash is found by its program's name in this time
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """An app that has ended."""
-
-    code: int  # as `Ended` has it
-    explanation: Explanation | None
-    log: Path | None
-
-
-def run(view: View, concerns: tuple[Concern, ...], level: str, tell: Callable[[str], None]) -> Run:
-    """Run an app to its end and say what came of it.
+def run(
+    context: LaunchContext,
+    findings: Sequence[str],
+    level: str,
+    report: Callable[[str], None],
+    language: Language = "en",
+) -> tuple[int, Explanation | None]:
+    """Run an app to its end; return its exit code as in `Ended`, and an explanation if it ended badly.
 
     Args:
-        view: The app, the machine and what is known.
-        concerns: What was told before the start, for the log.
-        level: How far the env was verified, for the log.
-        tell: Called with lines for the user, while it runs too.
+        context: The app and the machine.
+        findings: Lines about what checks found before the start, for the log.
+        level: The last rung that the env passed, for the log.
+        report: Receives lines for the user, also while the app runs.
+        language: Of the explanation.
 
     Raises:
-        CommandNotFound: Its program is not there.
-        CommandNotExecutable: Its program is none, or the system does not start it.
+        CommandNotFound: The program does not exist.
+        CommandNotExecutable: The file cannot be executed.
     """
-    start = view.start
+    start = context.start
     argv = start.argv()
-    log = open_log(start, tell)
+    log = open_log(start, report)
     if log is not None:
-        tell(f"log: {log.path}")
-        log.say([*head(start, view.host, level), *(f"{each.severity}: {each.text}" for each in concerns)])
+        report(f"log: {log.path}")
+        log.annotate([*head(start, context.host, level), *findings])
         log.write(b"\n")
 
-    def say(text: str) -> None:
-        tell(text)
+    def report_and_log(text: str) -> None:
+        report(text)
         if log is not None:
-            log.say([text])
+            log.annotate([text])
 
-    watch = Watch(_launchers(view), say)
+    watch = Watch(_launchers(context), report_and_log)
 
     def keep(data: bytes) -> None:
         watch.see(data)
@@ -77,52 +74,43 @@ def run(view: View, concerns: tuple[Concern, ...], level: str, tell: Callable[[s
     environ = start.environ
     trace = log.path.with_suffix(".trace") if log is not None and start.zluda is not None else None
     if trace is not None:
-        environ[VARIABLE] = str(trace)
+        environ[TRACE_VARIABLE] = str(trace)
     began = time.monotonic()
     try:
-        ended = run_captured(argv, environ, keep=keep, tick=watch.tick, tell=say)
+        ended = run_captured(argv, environ, keep=keep, tick=watch.tick, report=report_and_log)
         took_s = time.monotonic() - began
-        outcome = Outcome(
-            view=view, ended=ended, watch=watch, trace=read_trace(trace), log=log.path if log else None
-        )
+        path = log.path if log else None
+        outcome = Outcome(context=context, ended=ended, watch=watch, trace=read_trace(trace), log=path)
         outcome = replace(outcome, fault=_fault(outcome, took_s))
-        explanation = _explained(outcome)
+        explanation = explain(outcome, language)
         _close(log, outcome, took_s, explanation)
     except NotStarted as error:
-        raise CommandNotExecutable(f"`{start.words[0]}` cannot be started: {error}") from error
+        raise CommandNotExecutable(f"cannot start `{start.words[0]}`: {error}") from error
     finally:
         if log is not None:
             log.close()
         if trace is not None:
             with contextlib.suppress(OSError):  # a program that was left behind has it open
                 trace.unlink()
-    return Run(code=ended.code, explanation=explanation, log=log.path if log else None)
+    return ended.code, explanation
 
 
-def _explained(outcome: Outcome) -> Explanation | None:
-    """Return why an app ended badly, its output looked through only where it did."""
-    explanation = explain(outcome)
-    if explanation is None:
-        return None
-    return explain(replace(outcome, found=causes_of(outcome.view, outcome.log, outcome.watch.tail)))
-
-
-def _launchers(view: View) -> tuple[Launcher, ...]:
-    """Return the app's profile, and the one of what is true of all apps."""
-    own = view.start.launcher
-    return (own, *(each for each in view.matrix.launcher if each.key == GENERIC != own.key))
+def _launchers(context: LaunchContext) -> tuple[Launcher, ...]:
+    """The app's profile, and the one with what is true of all apps."""
+    own = context.start.launcher
+    return (own, *(each for each in context.matrix.launcher if each.key == GENERIC != own.key))
 
 
 def _fault(outcome: Outcome, took_s: float) -> Fault | None:
-    """Return the crash that Windows has noted, where the app can have crashed."""
+    """Find the crash in the event log of Windows."""
     if not outcome.may_have_crashed:
         return None
     now = datetime.datetime.now(datetime.timezone.utc)
-    # A batch file may have waited for a key after it; the app's last words are of then.
+    # A batch file may have waited for a key after the crash, so count from the app's last output.
     recent_s = _RECENT_S + (outcome.watch.silent_s if outcome.died_inside else 0)
     return fault_of(
         outcome.ended.pid,
-        frozenset({"python.exe", "pythonw.exe", *outcome.view.start.programs()}),
+        frozenset({"python.exe", "pythonw.exe", *outcome.context.start.programs()}),
         since=now - datetime.timedelta(seconds=took_s + _CLOCKS_DIFFER_S),
         recent=now - datetime.timedelta(seconds=min(recent_s, took_s + _CLOCKS_DIFFER_S)),
         code=outcome.ended.code,
@@ -130,10 +118,9 @@ def _fault(outcome: Outcome, took_s: float) -> Fault | None:
 
 
 def _close(log: Log | None, outcome: Outcome, took_s: float, explanation: Explanation | None) -> None:
-    if log is None:
-        return
-    log.write(b"\n")
-    log.say([*_ending(outcome, took_s), *(explanation.lines() if explanation else ())])
+    if log is not None:
+        log.write(b"\n")
+        log.annotate([*_ending(outcome, took_s), *(explanation.lines() if explanation else ())])
 
 
 def _ending(outcome: Outcome, took_s: float) -> Iterator[str]:

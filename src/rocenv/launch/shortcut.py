@@ -1,4 +1,4 @@
-"""A file that a double-click on Windows starts an app by."""
+"""A batch file that starts an app on a double-click on Windows."""
 
 from __future__ import annotations
 
@@ -15,23 +15,24 @@ _PLAIN = re.compile(r"[A-Za-z0-9_\-./\\:+@]+")
 
 
 def shortcut_text(command: Sequence[str], folder: str, variables: Mapping[str, str]) -> bytes:
-    """Return a batch file that runs a command in a folder, and waits for a key where it ended badly.
+    """Write a batch file that runs a command in a folder, and waits for a key if the command fails.
 
-    Words that are not ASCII are read as UTF-8, whatever the console's code page, which is put back.
+    If a word is not ASCII, the file switches the console's code page to UTF-8 for the command and restores
+    it.
 
     Args:
-        command: What is run.
-        folder: Where.
-        variables: Set before, for this file alone.
+        command: What to run.
+        folder: Where to run it.
+        variables: Set for this file only.
 
     Raises:
-        RocenvError: A word holds what no batch file can carry: a quotation mark or a line end.
+        RocenvError: A word contains a quotation mark or a line end, which a batch file cannot pass on.
     """
     words = [*command, folder, *variables.values()]
     lines = ["@echo off", MARK, "setlocal disabledelayedexpansion"]
     foreign = any(not word.isascii() for word in words)
     if foreign:
-        # "Active code page: 850"; what stands before the colon is translated
+        # "Active code page: 850"; the words before the colon are localised
         lines += ['for /f "tokens=2 delims=:." %%p in (\'chcp\') do set "_CODE_PAGE=%%p"', "chcp 65001 >nul"]
     lines += [f'set "{name}={_inner(value)}"' for name, value in variables.items()]
     lines.append(f'cd /d "{_inner(folder)}"')
@@ -46,7 +47,7 @@ def shortcut_text(command: Sequence[str], folder: str, variables: Mapping[str, s
 def _word(word: str) -> str:
     if _PLAIN.fullmatch(word):
         return word
-    # A backslash before the closing quotation mark would make it part of the word.
+    # A backslash right before the closing quotation mark would escape it.
     # Source: the rules of CommandLineToArgvW
     ending = "\\" * (len(word) - len(word.rstrip("\\")))
     return f'"{_inner(word)}{ending}"'
@@ -56,8 +57,8 @@ def _inner(word: str) -> str:
     bad = next((char for char in word if char == '"' or not char.isprintable()), "")
     if bad:
         raise RocenvError(
-            f"no batch file can carry {bad!r}, which is in `{word.encode('unicode_escape').decode()}`",
-            hints=("give the app such arguments in its own settings",),
+            f"a batch file cannot pass on the {bad!r} in `{word.encode('unicode_escape').decode()}`",
+            hints=("set such arguments in the app's own settings",),
             code="shortcut",
         )
     return word.replace("%", "%%")

@@ -1,280 +1,117 @@
-"""What is run: which app, in which folder, with which arguments and variables."""
+"""What happens before an app starts: find the env, recognise the app, use kernels that rocenv built."""
 
 from __future__ import annotations
 
 import os
-import shutil
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NoReturn
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from msgspec import structs
-
-from rocenv.activate.changes import apply, expand
-from rocenv.activate.loader import find_program, loader_argv
-from rocenv.core.errors import WrongUsage
-from rocenv.core.template import fill
-from rocenv.launch.log import without_secrets
-from rocenv.launch.options import Given, Options
-from rocenv.launch.recognition import (
-    GENERIC,
-    LOOKED_AT,
-    choose,
-    is_program,
-    is_there,
-    name_of,
-    program_at,
-    without_readers,
-)
-from rocenv.prefix import library_folders
-from rocenv.system import WINDOWS
+from rocenv.apps.query import program_behind, program_path, program_words
+from rocenv.apps.recognition import choose
+from rocenv.apps.start import plan_start
+from rocenv.core.errors import RocenvError
+from rocenv.launch.capture import is_piped, terminal_columns
+from rocenv.prefix import prefix_of
 from rocenv.system.quoting import shell_join
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Iterator, Sequence
 
-    from rocenv.core.model import EnvChange, Record
-    from rocenv.data.apps import Launcher
-    from rocenv.prefix import Prefix
-
-__all__ = ["GENERIC", "Start", "choose", "plan_start"]
-
-_HERE = "windows" if WINDOWS else "linux"  # whatever the env is for: it is started here
+    from rocenv.apps.start import Start
+    from rocenv.context import Context
+    from rocenv.kernels.placed import Placed, Starting
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Start:
-    """An app as it is about to be started."""
-
-    prefix: Prefix
-    record: Record
-    launcher: Launcher
-    folder: Path  # the app's
-    words: tuple[str, ...]  # the command
-    changes: tuple[EnvChange, ...]  # what the env and the app's profile change
-    outside: Mapping[str, str]  # the environment before that
-    added: tuple[str, ...] = ()  # arguments that nobody gave
-    notes: tuple[str, ...] = ()  # what is done otherwise than it was typed, and why: a line each
-    wrapper: str = ""  # the app's script that was typed, and is not run
-    made_for: Path | None = None  # the app's own program, where what rocenv made starts it
-    has_kernels: bool | None = (
-        None  # for the env's target, that came with the app or were made; None = not known
-    )
-    is_named: bool = False  # the user has said which app it is
-    is_taken: bool = False  # its program has another name, and takes the app's arguments by its own help
-
-    @property
-    def shown_words(self) -> list[str]:
-        """The command as others may see it, without passwords."""
-        return without_secrets(self.words, self.launcher.secret_options)
-
-    @property
-    def environ(self) -> dict[str, str]:
-        """The environment of the app."""
-        return apply(self.changes, self.outside, _HERE)
-
-    @property
-    def title(self) -> str:
-        """What to call the app in a sentence."""
-        is_other = self.launcher.key == GENERIC or not self.is_app
-        return f"`{self.program}`" if is_other else self.launcher.title
-
-    @property
-    def program(self) -> str:
-        """The name of what is started, behind what only starts it."""
-        return name_of((*self._behind_starters(), *self.words)[0])
-
-    @property
-    def zluda(self) -> Path | None:
-        """The env's ZLUDA; None where the set has none."""
-        part = self.record.lock.part("zluda")
-        return self.prefix.path / part.into if part else None
-
-    def argv(self) -> tuple[str, ...]:
-        """Return what is started for the command, as `rocenv run` does it.
-
-        Raises:
-            CommandNotFound: There is no such program.
-            CommandNotExecutable: It is no program.
-        """
-        environ, record = self.environ, self.record
-        if record.loader:
-            folders = library_folders(self.prefix, record.lock)
-            loader = self.prefix.path / record.loader
-            return tuple(loader_argv(self.words, environ, loader=loader, library_dirs=folders))
-        # As in cmd, the current folder counts: apps are started by a batch file of their own.
-        found = shutil.which(self.words[0], path=environ.get("PATH", "")) if WINDOWS else None
-        return (found or find_program(self.words[0], environ), *self.words[1:])
-
-    @property
-    def is_script(self) -> bool:
-        """A script of a shell is started, whose end may not be the one of the program that it is about."""
-        names = [*self.programs(), name_of(self.argv()[0]).lower()]
-        return any(name.endswith((".bat", ".cmd", ".sh")) for name in names)
-
-    @property
-    def is_app(self) -> bool:
-        """What is started is the app itself, and not another program in its folder."""
-        own = (*self.launcher.entries, *self.launcher.settings)
-        is_own = bool(set(self.programs()) & {name.lower() for name in own})
-        return self.is_taken or is_own or is_program(self.launcher, self.program)
-
-    @property
-    def is_gpu_work(self) -> bool:
-        """The app is to do something that the GPU is for, and nobody has asked for the CPU."""
-        launcher = self.launcher
-        if not self.is_app or self.wants_cpu or any(map(self.gives, launcher.only_tells)):
-            return False
-        works = (each.split(" + ") for each in launcher.gpu_work)
-        return not launcher.gpu_work or any(all(map(self.gives, phrases)) for phrases in works)
-
-    @property
-    def wants_cpu(self) -> bool:
-        """The user has asked for the CPU."""
-        return any(map(self.gives, self.launcher.cpu))
-
-    def gives(self, phrase: str) -> bool:
-        """Tell whether a phrase as `-ngl 0` is given to the app."""
-        return self._given_to_it().says(phrase)
-
-    def _given_to_it(self) -> Given:
-        return Given(
-            words=(*self._behind_starters(), *self._in_variable()),
-            environ=self.environ,
-            options=Options(),
-            behind=self.launcher.behind_dashes,
-        )
-
-    def programs(self) -> list[str]:
-        """Return the names of the programs and files that the command begins with, in lower case."""
-        return [name_of(word).lower() for word in self._behind_starters()[:LOOKED_AT]]
-
-    def _behind_starters(self) -> tuple[str, ...]:
-        return self.words[program_at(self.words, self.launcher.starters) :]
-
-    def given(self) -> list[str]:
-        """Return all arguments that the app will see."""
-        return [*self.words, *self._in_variable()]
-
-    def _in_variable(self) -> list[str]:
-        name = self.launcher.arguments_variable
-        return self.outside.get(name, "").split() if name else []
-
-
-def plan_start(
-    prefix: Prefix,
-    record: Record,
-    chosen: tuple[Launcher, Path],
-    words: Sequence[str],
-    outside: Mapping[str, str],
-    *,
-    is_piped: bool,
-    columns: int,
-    is_named: bool = False,
-) -> Start:
-    """Return an app as it is to be started.
+def prepare(context: Context, name: str, app: str, words: Sequence[str]) -> Start:
+    """Work out what to start in an env.
 
     Args:
-        prefix: The env.
-        record: Its record.
-        chosen: From `choose`.
-        words: The command; only arguments (the first begins with `-`), or nothing, for the app's usual one.
-        outside: The environment to start from.
-        is_piped: What it prints goes through a pipe.
-        columns: Width of the terminal that the pipe stands for; 0 = it stands for none.
-        is_named: The user has said which app it is.
+        context: Has the envs and the data.
+        name: The env.
+        app: The app that the user names; "" = recognise it.
+        words: The command, or only arguments for the app's usual command, or nothing.
 
     Raises:
-        RocenvError: There is nothing to start, exit code 2.
+        RocenvError: There is no such env or app, or no command to start.
     """
-    launcher, folder = chosen
-    python = str(prefix.path / record.lock.python)
-    wrapper, before, words = _without_wrapper(launcher, folder, words)
-    if wrapper or not words or words[0].startswith("-"):
-        command = launcher.command or _ask_for_one(launcher, prefix.name, words, is_named)
-        usual = (fill(word, {"python": python}) for word in command)
-        words = (*before, *usual, *words)
-    places = {
-        "python": python,
-        "batch_python": f'"{python}"' if WINDOWS else python,  # batch files put no quotes around it
-        "prefix": str(prefix.path),
-        "columns": str(columns),
-    }
-    own = (
-        structs.replace(change, value=fill(change.value, places))
-        for change in _changes(launcher, is_piped, columns)
+    prefix = prefix_of(context.home, name)
+    record = prefix.record()
+    launchers = tuple(context.matrix.launcher)
+    chosen = choose(
+        launchers, app, words, Path.cwd(), platform=record.lock.platform, own=record.lock.request.app
     )
-    start = Start(
-        prefix=prefix,
-        record=record,
-        launcher=launcher,
-        folder=folder,
-        words=tuple(words),
-        changes=(*expand(record.lock.environment, str(prefix.path)), *own),
-        outside=outside,
-        wrapper=wrapper,
-        is_named=is_named,
-        notes=_about_wrapper(launcher, wrapper, words),
+    return plan_start(
+        prefix,
+        record,
+        chosen,
+        words,
+        os.environ,
+        is_piped=is_piped(),
+        columns=terminal_columns(),
+        is_named=bool(app),
     )
-    added, notes = _missing_arguments(start)
-    return replace(start, words=(*words, *added), added=added, notes=(*start.notes, *notes))
 
 
-def _without_wrapper(
-    launcher: Launcher, folder: Path, words: Sequence[str]
-) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
-    """Return a script of the app's that is not run, what stands before it, and the arguments given to it.
+def with_kernels(context: Context, start: Start) -> Start:
+    """Make the app find the kernels that `rocenv kernels build` made for it, if there are any."""
+    app = start.launcher.key
+    if not start.is_app or not any(row.app == app for row in context.matrix.kernel_source):
+        return start
+    from rocenv.kernels.placed import starting
+    from rocenv.kernels.places.app_cache import cache_home
 
-    Without one these are "", nothing and the words.
-    """
-    at = program_at(words, launcher.starters)
-    typed = words[at : at + 1]
-    names = [name_of(path) for word in typed for path in (word, os.path.realpath(word))]
-    name = next((each for each in names if each in launcher.wrapper.names), "")
-    if _HERE != "linux" or not name or not is_there(launcher, folder):
-        return "", (), tuple(words)
-    return name, without_readers(words[:at], launcher.starters), tuple(words[at + 1 :])
-
-
-def _about_wrapper(launcher: Launcher, wrapper: str, words: Sequence[str]) -> tuple[str, ...]:
-    if not wrapper:
-        return ()
-    does = f": {launcher.wrapper.does}" if launcher.wrapper.does else ""
-    shown = shell_join(*without_secrets(words, launcher.secret_options))
-    return (f"`{wrapper}` is not run{does}; started in its place: {shown}",)
-
-
-def _ask_for_one(launcher: Launcher, name: str, words: Sequence[str], is_named: bool) -> NoReturn:
-    what = (
-        "no app is recognised in this folder"
-        if launcher.key == GENERIC
-        else f"{launcher.title} has no usual one"
-    )
-    app = ("--app", launcher.key) if is_named else ()
-    shown = without_secrets(words, launcher.secret_options)
-    typed = f"CMD {shell_join(*shown)}" if words else "CMD…"
-    hints = (
-        f"give one: `{shell_join('rocenv', 'launch', name, *app)} -- {typed}`",
-        *(() if is_named else ("or go to the app's folder, or name the app with `--app`",)),
-    )
-    raise WrongUsage(f"there is no command to launch, and {what}", hints=hints)
+    program, words = program_path(start), program_words(start)
+    if program is None or not words:
+        return start
+    name, own_cache = start.prefix.name, str(cache_home(start.outside))
+    target = start.record.lock.code_target
+    # The kernels may have been built for the program that a starter of the env starts.
+    candidates = dict.fromkeys((program, program_behind(start) or program))
+    tried = [
+        starting(context.home, app, each, env=name, own_cache=own_cache, targets=(target,))
+        for each in candidates
+    ]
+    found = next((each for each in tried if each.kernels or each.outdated or each.gone), tried[0])
+    has_kernels = bool(found.kernels) or _has_shipped_kernels(context, app, program, target)
+    start = replace(start, has_kernels=has_kernels, notes=(*start.notes, *_notes(start, found)))
+    if found.program is not None:
+        rest = start.words[len(words) :]
+        start = replace(start, words=(*words[:-1], str(found.program), *rest), made_for=program)
+    return replace(start, changes=(*start.changes, *found.changes))
 
 
-def _changes(launcher: Launcher, is_piped: bool, columns: int) -> Iterable[EnvChange]:
-    yield from launcher.environment
-    if is_piped:
-        yield from launcher.piped
-        if columns:
-            yield from launcher.coloured
+def _has_shipped_kernels(context: Context, app: str, program: Path, target: str) -> bool | None:
+    """Whether an app came with kernels for a target; None if it is unknown where they would be."""
+    from rocenv.kernels.installation import find
+
+    row = next(row for row in context.matrix.kernel_source if row.app == app)
+    try:
+        folder = find(str(program), row, context.home).precompiled
+        names = os.listdir(folder) if folder.is_dir() else []
+    except (RocenvError, OSError):
+        return None
+    return any(target in re.split(r"[^a-z0-9]+", name) for name in names)
 
 
-def _missing_arguments(start: Start) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the arguments with which an app takes the env's ZLUDA or its torch, and what to tell of it."""
-    launcher = start.launcher
-    if not set(start.programs()) & set(launcher.entries):
-        return (), ()
-    # With ZLUDA an app loads it in the same step in which it would install its torch.
-    wanted = launcher.own_torch if start.zluda is None else launcher.zluda_arguments
-    added = tuple(each for each in wanted if each not in start.given())
-    why = "so that the env's torch stays as it is" if start.zluda is None else "for ZLUDA"
-    return added, ((f"added {why}: {' '.join(added)}",) if added else ())
+def _notes(start: Start, found: Starting) -> Iterator[str]:
+    for each in found.kernels:
+        yield f"using {_described(each)}"
+    for each in found.gone:
+        build = shell_join(*each.build_words())
+        yield f"gone: {_described(each)}; `{each.file}` was deleted or replaced; build them again: {build}"
+    for each in found.outdated:
+        build, undo = shell_join(*each.build_words()), shell_join(*each.undo_words())
+        source = f"the source of this {start.title} differs"
+        if each.place == "in-place":
+            yield (
+                f"old: {start.title} uses the kernels in `{each.file}` that rocenv built, but {source}; "
+                f"restore the original: {undo}"
+            )
+        else:
+            yield f"not using {_described(each)}: {source}; build them again: {build}"
+
+
+def _described(placed: Placed) -> str:
+    return f"the {placed.kind} kernels for {placed.target} that rocenv built ({placed.place})"

@@ -1,0 +1,173 @@
+"""llama.cpp and llamafile: how many layers go to the GPU, and products without rocBLAS."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rocenv.apps.blas import blas_state
+from rocenv.apps.context import Tuning
+from rocenv.apps.gpu_layers import room_for
+from rocenv.apps.query import program_file, program_words
+from rocenv.data.apps import Flag
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rocenv.apps.context import LaunchContext
+    from rocenv.apps.devices import Device
+    from rocenv.apps.gpu_layers import Room
+    from rocenv.apps.options import Given
+
+_MODEL = ("--model", "-m")
+_DOWNLOADED = ("--hf-repo", "-hf", "-hfr", "--model-url", "-mu", "--docker-repo", "-dr")
+LAYERS = ("--gpu-layers", "-ngl", "--n-gpu-layers")
+_ALL_LAYERS = "999"  # more than any model has
+# Versions with `--fit` choose the number of layers themselves.
+_FIT = "--fit"
+_FIT_OFF = ("--fit off", "--fit disabled", "--fit false", "--fit 0")
+_FIT_MARGIN_MIB = 1024  # what they leave free by default
+RECOMPILE = "--recompile"
+_AROUND_BLAS = ("--tinyblas", RECOMPILE)
+# `--recompile` runs the first of these that exists.
+HIPCC = ("hipcc", "$HIP_PATH/bin/hipcc", "/opt/rocm/bin/hipcc", "amdclang++", "clang++")
+# A llamafile is a program and a zip archive: its arguments are in `.args`, one a line, and "..." is where the
+# user's go. Source: mozilla-ai/llamafile:llama.cpp/main/main.1.asc@0.9.3
+_ARGUMENTS_FILE, _USERS, _INSIDE = ".args", "...", "/zip/"
+_ARGUMENTS_BYTES = 1 << 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Packed:
+    """What a llamafile contains."""
+
+    path: Path | None = None  # the file itself, if it contains a model
+    arguments: tuple[str, ...] = ()  # its own
+    is_replaced: bool = False  # the user's arguments replace its own instead of joining them
+    is_loaded: bool = True  # it loads its model if the user names none
+
+    def with_users(self, words: Sequence[str]) -> Packed:
+        """What is left of it when the user gives arguments."""
+        return replace(self, arguments=(), is_loaded=False) if self.is_replaced and words else self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plan:
+    given: Given
+    fits_itself: bool
+    has_model: bool
+    room: Room
+
+    @property
+    def layers(self) -> str:
+        return _ALL_LAYERS if self.room.layers is None else str(self.room.layers)
+
+    @property
+    def why(self) -> str:
+        return self.room.why if self.room.layers is not None else f"all layers, since {self.room.why}"
+
+
+def tune_llama_cpp(context: LaunchContext, given: Given, devices: Sequence[Device]) -> Tuning:
+    """Propose the number of layers, or the memory that llama.cpp should leave free."""
+    tuning, plan = _measure(context, given, devices, Packed())
+    flags = [*_fit_target(plan)]
+    if not plan.fits_itself and plan.has_model:
+        flags.append(Flag(words=("--gpu-layers", plan.layers), spellings=LAYERS[1:], why=plan.why))
+    return replace(tuning, flags=tuple(flags))
+
+
+def tune_llamafile(context: LaunchContext, given: Given, devices: Sequence[Device]) -> Tuning:
+    """Propose the same for a llamafile, and what it needs where rocBLAS does not work."""
+    file = program_file(program_words(context.start), context.start.environ.get("PATH", ""))
+    packed = (packed_in(file) if file else Packed()).with_users(given.words)
+    tuning, plan = _measure(context, given, devices, packed)
+    flags = [*_fit_target(plan)]
+    if not plan.fits_itself:
+        is_old = _FIT not in given.options
+        why = plan.why + ("; without it this version uses the CPU" if is_old else "")
+        flags.append(
+            Flag(words=("-ngl", plan.layers), spellings=LAYERS, always_known=is_old, why=why),
+        )
+    if tuning.blas == "fails":
+        flags += _without_blas(context.start.record.lock.target)
+    return replace(
+        tuning,
+        flags=tuple(flags),
+        own_arguments=packed.arguments if packed.is_replaced else (),
+        around_blas=_AROUND_BLAS,
+    )
+
+
+def packed_in(program: Path) -> Packed:
+    """Read what a llamafile contains; nothing if the file is not a zip archive."""
+    try:
+        with zipfile.ZipFile(program) as archive:
+            names = set(archive.namelist())
+            entry = archive.getinfo(_ARGUMENTS_FILE) if _ARGUMENTS_FILE in names else None
+            size_bytes = entry.file_size if entry else 0
+            text = archive.read(_ARGUMENTS_FILE) if 0 < size_bytes <= _ARGUMENTS_BYTES else b""
+    except (OSError, ValueError, NotImplementedError, RuntimeError, zipfile.BadZipFile, zlib.error):
+        return Packed()
+    words = text.decode("utf-8", "replace").splitlines()
+    return Packed(
+        path=program if any(name.endswith(".gguf") for name in names) else None,
+        arguments=tuple(word for word in words if word != _USERS),
+        is_replaced=bool(words) and _USERS not in words,
+    )
+
+
+def _measure(
+    context: LaunchContext, given: Given, devices: Sequence[Device], packed: Packed
+) -> tuple[Tuning, _Plan]:
+    everything = replace(given, words=(*packed.arguments, *given.words))
+    model = _model_path(everything, packed)
+    room = room_for(context, everything, devices, model)
+    # On a GPU that shares the machine's memory, they mistake free memory of the machine for memory of the
+    # GPU.
+    misjudges = room.integrated and room.layers is not None
+    chooses = _FIT in given.options and not misjudges and not any(map(given.says, _FIT_OFF))
+    is_named = any(everything.has(name) for name in (*_MODEL, *_DOWNLOADED))
+    file = program_file(program_words(context.start), context.start.environ.get("PATH", ""))
+    return Tuning(blas=blas_state(context, file), room=room, model=model), _Plan(
+        given=given,
+        fits_itself=chooses,
+        has_model=is_named or (packed.is_loaded and packed.path is not None),
+        room=room,
+    )
+
+
+def _model_path(given: Given, packed: Packed) -> Path | None:
+    """The file of the model that will be loaded; None if none is named or it is downloaded."""
+    for name in _MODEL:
+        if value := given.value(name):
+            return packed.path if value.startswith(_INSIDE) else Path(value)
+    return packed.path if packed.is_loaded else None
+
+
+def _fit_target(plan: _Plan) -> Iterator[Flag]:
+    hidden_mib = plan.room.hidden_mib
+    if not plan.fits_itself or not plan.has_model or hidden_mib is None:
+        return
+    more = f" + {hidden_mib} MiB that HIP counts as free although other programs use it" if hidden_mib else ""
+    yield Flag(
+        words=("--fit-target", str(_FIT_MARGIN_MIB + hidden_mib)),
+        spellings=("-fitt",),
+        unless=LAYERS,
+        why=f"it then leaves {_FIT_MARGIN_MIB} MiB of the GPU free{more}",
+    )
+
+
+def _without_blas(target: str) -> Iterator[Flag]:
+    yield Flag(
+        words=("--tinyblas",),
+        why=f"the env's rocBLAS does not work for {target}, but llamafile's own kernels do; reported speed: "
+        "2.3 times that of the CPU on a Radeon 780M (gfx1103), 8 times on an RX 7800 XT (gfx1101)",
+    )
+    yield Flag(
+        words=(RECOMPILE,),
+        unless=("--nocompile",),
+        why="llamafile then builds its GPU library without rocBLAS, which takes a few minutes",
+    )

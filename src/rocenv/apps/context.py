@@ -1,0 +1,115 @@
+"""A launch with the machine around it: what adapters, checks and the outcome work with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rocenv.apps.query import program_path
+from rocenv.apps.recognition import GENERIC
+from rocenv.core.model import Machine
+from rocenv.core.template import fill, places
+from rocenv.resolve.suggest import suggest_env
+from rocenv.system.quoting import shell_join
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+    from pathlib import Path
+
+    from rocenv.apps.arguments import Choice
+    from rocenv.apps.blas import State
+    from rocenv.apps.devices import Devices, Named
+    from rocenv.apps.gpu_layers import Room
+    from rocenv.apps.options import Options
+    from rocenv.apps.start import Start
+    from rocenv.core.language import Language
+    from rocenv.data.apps import Flag
+    from rocenv.data.rows import Matrix
+    from rocenv.host import Host
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tuning:
+    """Arguments that suit this machine, and what the adapter learned about it."""
+
+    flags: tuple[Flag, ...] = ()  # to add, if this version has them
+    own_arguments: tuple[str, ...] = ()  # in the program's file, to repeat: added ones would replace them
+    blas: State = "unknown"  # whether the env's rocBLAS works for the target
+    around_blas: tuple[str, ...] = ()  # the arguments with which some versions work without rocBLAS
+    room: Room | None = None  # for the layers of a model
+    model: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adaptation:
+    """What the app's program said about itself, and what became of its arguments."""
+
+    is_unknown: bool = False  # nothing shows that the program takes the app's arguments
+    options: Options | None = None  # from its help; None = it was not asked
+    devices: Devices | None = None  # None = it was not asked
+    named: Named | None = None  # devices that the user names
+    is_for_others: bool = False  # it lists GPUs, but none that the env is for
+    choice: Choice | None = None  # None = nothing was to be added
+    tuning: Tuning = field(default_factory=Tuning)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchContext:
+    """An app that is about to start, the machine, and the data."""
+
+    start: Start
+    host: Host
+    matrix: Matrix
+    adaptation: Adaptation = Adaptation()
+
+    @property
+    def devices(self) -> Devices | None:
+        """The GPUs that the program lists; None if it was not asked."""
+        return self.adaptation.devices
+
+    @property
+    def env(self) -> str:
+        """The env's name, quoted for a command."""
+        return shell_join(self.start.prefix.name)
+
+    @property
+    def app(self) -> str:
+        """The app that another env should be for; "" if none is known."""
+        key = self.start.launcher.key
+        return self.start.record.lock.request.app if key == GENERIC else key
+
+    @property
+    def machine(self) -> Machine:
+        """What another set has to work with."""
+        return Machine(platform=self.host.platform, driver=self.host.driver.release)
+
+    @property
+    def needs_gpu(self) -> bool:
+        """Whether the start is useless without a GPU; some apps also open a window or run a script."""
+        return self.start.is_gpu_work or not self.start.launcher.gpu_work
+
+    def filled(self, text: str) -> str:
+        """Fill the env, its targets and the app's program into a text of a profile."""
+        prefix, lock = self.start.prefix, self.start.record.lock
+        values = {
+            "name": self.env,
+            "another": shell_join(prefix.free_name()),
+            "target": shell_join(lock.target),
+            "code_target": shell_join(lock.code_target),
+        }
+        if "program" in places(text):
+            program = self.start.made_for or program_path(self.start)
+            values["program"] = shell_join(str(program)) if program else "PROGRAM"
+        return fill(text, values)
+
+    def another(self, zluda: str = "") -> str:
+        """Word the command that creates a better env beside this one; "" if no set is better."""
+        lock, name = self.start.record.lock, self.start.prefix.free_name()
+        return suggest_env(lock, self.matrix, self.machine, name=name, zluda=zluda, app=self.app)
+
+    def fallbacks(self, codes: Collection[str], language: Language = "en") -> Iterator[str]:
+        """Yield what the app's profile suggests for some causes, in its order."""
+        for row in self.start.launcher.fallbacks:
+            if row.code in codes:
+                text = row.zh if language == "zh" else row.text
+                yield self.filled(f"{text.rstrip('.。')}: {row.command}" if row.command else text)

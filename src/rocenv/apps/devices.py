@@ -1,0 +1,201 @@
+"""The GPUs that an app's own program lists, and which of them the env is for."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from rocenv.apps.query import DEVICES_S, ask_devices
+from rocenv.core.variables import VISIBLE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from rocenv.apps.start import Start
+    from rocenv.core.model import Lock
+    from rocenv.data.apps import DeviceList
+    from rocenv.data.rows import Matrix
+    from rocenv.host import Host
+    from rocenv.system.process import Completed
+
+BELOW_HIP = "ROCR_VISIBLE_DEVICES"  # renumbers the GPUs before HIP sees them
+_MIB = 1 << 20
+_NUMBER = re.compile(r"[0-9]+$")
+_LONGEST = 4000  # characters of a line
+_MOST_DIGITS = 12
+_SHARED = " / "  # separates the product names of one PCI id
+_TRADEMARKS = re.compile(r"\((?:tm|r)\)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Device:
+    """A GPU as a program lists it."""
+
+    name: str  # for arguments: "ROCm0"
+    line: str
+    target: str = ""  # "" = unknown
+    free_bytes: int | None = None  # as the program sees it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """The devices that the user names."""
+
+    used: tuple[Device, ...]  # GPUs of HIP
+    others: tuple[str, ...]  # other devices
+    unlisted: tuple[str, ...]  # devices that the program does not list
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Devices:
+    """A program's answer when it is asked for the GPUs that it can use."""
+
+    found: tuple[Device, ...]
+    others: tuple[str, ...]  # lines of other devices, such as the CPU
+    answer: Completed
+
+    @property
+    def problem(self) -> str:
+        """Why the answer is unusable; "" if it is usable."""
+        return "" if self.answer.ok else self.answer.end
+
+    def for_lock(self, lock: Lock) -> tuple[Device, ...] | None:
+        """The GPUs that an env is for; None if the program does not say which ones they are."""
+        if not lock.target:  # a compiler is for many targets
+            return self.found
+        # With an override a GPU reports the target that it stands in for.
+        used = tuple(each for each in self.found if each.target in (*lock.targets, lock.code_target))
+        is_unclear = not used and any(not each.target for each in self.found)
+        return None if is_unclear else used
+
+    def named(self, names: Iterable[str]) -> Named:
+        """Sort names that the user gives by what they name, in any case."""
+        own = {each.name.casefold(): each for each in self.found}
+        other = {line.partition(":")[0].strip().casefold() for line in self.others}
+        found = [(name, own.get(name.casefold())) for name in names]
+        left = [name for name, device in found if device is None]
+        return Named(
+            used=tuple(device for _, device in found if device is not None),
+            others=tuple(name for name in left if name.casefold() in other),
+            unlisted=tuple(name for name in left if name.casefold() not in other),
+        )
+
+
+def list_devices(start: Start, host: Host, matrix: Matrix, timeout_s: float = DEVICES_S) -> Devices:
+    """Ask the program of a start for its GPUs.
+
+    If it prints no targets, they come from the machine's GPUs as far as that is certain.
+
+    Raises:
+        CommandNotFound: The program does not exist.
+        CommandNotExecutable: The file cannot be executed.
+    """
+    row = start.launcher.devices
+    assert row is not None
+    answer = ask_devices(start, timeout_s)
+    found = tuple(_found(answer.lines, row))
+    if not any(each.target for each in found):
+        cards = cards_of(host, matrix, start.environ)
+        if not cards and len(found) == 1:  # nothing is known about the machine, and this is its only GPU
+            cards = (Card(target=start.record.lock.target),)
+        found = with_targets(found, cards)
+    return Devices(found=found, others=tuple(_others(answer.lines, row)), answer=answer)
+
+
+def _found(lines: Sequence[str], row: DeviceList) -> Iterator[Device]:
+    targets = _targets(lines, row.target) if row.target else {}
+    wanted = re.compile(row.pattern)
+    for line in lines:
+        if found := wanted.search(line[:_LONGEST]):
+            number = _NUMBER.search(found["device"])
+            yield Device(
+                name=found["device"],
+                line=line.strip(),
+                target=targets.get(number[0], "") if number else "",
+                free_bytes=_free_bytes(found),
+            )
+
+
+def _targets(lines: Sequence[str], pattern: str) -> dict[str, str]:
+    """Map the number at the end of a GPU's name to the target that the program prints for it."""
+    wanted = re.compile(pattern)
+    found = (wanted.search(line[:_LONGEST]) for line in lines)
+    return {each["number"]: each["target"] for each in found if each}
+
+
+def _free_bytes(found: re.Match[str]) -> int | None:
+    text = found.groupdict().get("free_mib") or ""
+    return int(text) * _MIB if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
+
+
+def _others(lines: Sequence[str], row: DeviceList) -> Iterator[str]:
+    for line in lines if row.other else ():
+        if re.search(row.other, line[:_LONGEST]) and not re.search(row.pattern, line[:_LONGEST]):
+            yield line.strip()
+
+
+def described(device: Device) -> str:
+    """A GPU as the program lists it, with its target if that is known."""
+    return f"{device.line} [{device.target}]" if device.target else device.line
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """A GPU of the machine, with the names that programs may list it by."""
+
+    target: str  # "" = unknown
+    names: frozenset[str] = frozenset()  # several, since products share a PCI id
+    is_shown: bool = True  # programs in the env can see it
+
+
+def cards_of(host: Host, matrix: Matrix, environ: Mapping[str, str]) -> tuple[Card, ...]:
+    """List the GPUs of the machine by the names that programs may list them by."""
+    gpus = [gpu for gpu in host.gpus if gpu.state != "unable"]
+    products: dict[str, list[str]] = {}
+    for row in matrix.pci:
+        products.setdefault(f"1002:{row.device}", []).extend(row.products)
+    numbers = [number.strip() for number in environ.get(VISIBLE, "").split(",")]
+    shown = [] if environ.get(BELOW_HIP) else [gpu for gpu in gpus if str(gpu.hip_index) in numbers]
+    return tuple(
+        Card(
+            target=gpu.target,
+            # A lone "…" means that there are more names.
+            names=frozenset(
+                _plain(name)
+                for name in (*gpu.name.split(_SHARED), *products.get(gpu.pci_id, ()))
+                if len(name) > 1
+            ),
+            is_shown=gpu in shown or not shown,
+        )
+        for gpu in gpus
+    )
+
+
+def with_targets(found: Sequence[Device], cards: Sequence[Card]) -> tuple[Device, ...]:
+    """Add to GPUs the targets that the product names in their lines imply.
+
+    A line without a product name gets the target of the cards that no other line names, if they all have the
+    same.
+    """
+    named = [_owners(each.line, cards) for each in found]
+    left = {each.target for each in cards if each.is_shown and not any(each in some for some in named)}
+    targets = [{each.target for each in some} if some else left for some in named]
+    return tuple(
+        replace(device, target=next(iter(known))) if len(known) == 1 else device
+        for device, known in zip(found, targets, strict=True)
+    )
+
+
+def _owners(line: str, cards: Sequence[Card]) -> tuple[Card, ...]:
+    """Find the cards that a line may be about, by the longest product name in it; () if it has none."""
+    text = _plain(line)
+    names = {name for card in cards for name in card.names}
+    # "RX 7900 XT" is not part of "RX 7900 XTX", and "RX 6700" also matches in "RX 6700 XT".
+    found = [name for name in names if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text)]
+    longest = max(found, key=len, default="")
+    return tuple(card for card in cards if longest in card.names)
+
+
+def _plain(name: str) -> str:
+    return " ".join(_TRADEMARKS.sub("", name.casefold()).split())

@@ -1,0 +1,169 @@
+"""Which arguments a program has, by its own help, and which of them the user gives. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+_NAME = re.compile(r"--?[A-Za-z][\w.-]*")
+_START = re.compile(r"[ \t]*(?=--?[A-Za-z])")
+_VALUE = re.compile(r"(?:[ =]|(?=\[))([<\[{(]\S.*?[>\]})](?=[\s,]|$)|(?!or -)[A-Za-z][\w,./|:-]*(?=[\s,]|$))")
+# After names and value a definition has nothing, or an explanation behind a gap. In a sentence a word
+# follows.
+_CAPITALS = r"(?=[^a-z\s]*[A-Z])[^a-z\s]+"
+_END = re.compile(
+    r"\s*$|[ ]{2}|\t|[ ]?[<\[{(]|[=,;]\S*(?:\s*$|[ ]{2}|\t)|[ ]\S+=\S*\s*$"
+    rf"|[ =]{_CAPITALS}(?:[ ]{_CAPITALS})*(?:\s*$|[ ]{{2}}|\t|[ ]\()"
+)
+# Some helps separate two names by a space or a word only.
+_NEXT = re.compile(r"[ ]*[,|/][ ]*(?=-)|[ ](?:or[ ])?(?=-)")
+_VARIABLE = re.compile(r"\(env: ([A-Z][A-Z0-9_]*)\)")
+_DEFAULT = re.compile(r"\b[Dd]efault(?: is|:)? '?([\w.+-]{1,40})")
+# Helps go on listing arguments that were removed.
+_GONE = re.compile(r"\bhas been removed\b|\bno longer (?:supported|available)\b|\[removed\]", re.IGNORECASE)
+_TAB = 8
+# Lines further to the right than the first definitions are examples and wrapped prose. Some helps indent
+# names without a short form by four more columns.
+_SLACK = 4
+_LONGEST = 20_000  # lines
+_WIDEST = 1000  # characters of a line
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """An argument with all its names."""
+
+    names: tuple[str, ...]
+    value: str = ""  # as the help shows it: "N", "<dev1,dev2,..>"; "" = it takes no value
+    variable: str = ""  # the environment variable that has the same effect; "" = none
+    default: str = ""  # "" = unknown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The arguments of one version of a program."""
+
+    by_name: Mapping[str, Option] = field(default_factory=dict)
+    problem: str = ""  # why they are unknown; "" = they are known
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.by_name
+
+    def names(self, name: str) -> tuple[str, ...]:
+        """All names of an argument."""
+        option = self.by_name.get(name)
+        return option.names if option else (name,)
+
+
+def read_help(text: str) -> Options:
+    """Find the arguments that a help defines, and ignore those that its sentences mention.
+
+    A definition begins a line: names separated by commas, each with or without a value, and then an
+    explanation behind a gap of more than one space.
+    """
+    lines = [line[:_WIDEST] for line in text.splitlines()[:_LONGEST]]
+    starts = [
+        (found.end(), len(found[0].expandtabs(_TAB)), number)
+        for number, line in enumerate(lines)
+        if (found := _START.match(line))
+    ]
+    if not starts:
+        return Options(problem="its help lists no arguments")
+    rightmost = min(column for _, column, _ in starts) + _SLACK
+    rows = [(offset, number) for offset, column, number in starts if column <= rightmost]
+    ends = [number for _, number in rows[1:]] + [len(lines)]
+    by_name: dict[str, Option] = {}
+    for (offset, number), end in zip(rows, ends, strict=True):
+        about = [lines[number][offset:], *lines[number + 1 : end]]
+        for option in _defined(about):
+            by_name.update((name, option) for name in option.names if name not in by_name)
+    return Options(by_name=by_name)
+
+
+def _defined(about: Sequence[str]) -> Iterator[Option]:
+    names, value, rest = _names(about[0])
+    text = " ".join([rest, *(line.strip() for line in about[1:])])
+    if names and not _GONE.search(text):
+        variable, default = _VARIABLE.search(text), _DEFAULT.search(text)
+        yield Option(
+            names=names,
+            value=value,
+            variable=variable[1] if variable else "",
+            default=default[1] if default else "",
+        )
+
+
+def _names(line: str) -> tuple[tuple[str, ...], str, str]:
+    """Split a line into the names that it defines, their value and the rest."""
+    names, value, at = [], "", 0
+    while found := _NAME.match(line, at):
+        names.append(found[0])
+        at = found.end()
+        if shown := _VALUE.match(line, at):
+            value, at = shown[1], shown.end()
+        separator = _NEXT.match(line, at)
+        if separator is None:
+            break
+        at = separator.end()
+    return tuple(names) if _END.match(line, at) else (), value, line[at:]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """What the user gives to a program, as arguments and variables."""
+
+    words: tuple[str, ...]
+    environ: Mapping[str, str]
+    options: Options
+    behind: tuple[str, ...] = ()  # arguments that count only after `--`; () = `--` means nothing
+
+    def has(self, name: str) -> bool:
+        """Whether an argument is given, under any of its names."""
+        return self._place(name) is not None or self._variable(name) is not None
+
+    def value(self, name: str) -> str | None:
+        """The value of an argument; None if it is not given."""
+        place = self._place(name)
+        if place is None:
+            return self._variable(name)
+        word = self.words[place]
+        if "=" in word and word not in self.options.names(name):
+            return word.partition("=")[2]
+        return self.words[place + 1] if place + 1 < len(self.words) else ""
+
+    def says(self, phrase: str) -> bool:
+        """Whether an argument such as `-ngl 0` is given, under any name."""
+        name, _, wanted = phrase.partition(" ")
+        value = self.value(name)
+        return value is not None and (not wanted or value.lower() == wanted.lower())
+
+    def _place(self, name: str) -> int | None:
+        """The index of the last occurrence of an argument, which is the one that counts."""
+        names, is_behind = self.options.names(name), name in self.behind
+        places = (
+            place
+            for place, word, is_past in self._arguments()
+            if is_past == is_behind
+            and (word in names or (word.startswith("--") and word.partition("=")[0] in names))
+        )
+        return max(places, default=None)
+
+    def _arguments(self) -> Iterator[tuple[int, str, bool]]:
+        """Yield each word that is not a value: its index, the word, and whether it comes after `--`."""
+        is_value = is_past = False
+        for place, word in enumerate(self.words):
+            # Words after `--` are for another program, so which of them are values is unknown.
+            option = None if is_value or is_past else self.options.by_name.get(word)
+            if not is_value:
+                is_past = is_past or (bool(self.behind) and word == "--")
+                yield place, word, is_past
+            # Helps show an optional value in brackets.
+            is_value = option is not None and bool(option.value) and not option.value.startswith("[")
+
+    def _variable(self, name: str) -> str | None:
+        option = self.options.by_name.get(name)
+        return self.environ.get(option.variable) or None if option and option.variable else None

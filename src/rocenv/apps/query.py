@@ -1,0 +1,185 @@
+"""Questions to an app's own program: its help, its GPUs and its version, with a limit on time and output."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rocenv.activate.loader import find_program
+from rocenv.apps.options import Options, read_help
+from rocenv.apps.recognition import is_program as has_app_name
+from rocenv.apps.recognition import name_of, program_at
+from rocenv.core.errors import RocenvError
+from rocenv.system import process
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rocenv.apps.start import Start
+    from rocenv.data.apps import AppProgram, Launcher
+    from rocenv.system.process import Completed
+
+HELP_S = 60.0  # a program of several GB may have to unpack itself first
+DEVICES_S = 90.0  # a sleeping GPU may take long to wake up
+_VERSION_S = 60.0
+_LONGEST = 4000  # characters of a line
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppVersion:
+    """The release that a program says it is."""
+
+    version: str = ""  # "" = unknown
+    problem: str = ""  # why it is unknown
+
+
+def ask(start: Start, arguments: Sequence[str], timeout_s: float) -> Completed:
+    """Run the program of a start in the env, with these arguments instead of the user's.
+
+    Raises:
+        CommandNotFound: The program does not exist.
+        CommandNotExecutable: The file cannot be executed.
+    """
+    words = (*(program_words(start) or start.words[:1]), *arguments)
+    argv = replace(start, words=words).argv()
+    return process.run(
+        argv, environ=start.environ, stderr=process.MERGE, timeout_s=timeout_s, plain_scripts=True
+    )
+
+
+def ask_help(start: Start, timeout_s: float = HELP_S) -> Options:
+    """Read the arguments that this version of the program has from its own help.
+
+    Raises:
+        CommandNotFound: The program does not exist.
+        CommandNotExecutable: The file cannot be executed.
+    """
+    launcher = start.launcher
+    modes = tuple(word for word in start.words if word in launcher.modes)
+    answer = ask(start, (*modes, *launcher.help), timeout_s)
+    return read_help(answer.text) if answer.ok else Options(problem=answer.end)
+
+
+def ask_devices(start: Start, timeout_s: float = DEVICES_S) -> Completed:
+    """Run the program so that it lists its GPUs and exits. The profile has to say how.
+
+    Raises:
+        CommandNotFound: The program does not exist.
+        CommandNotExecutable: The file cannot be executed.
+    """
+    assert start.launcher.devices is not None
+    return ask(start, start.launcher.devices.arguments, timeout_s)
+
+
+def ask_version(start: Start, row: AppProgram) -> AppVersion:
+    """Ask the program which release it is. A script is not asked, since it may do its work instead."""
+    if program_path(start) is None:
+        return AppVersion(problem="the program does not exist")
+    if not program_words(start):
+        return AppVersion(problem="rocenv does not run scripts to ask them")
+    try:
+        answer = ask(start, row.arguments, _VERSION_S)
+    except RocenvError as error:
+        return AppVersion(problem=error.message)
+    pattern = re.compile(row.pattern)
+    for line in answer.lines:
+        if found := pattern.search(line[:_LONGEST]):
+            return AppVersion(version=found["version"])
+    why = "it printed no version" if answer.ok else answer.end
+    return AppVersion(problem=f"run with `{' '.join(row.arguments)}`, {why}")
+
+
+def program_words(start: Start) -> tuple[str, ...]:
+    """Find the words of the command up to the program that takes the app's arguments; () if none is known to.
+
+    That is a program with one of the app's exact names. A program with a similar name counts too, and so does
+    any program if the user has named the app; but a script does not, since it may do its work whatever it is
+    asked.
+    """
+    launcher = start.launcher
+    at = program_at(start.words, launcher.starters)
+    words = start.words[at : at + 2]
+    if not words:
+        return ()
+    is_first_own = is_program(words[0], launcher) or has_app_name(launcher, words[0])
+    by_python = name_of(words[0]).lower().startswith("python")
+    has_script = len(words) > 1 and not words[1].startswith("-")
+    count = 2 if has_script and by_python and not is_first_own else 1
+    word, found = words[count - 1], start.words[: at + count]
+    if _plain_name(word) in _plain_names((*launcher.entries, *launcher.programs)):
+        return found
+    is_likely = start.is_named or has_app_name(launcher, word)
+    return found if is_likely and not _is_script(found, start) else ()
+
+
+def is_script(start: Start) -> bool:
+    """Whether the command starts a script."""
+    at = program_at(start.words, start.launcher.starters)
+    return _is_script(start.words[: at + 1], start)
+
+
+def is_program(word: str, launcher: Launcher) -> bool:
+    """Whether a word names a program that takes the app's arguments."""
+    if launcher.entries:
+        return _plain_name(word) in _plain_names(launcher.entries)
+    return has_app_name(launcher, word)
+
+
+def is_helper(word: str, launcher: Launcher) -> bool:
+    """Whether a word names a program of the app that does not use the GPU."""
+    return _plain_name(word) in launcher.helpers
+
+
+def program_file(words: Sequence[str], environ_path: str) -> Path | None:
+    """Find the file of the program that is the last of some words."""
+    name = words[-1] if words else ""
+    found = name if os.path.isfile(name) else shutil.which(name, path=environ_path) if name else None
+    return Path(found) if found else None
+
+
+def program_path(start: Start) -> Path | None:
+    """Find the file that a command starts, with links resolved; None if it does not exist."""
+    words = program_words(start) or start.words[:1]
+    try:
+        return Path(os.path.realpath(find_program(words[-1], start.environ)))
+    except RocenvError:
+        return None
+
+
+def program_behind(start: Start) -> Path | None:
+    """Find the file that a command starts, and for one of the env's starters the program that it starts."""
+    path = program_path(start)
+    if path is None or path.parent != Path(os.path.realpath(start.prefix.bin)):
+        return path
+    for part in start.record.lock.components:
+        for program in part.layout.programs if part.layout else ():
+            behind = start.prefix.path / program.path
+            if path.name in (program.names or (behind.name,)) and behind.is_file():
+                return behind
+    return path
+
+
+def _is_script(words: Sequence[str], start: Start) -> bool:
+    file = program_file(words, start.environ.get("PATH", ""))
+    return file is not None and not _is_executable(file)
+
+
+def _is_executable(path: Path) -> bool:
+    """Whether a file is a program of Linux or Windows, as opposed to a script."""
+    try:
+        with path.open("rb") as file:
+            return file.read(4).startswith((b"\x7fELF", b"MZ"))
+    except OSError:
+        return False
+
+
+def _plain_name(word: str) -> str:
+    return name_of(word).lower().removesuffix(".exe")
+
+
+def _plain_names(words: Sequence[str]) -> set[str]:
+    return {word.lower().removesuffix(".exe") for word in words}

@@ -1,0 +1,183 @@
+"""Which app a command starts, and in which folder the app is."""
+
+from __future__ import annotations
+
+import os
+import re
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rocenv.core.errors import RocenvError, WrongUsage
+from rocenv.system import WINDOWS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from rocenv.data.apps import Launcher, Starter
+
+GENERIC = "generic"
+LOOKED_AT = 4  # words at the start of a command that may name a file of the app
+_WILDCARDS = "*?[]"
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+
+
+def choose(
+    launchers: Sequence[Launcher],
+    key: str,
+    words: Sequence[str],
+    here: Path,
+    *,
+    platform: str = "",
+    own: str = "",
+) -> tuple[Launcher, Path]:
+    """Find the profile and the folder of the app that a command starts.
+
+    The name of the program decides first, then the files around it, and last the app that the env was made
+    for.
+
+    Args:
+        launchers: All profiles.
+        key: The app that the user named; "" = recognise it.
+        words: The command, which may be empty.
+        here: The current folder.
+        platform: The platform of the env; "" = any.
+        own: The app that the env was made for; "" = none.
+
+    Raises:
+        RocenvError: There is no such app, or it does not run on this platform; exit code 2.
+    """
+    known = {launcher.key: launcher for launcher in launchers}
+    if GENERIC not in known:
+        raise RocenvError("the data has no app `generic`", hints=("check ROCENV_PROFILES",))
+    if key:
+        _require(key, known, platform)
+    usable = [known[each] for each in sorted(known) if _runs_on(known[each], platform)]
+    allowed = [each for each in usable if key in ("", each.key)]
+    command = words[program_at(words, known[GENERIC].starters) :]
+    found = _by_program(allowed, command, here) or _by_files(allowed, _folders(command, here))
+    if found is None:
+        launcher = next((each for each in usable if each.key == (key or own)), known[GENERIC])
+        found = launcher, here
+    return found[0].inheriting(known[GENERIC]), found[1]
+
+
+def _require(key: str, known: dict[str, Launcher], platform: str) -> None:
+    if key in known and _runs_on(known[key], platform):
+        return
+    text, code = f"there is no app `{key}`", "usage"
+    if key in known:
+        text, code = f"{known[key].title} runs on {known[key].platforms[0]} only", "app-platform"
+    names = ", ".join(sorted(each for each in known if _runs_on(known[each], platform)))
+    raise WrongUsage(text, hints=(f"use one of these with `--app`: {names}",), code=code)
+
+
+def _runs_on(launcher: Launcher, platform: str) -> bool:
+    return not platform or platform in launcher.platforms
+
+
+def program_at(words: Sequence[str], starters: Sequence[Starter]) -> int:
+    """Find the index of the program that a command is about, after words such as `env A=1 nice -n 5`.
+
+    The number of words, if there is no program after them.
+    """
+    return max((end for _starter, _begin, end in _started(words, starters)), default=0)
+
+
+def without_readers(words: Sequence[str], starters: Sequence[Starter]) -> tuple[str, ...]:
+    """Keep the words before the program of a command, except for shells, which would read it as a script."""
+    kept = (words[begin:end] for starter, begin, end in _started(words, starters) if not starter.reads)
+    return tuple(word for part in kept for word in part)
+
+
+def _started(words: Sequence[str], starters: Sequence[Starter]) -> Iterator[tuple[Starter, int, int]]:
+    """Yield each starter at the beginning of a command, and where its words begin and end."""
+    at = 0
+    while at < len(words):
+        name = name_of(words[at]).lower().removesuffix(".exe")
+        starter = next((each for each in starters if name in each.names), None)
+        if starter is None:
+            return
+        begin, at = at, _end_of(starter, words, at + 1)
+        yield starter, begin, at
+
+
+def _end_of(starter: Starter, words: Sequence[str], at: int) -> int:
+    operands = starter.operands
+    while at < len(words):
+        word = words[at]
+        if _has_inline_script(starter, word):
+            return len(words)
+        if word.startswith("-") or word in starter.valued:
+            at += 1 + _takes_next_word(starter, word)
+        elif _ASSIGNMENT.match(word):
+            at += 1
+        elif operands:
+            operands, at = operands - 1, at + 1
+        else:
+            break
+    return min(at, len(words))
+
+
+def _has_inline_script(starter: Starter, word: str) -> bool:
+    """Whether a script follows as text, as after `-c`, also among other letters: `-ec`."""
+    letters = [each[1] for each in starter.inline if len(each) == 2]
+    is_short = word.startswith("-") and not word.startswith("--")
+    return word.partition("=")[0] in starter.inline or (is_short and any(each in word for each in letters))
+
+
+def _takes_next_word(starter: Starter, word: str) -> bool:
+    """Whether the next word is the value of this option, or of the last of several: `-eo`."""
+    return word in starter.valued or (word[1:].isalpha() and f"{word[0]}{word[-1]}" in starter.valued)
+
+
+def is_program(launcher: Launcher, word: str) -> bool:
+    """Whether a word is a program name that identifies the app."""
+    return _likeness(launcher, word) > 0
+
+
+def _by_program(
+    launchers: Iterable[Launcher], words: Sequence[str], here: Path
+) -> tuple[Launcher, Path] | None:
+    word = words[0] if words else ""
+    best = max(launchers, key=lambda each: _likeness(each, word), default=None)
+    if best is None or not is_program(best, word):
+        return None
+    return best, Path(os.path.abspath(here / word)).parent if os.path.dirname(word) else here
+
+
+def _likeness(launcher: Launcher, word: str) -> int:
+    """Count the letters that the best pattern spells out: `*.llamafile` beats `l*`."""
+    name = name_of(word).lower()
+    names = {name, name.removesuffix(".exe")}
+    matching = (each for each in launcher.programs if any(fnmatchcase(name, each.lower()) for name in names))
+    return max((sum(char not in _WILDCARDS for char in pattern) for pattern in matching), default=0)
+
+
+def _by_files(launchers: Sequence[Launcher], folders: Iterable[Path]) -> tuple[Launcher, Path] | None:
+    return next(((each, folder) for folder in folders for each in launchers if is_there(each, folder)), None)
+
+
+def is_there(launcher: Launcher, folder: Path) -> bool:
+    """Whether a folder has the files that identify the app, and none of those that exclude it."""
+    return (
+        bool(launcher.signs)
+        and all((folder / name).exists() for name in launcher.signs)
+        and not any((folder / name).exists() for name in launcher.unlike)
+    )
+
+
+def _folders(words: Sequence[str], here: Path) -> list[Path]:
+    """List the folders that the app may be in, the likeliest first."""
+    named = [
+        Path(place(here / word)).parent
+        for word in words[:LOOKED_AT]
+        if not word.startswith("-") and os.path.isfile(here / word)
+        for place in (os.path.abspath, os.path.realpath)  # a link to the app's script can be anywhere
+    ]
+    return list(dict.fromkeys((*named, here)))
+
+
+def name_of(word: str) -> str:
+    """The last part of a path, by the rules of this operating system."""
+    return word.replace("\\", "/").rpartition("/")[2] if WINDOWS else os.path.basename(word)

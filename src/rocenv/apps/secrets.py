@@ -1,0 +1,44 @@
+"""Which words of a command are secret, so that logs and messages mask them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from rocenv.core.logins import mask_logins
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# `--gradio-auth me:secret`, `--api-key=secret`, `HF_TOKEN=secret`
+_SECRET = re.compile(
+    r".*(auth|token|passw|secret|(api|access)[-_]?key|ngrok|credential|cookie).*|-*(pass|pwd|key)", re.I
+)
+# Inside a word, in a header or an address: "Authorization: Bearer x", "?token=x"
+_WITHIN = re.compile(
+    r"([\w-]*(?:auth|token|key|secret|cookie)[\w-]*: *|[?&][\w-]*(?:token|key|secret|auth|sig)[\w-]*=)[^&]+",
+    re.I,
+)
+_NAME = re.compile(r"[-/]+.+|[A-Za-z_][A-Za-z0-9_]*")  # an option or a variable
+
+
+def is_secret(name: str) -> bool:
+    """Whether the value of an option or a variable is secret, judged by its name."""
+    return bool(_NAME.fullmatch(name) and _SECRET.fullmatch(name))
+
+
+def without_secrets(words: Sequence[str], secret_options: Sequence[str]) -> list[str]:
+    """Replace secret values by `***`, including those that follow one of `secret_options`."""
+    masked: list[str] = []
+    is_value = False
+    for word in words:
+        option, equals, _ = word.partition("=")
+        has_secret = is_secret(option) or option in secret_options
+        if is_value:
+            masked.append("***")
+        elif has_secret and equals:
+            masked.append(f"{option}=***")
+        else:
+            masked.append(_WITHIN.sub(r"\1***", mask_logins(word)))
+        is_value = has_secret and not equals and option.startswith("-")
+    return masked

@@ -1,0 +1,176 @@
+"""Checks of an app before it starts: whether it would use the env's Python and ZLUDA, and not harm them."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rocenv.apps.programs import env_for
+from rocenv.apps.recognition import LOOKED_AT, is_there, name_of, program_at
+from rocenv.findings import Observation
+from rocenv.system.quoting import shell_join
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rocenv.apps.context import LaunchContext
+    from rocenv.apps.start import Start
+    from rocenv.checks.context import CheckContext
+
+_BETWEEN_WORDS = re.compile(r"[\s;&|()'\"]+")  # of a shell script
+_ASSIGNMENT = re.compile(r"(?:export\s+)?([A-Za-z_]\w*)=")
+_SETTINGS_BYTES = 1 << 16
+
+
+def app_missing(context: CheckContext) -> Observation | None:
+    """The app's own file is not in the current folder."""
+    start = context.the_launch.start
+    command = start.launcher.command
+    if len(command) < 2 or command[1] not in start.words or Path(command[1]).exists():
+        return None
+    return _observe("app_missing", context, file=command[1], folder=str(Path.cwd()))
+
+
+def app_torch_missing(context: CheckContext) -> Observation | None:
+    """The app needs PyTorch, does not install it under rocenv, and the env has none."""
+    start = context.the_launch.start
+    lock, launcher = start.record.lock, start.launcher
+    if not launcher.needs.torch or not start.is_app or start.zluda or lock.part("torch"):
+        return None
+    create = env_for(launcher.key, lock, start.prefix.free_name())
+    return _observe("app_torch_missing", context, {"create": create})
+
+
+def app_own_zluda(context: CheckContext) -> Iterator[Observation]:
+    """The app would load the ZLUDA in its own folder instead of the env's."""
+    start, launcher = context.the_launch.start, context.the_launch.start.launcher
+    if start.zluda is None or _is_zluda_of_env(start):
+        return
+    for name in launcher.own_zluda:
+        if (start.folder / name).is_dir():
+            yield _observe("app_own_zluda", context, folder=str(start.folder / name))
+
+
+def app_deletes_zluda(context: CheckContext) -> Iterator[Observation]:
+    """The app would delete the folder that its variable names, which is the env's ZLUDA."""
+    launch, start = context.the_launch, context.the_launch.start
+    launcher = start.launcher
+    if start.zluda is None or not _is_zluda_of_env(start) or not start.is_app:
+        return
+    given = start.given()
+    for name in (name for name in launcher.deletes_zluda if name.startswith("-") and name in given):
+        yield _observe("app_deletes_zluda", context, option=name)
+    for name in (name for name in launcher.deletes_zluda_if_set if start.environ.get(name)):
+        yield _observe("app_deletes_zluda", context, option=name, variable=name)
+    for name in launcher.deletes_zluda:
+        if not name.startswith("-") and (start.zluda / name).exists():
+            rows = (row for row in launch.matrix.zluda if row.preferred and name not in row.files)
+            create = launch.another(next((row.version for row in rows), ""))
+            yield _observe("app_deletes_old_zluda", context, {"create": create}, file=name)
+
+
+def app_own_python(context: CheckContext) -> Iterator[Observation]:
+    """The command starts the app's own Python instead of the env's."""
+    start, launcher = context.the_launch.start, context.the_launch.start.launcher
+    folders = [start.folder / name for name in launcher.own_python]
+    commands = {"launch": _plain_launch(context.the_launch)}
+    for word in _command_words(start):
+        path = Path(os.path.abspath(word))
+        if any(folder in path.parents for folder in folders) and not path.is_dir():
+            yield _observe("app_own_python", context, commands, program=word)
+            break
+    for name in sorted({*start.programs()} & {*launcher.bypasses}):
+        yield _observe("app_bypasses_env", context, commands, program=name)
+
+
+def app_wrapper(context: CheckContext) -> Iterator[Observation]:
+    """The command runs a script of the app that undoes the env, in a way that rocenv cannot replace."""
+    start, launcher = context.the_launch.start, context.the_launch.start.launcher
+    if start.record.lock.platform != "linux" or not is_there(launcher, start.folder):
+        return
+    typed = [name_of(word) for word in _command_words(start)]
+    commands = {"launch": _plain_launch(context.the_launch)}
+    for name in (name for name in launcher.wrapper.names if name in typed):
+        values = {"program": start.program, "script": name, "does": launcher.wrapper.does}
+        yield _observe("app_wrapper", context, commands, **values)
+
+
+def app_argument_missing(context: CheckContext) -> Iterator[Observation]:
+    """The command is a file that sets the app's arguments itself, and lacks one that ZLUDA needs."""
+    start, launcher = context.the_launch.start, context.the_launch.start.launcher
+    commands = {"launch": _plain_launch(context.the_launch)}
+    for name in set(start.programs()) & {each.lower() for each in launcher.settings}:
+        path = start.folder / name
+        text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+        for argument in launcher.zluda_arguments if start.zluda else ():
+            if argument not in text.replace('"', " ").replace("=", " ").split():
+                values = {"file": name, "argument": argument, "variable": launcher.arguments_variable}
+                yield _observe("app_argument_missing", context, commands, **values)
+
+
+def app_settings_not_read(context: CheckContext) -> Observation | None:
+    """The user's settings are in a file that only the app's script reads, and rocenv does not run that."""
+    start, wrapper = context.the_launch.start, context.the_launch.start.launcher.wrapper
+    path = start.folder / wrapper.settings
+    if not start.wrapper or not wrapper.settings or not _has_settings(path, wrapper.ignored):
+        return None
+    values = {"file": str(path), "script": start.wrapper, "variable": start.launcher.arguments_variable}
+    return _observe("app_settings_not_read", context, **values)
+
+
+def app_shims_elsewhere(context: CheckContext) -> Observation | None:
+    """The app loads CUDA from another place than where the env has ZLUDA."""
+    start = context.the_launch.start
+    wanted, in_torch = start.launcher.shims, start.record.shims_in_torch
+    if start.zluda is None or wanted == "any" or in_torch == (wanted == "torch"):
+        return None
+    return _observe("app_shims_in_torch" if in_torch else "app_shims_elsewhere", context)
+
+
+def _observe(
+    row: str, context: CheckContext, commands: dict[str, str] | None = None, /, **values: str
+) -> Observation:
+    launch = context.the_launch
+    common = {"env": launch.start.prefix.name, "app": launch.start.launcher.title}
+    return Observation(row, common | values, commands=commands or {})
+
+
+def _is_zluda_of_env(start: Start) -> bool:
+    """Whether the variable by which the app finds ZLUDA names the env's."""
+    text = start.environ.get(start.launcher.zluda_variable, "")
+    assert start.zluda is not None
+    return bool(text) and _spelled(text) == _spelled(start.zluda)
+
+
+def _spelled(path: str | Path) -> str:
+    return os.path.normcase(os.path.abspath(path))
+
+
+def _command_words(start: Start) -> list[str]:
+    """The words that a command may begin with, and those of a script in one of them."""
+    first = start.words[: program_at(start.words, start.launcher.starters) + 2 * LOOKED_AT]
+    return [part for word in first for part in (*_BETWEEN_WORDS.split(word), word)]  # paths may have spaces
+
+
+def _has_settings(path: Path, ignored: tuple[str, ...]) -> bool:
+    """Whether a shell script does anything besides setting variables that do not matter."""
+    try:
+        if not path.is_file():  # opening a pipe would block
+            return False
+        with path.open("rb") as file:
+            text = file.read(_SETTINGS_BYTES).decode("utf-8-sig", "replace")
+    except OSError:
+        return False
+    lines = (line.strip() for line in text.splitlines())
+    statements = [line for line in lines if line and not line.startswith("#")]
+    names = [_ASSIGNMENT.match(statement) for statement in statements]
+    return any(name is None or name[1] not in ignored for name in names)
+
+
+def _plain_launch(launch: LaunchContext) -> str:
+    """The command that starts the app by its usual command; "" if there is none."""
+    key = launch.start.launcher.key
+    usual = launch.start.launcher.command
+    return shell_join("rocenv", "launch", launch.start.prefix.name, "--app", key) if usual else ""

@@ -1,0 +1,296 @@
+"""The support bundle: what the checks need to know about a machine, as one JSON file for somebody else.
+
+A bundle has the answers that `bundle_fields` allows, and what the checks observed, redacted. It comes from
+somebody else, so nothing in it is trusted: not its size, its names or its numbers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import field
+
+from rocenv import __version__
+from rocenv.checks import bundle_fields
+from rocenv.checks.context import examine_machine
+from rocenv.checks.redact import Redactor
+from rocenv.checks.run import checks_for, observe, render_in, run
+from rocenv.core.codec import from_plain, to_plain
+from rocenv.core.errors import DataError, RocenvError
+from rocenv.core.foreign import open_regular, parse_json
+from rocenv.core.model import Value
+from rocenv.findings import SEVERITIES, Observation, worst_first
+from rocenv.home import Home
+from rocenv.prefix import all_prefixes
+from rocenv.system.machine import Answers, answering, environment, recording
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rocenv.checks.context import CheckContext
+    from rocenv.core.language import Language
+    from rocenv.data.rows import Matrix
+    from rocenv.findings import Finding
+
+SCHEMA = 2
+_MOST_BYTES = 16 << 20
+_MOST_ROWS = 5000  # of each table
+_MOST_NAMES = 20_000  # in all folders together
+_MOST_EVIDENCE = 50
+_MOST_OBSERVED = 10  # by one check
+_MOST_VALUE = 500  # characters
+_HINTS = ("rocenv doctor --collect FILE   # creates a new one, on the machine in question",)
+
+
+class Attempt(Value, frozen=True, kw_only=True):
+    """The result of something that only works on the machine itself."""
+
+    what: str
+    about: str
+    answer: str | int | bool | None
+
+
+class Observed(Value, frozen=True, kw_only=True):
+    """What a check observed on the machine."""
+
+    check: str
+    row: str
+    values: dict[str, str] = field(default_factory=dict)
+    evidence: tuple[str, ...] = ()
+    severity: str = ""
+
+
+class Bundle(Value, frozen=True, kw_only=True):
+    """All that a bundle has; errors are named as in errno.h, "" = none."""
+
+    schema: int
+    rocenv: str
+    platform: Literal["linux", "windows"]
+    variables: dict[str, str] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)  # path -> text
+    errors: dict[str, str] = field(default_factory=dict)  # of files and folders that could not be read
+    folders: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    opened: dict[str, str] = field(default_factory=dict)
+    reached: dict[str, str] = field(default_factory=dict)
+    tried: tuple[Attempt, ...] = ()
+    observed: tuple[Observed, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examined:
+    """What checks found, and where."""
+
+    context: CheckContext
+    findings: tuple[Finding, ...]
+    checks: int
+    bundle: Bundle
+
+
+def collect(
+    file: Path, home: Home, matrix: Matrix, language: Language, names: Sequence[str] = ()
+) -> Examined:
+    """Examine this machine, and write a bundle to a new file.
+
+    Args:
+        file: Must not exist.
+        home: Has the envs.
+        matrix: rocenv's data.
+        language: Of the findings.
+        names: Only these checks; () = all.
+
+    Raises:
+        RocenvError: The file exists or cannot be written, or there is no such check.
+    """
+    require_new(file)
+    with recording(lambda _name: True) as answers:
+        context = examine_machine(home, matrix, environ=environment())
+        checks = checks_for(context, names)
+        observed = [(check.name, each) for check in checks for each in observe(check, context)]
+    findings = worst_first(render_in(context, check, each, language) for check, each in observed)
+    envs = {prefix.name: "ENV" for prefix in all_prefixes(home)}
+    redact = Redactor(envs).text
+    bundle = Bundle(
+        schema=SCHEMA,
+        rocenv=__version__,
+        platform="windows" if context.platform == "windows" else "linux",
+        variables=bundle_fields.allowed_variables(answers.variables, windows=answers.windows),
+        files={path: redact(text) for path, text in bundle_fields.allowed_files(answers).items()},
+        errors=_names(bundle_fields.allowed_errors(answers)),
+        folders=bundle_fields.allowed_folders(answers),
+        opened=_names(bundle_fields.allowed_devices(answers.opened)),
+        reached=_names(bundle_fields.allowed_devices(answers.reached)),
+        tried=tuple(
+            Attempt(what=what, about=about, answer=answer)  # type: ignore[arg-type]
+            for (what, about), answer in bundle_fields.allowed_attempts(answers).items()
+        ),
+        observed=tuple(
+            Observed(
+                check=check,
+                row=each.row,
+                values={name: redact(value) for name, value in each.values.items()},
+                evidence=tuple(map(redact, each.evidence[:_MOST_EVIDENCE])),
+                severity=each.severity,
+            )
+            for check, each in observed
+        ),
+    )
+    _write(file, bundle)
+    return Examined(context=context, findings=tuple(findings), checks=len(checks), bundle=bundle)
+
+
+def examine(file: Path, matrix: Matrix, language: Language, names: Sequence[str] = ()) -> Examined:
+    """Run the checks on the machine of a bundle; what they observed there counts before what they find here.
+
+    Args:
+        file: The bundle.
+        matrix: rocenv's data.
+        language: Of the findings.
+        names: Only these checks; () = all.
+
+    Raises:
+        RocenvError: The file does not exist or is no bundle, or there is no such check.
+    """
+    with opened(file) as bundle:
+        is_windows = bundle.platform == "windows"
+        home: Any = PureWindowsPath("C:/rocenv") if is_windows else PurePosixPath("/rocenv")
+        context = examine_machine(Home(Path(home)), matrix, environ=environment())
+        checks = checks_for(context, names)
+        findings: list[Finding] = []
+        for check in checks:
+            here = run(context, (check,), language)
+            there = list(_observed_there(bundle, check.name, context, language))
+            # The machine itself knew more than its bundle, if it is about the same problem.
+            is_known = bool(there) and {each.code for each in there} >= {each.code for each in here}
+            findings += there if is_known else here
+    found = tuple(worst_first(findings))
+    return Examined(context=context, findings=found, checks=len(checks), bundle=bundle)
+
+
+@contextmanager
+def opened(file: Path) -> Iterator[Bundle]:
+    """Replace the machine by the one of a bundle.
+
+    Raises:
+        RocenvError: The file does not exist, or is no bundle.
+    """
+    bundle = read(file)
+    answers = Answers(
+        windows=bundle.platform == "windows",
+        files={path: (text, 0) for path, text in bundle.files.items()},
+        folders={path: (names, 0) for path, names in bundle.folders.items()},
+        opened={path: _number(name) for path, name in bundle.opened.items()},
+        reached={path: _number(name) for path, name in bundle.reached.items()},
+        variables=bundle.variables,
+        tried={(each.what, each.about): each.answer for each in bundle.tried},
+    )
+    for path, name in bundle.errors.items():
+        answers.files.setdefault(path, ("", _number(name)))
+        answers.folders.setdefault(path, ((), _number(name)))
+    with answering(answers):
+        yield bundle
+
+
+def read(file: Path) -> Bundle:
+    """Read a bundle.
+
+    Raises:
+        RocenvError: The file does not exist, or is no bundle; says why.
+    """
+    try:
+        with open_regular(file) as stream:
+            data = stream.read(_MOST_BYTES + 1)
+    except FileNotFoundError:
+        raise RocenvError(f"`{file}` does not exist", hints=_HINTS, code="pack-missing") from None
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        raise RocenvError(f"cannot read `{file}`: {why}", hints=_HINTS, code="pack-unreadable") from error
+    if len(data) > _MOST_BYTES:
+        raise _not_a_bundle(file, f"it is larger than {_MOST_BYTES >> 20} MiB")
+    try:
+        plain = parse_json(data, "bundle")
+        schema = plain.get("schema") if isinstance(plain, dict) else None
+        if schema != SCHEMA or type(schema) is not int:
+            raise _not_a_bundle(file, f"its schema is {str(schema)[:20]!r}, and this rocenv reads {SCHEMA}")
+        _require_few(plain, file)
+        return from_plain(Bundle, plain, "bundle")
+    except DataError as error:
+        raise _not_a_bundle(file, error.message) from error
+    except RecursionError as error:
+        raise _not_a_bundle(file, "it is nested too deep") from error
+
+
+def _require_few(plain: dict[str, Any], file: Path) -> None:
+    """Refuse tables that would take long to check."""
+    for name, table in plain.items():
+        if isinstance(table, (list, dict)) and len(table) > _MOST_ROWS:
+            raise _not_a_bundle(file, f"`{name[:20]}` has more than {_MOST_ROWS} rows")
+    folders, observed = plain.get("folders"), plain.get("observed")
+    lists = folders.values() if isinstance(folders, dict) else ()
+    if sum(len(names) for names in lists if isinstance(names, list)) > _MOST_NAMES:
+        raise _not_a_bundle(file, f"its folders have more than {_MOST_NAMES} names")
+    for each in observed if isinstance(observed, list) else ():
+        evidence = each.get("evidence") if isinstance(each, dict) else None
+        if isinstance(evidence, list) and len(evidence) > _MOST_EVIDENCE:
+            raise _not_a_bundle(file, f"an observation has more than {_MOST_EVIDENCE} lines of evidence")
+
+
+def _not_a_bundle(file: Path, why: str) -> RocenvError:
+    return RocenvError(f"`{file}` is not a support bundle: {why}", hints=_HINTS, code="pack-invalid")
+
+
+def _observed_there(
+    bundle: Bundle, check: str, context: CheckContext, language: Language
+) -> Iterator[Finding]:
+    """Render what a check observed, as far as this check can report it."""
+    rows = {row.name for row in context.matrix.advice if check in row.found_by}
+    for each in [each for each in bundle.observed if each.check == check][:_MOST_OBSERVED]:
+        if each.row in rows and each.severity in ("", *SEVERITIES):
+            # A command in a bundle could be anything, and the platform is known.
+            values = {name: value[:_MOST_VALUE] for name, value in each.values.items()}
+            values = {name: value for name, value in values.items() if name not in ("create", "platform")}
+            observation = Observation(each.row, values, each.evidence, each.severity)
+            with contextlib.suppress(RocenvError):  # from another version of rocenv
+                yield render_in(context, check, observation, language)
+
+
+def require_new(file: Path) -> None:
+    """Raise RocenvError if a file that is to be written exists."""
+    if os.path.lexists(file):
+        raise RocenvError(
+            f"`{file}` already exists",
+            hints=("name a new file, or remove this one first",),
+            code="pack-exists",
+        )
+
+
+def _write(file: Path, bundle: Bundle) -> None:
+    text = json.dumps(to_plain(bundle), indent=1, ensure_ascii=False) + "\n"
+    try:
+        with file.open("xb") as out:
+            out.write(text.encode("utf-8", "replace"))
+    except FileExistsError:
+        require_new(file)
+        raise
+    except OSError as error:
+        raise RocenvError(
+            f"cannot write `{file}`: {error.strerror}",
+            hints=("name a file in a folder of your own",),
+            code="pack-unwritable",
+        ) from error
+
+
+def _names(errors: dict[str, int]) -> dict[str, str]:
+    """Replace error numbers by names, which are the same on all systems."""
+    return {path: errno.errorcode.get(number, "EIO") if number else "" for path, number in errors.items()}
+
+
+def _number(name: str) -> int:
+    number = getattr(errno, name, errno.EIO) if name else 0
+    return number if isinstance(number, int) else errno.EIO

@@ -1,0 +1,224 @@
+"""The allow-list of the support bundle: which questions a bundle answers, and which fields of each answer.
+
+Checks ask much more. What they find by questions that are not listed here is in the bundle as an observation.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from rocenv.checks import kernel
+from rocenv.checks.kernel_log import without_prefix
+from rocenv.core.errors import DataError
+from rocenv.core.foreign import parse_json
+from rocenv.host.system32 import TELLING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from rocenv.system.machine import Answers
+
+_NODES = "/sys/class/kfd/kfd/topology/nodes"
+_PCI = "/sys/bus/pci/devices"
+# Parameters of the kernel that matter to GPUs.
+_PARAMETER = re.compile(r"(?:amd\w*|radeon|iommu|amd_iommu|intel_iommu|pcie?\w*|ttm|nomodeset)(?:[._=]|$)")
+_GPU_LIBRARY = re.compile(r"lib(?:amdhip64|hsa-runtime64|rocdxg|hiprtc|rocblas)\.so[.0-9]*")
+_ROCM_FOLDER = re.compile(r"rocm(?:-[0-9.]+)?")
+_WSL_PACKAGE = re.compile(r"^Package: (?:hsa|rocm|hip|amdgpu)[\w.+-]*$", re.MULTILINE)
+_GPU_LINE = re.compile(r"amdgpu|kfd|drm|AMD-Vi|DMAR")
+_LINUX_VERSION = re.compile(r"\bLinux version \S+")
+# A line of a healthy log: a pattern that matches it is not one of a fault.
+_HEALTHY_LINE = "[    1.0] amdgpu 0000:01:00.0: usb 1-1: new device number 2, /dev/z 0x1f gfx1030 Linux GPU"
+# The folders in which a vendor or a distribution installs ROCm.
+_VENDOR_FOLDER = re.compile(
+    r"/opt/(?:rocm(?:-[0-9.]+)?|amdgpu)(?:/(?:lib|lib64|bin|hip|llvm))*/?"
+    r"|/usr(?:/local)?/(?:lib|lib64|bin)(?:/x86_64-linux-gnu)?/?"
+    r"|[A-Z]:\\Program Files\\AMD\\ROCm\\[0-9.]+\\?(?:bin\\?)?"
+    r"|[A-Z]:\\Windows\\System32\\?",
+    re.IGNORECASE,
+)
+
+
+def _whole(text: str) -> str:
+    return text
+
+
+def _matches(pattern: str) -> Callable[[str], str]:
+    """Keep the lines in which a pattern is found, and of each only the match."""
+    compiled = re.compile(pattern, re.MULTILINE)
+    return lambda text: "".join(f"{found[0]}\n" for found in compiled.finditer(text))
+
+
+def _kernel_parameters(text: str) -> str:
+    return " ".join(filter(_PARAMETER.match, text.split())) + "\n"
+
+
+def _log_lines(text: str) -> str:
+    """Keep the lines that a check looks for, without time, host and the kernel's builder."""
+    kept = []
+    for line in text.splitlines():
+        if version := _LINUX_VERSION.search(line):
+            kept.append(version[0])
+        elif _GPU_LINE.search(line) and any(pattern.search(line) for pattern in _FAULTS):
+            kept.append(without_prefix(line))
+    return "".join(f"{line}\n" for line in kept)
+
+
+_FAULTS = tuple(
+    pattern
+    for pattern in vars(kernel).values()
+    if isinstance(pattern, re.Pattern) and not pattern.search(_HEALTHY_LINE)
+)
+
+
+def _controllers(text: str) -> str:
+    """Keep what identifies the model and the driver of display adapters."""
+    try:
+        plain = parse_json(text.removeprefix("\ufeff"), "controllers")
+    except DataError:
+        return ""
+    rows = [row for row in (plain if isinstance(plain, list) else [plain]) if isinstance(row, dict)]
+    fields = ("Name", "DriverVersion", "AdapterRAM", "RadeonSoftwareVersion")
+    found = [{name: row[name] for name in fields if name in row} for row in rows]
+    for row, kept in zip(rows, found, strict=True):
+        # The part behind the model identifies the machine.
+        kept["PNPDeviceID"] = "\\".join(str(row.get("PNPDeviceID") or "").split("\\")[:2])
+    return json.dumps(found, indent=1)
+
+
+# Which files a bundle has, and which part of each.
+FILES: tuple[tuple[str, Callable[[str], str]], ...] = (
+    (r"/proc/version", _matches(r"Linux version \S+")),
+    (r"/proc/cmdline", _kernel_parameters),
+    (r"/proc/meminfo", _matches(r"^MemTotal:.*")),
+    (r"/proc/sys/fs/binfmt_misc/WSLInterop[\w-]*", _matches(r"\A(?:enabled|disabled)")),
+    (r"(?:/etc|/usr/lib)/os-release", _matches(r"^(?:ID|ID_LIKE)=.*")),
+    (rf"{_NODES}/[0-9]+/properties", _matches(r"^(?!unique_id|hive_id)\w+ [0-9]+$")),
+    (rf"{_NODES}/[0-9]+/(?:gpu_id|mem_banks/[0-9]+/properties)", _whole),
+    (rf"{_PCI}/[^/]+/(?:class|vendor|device|revision|product_name|mem_info_\w+|iommu_group/type)", _whole),
+    (rf"{_PCI}/[^/]+/uevent", _matches(r"^DRIVER=.*")),
+    (r"/sys/module/amdgpu/version", _whole),
+    (r"/(?:usr|opt/amdgpu)/share/libdrm/amdgpu\.ids", _whole),
+    (r"/etc/ld\.so\.conf(?:\.d/[\w.-]+)?", lambda text: _vendor_lines(text)),
+    (r"/var/lib/dpkg/status", lambda text: _matches(_WSL_PACKAGE.pattern)(text)),
+    (r"/var/log/(?:dmesg|kern\.log)|/dev/kmsg", _log_lines),
+    (r"/(?:windows|wsl)/video_controllers\.json", _controllers),
+    (r"/windows/hipinfo\.txt", _matches(r"^(?!.*(?:uuid|serial)).*$")),
+)
+_FOLDERS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
+    (folder, re.compile(names))
+    for folder, names in (
+        (rf"{_NODES}(?:/[0-9]+/mem_banks)?", "[0-9]+"),
+        (_PCI, "[0-9a-f:.]+"),
+        (rf"{_PCI}/[^/]+/iommu_group|/sys/module/amdgpu", r"\w+"),
+        (r"/proc/sys/fs/binfmt_misc", r"WSLInterop[\w-]*|status|register"),
+        (r"/etc/ld\.so\.conf\.d", r"[\w.-]+\.conf"),
+        (r"/opt", _ROCM_FOLDER.pattern),
+    )
+)
+_DEVICES = re.compile(
+    r"/dev/(?:kfd|dxg|dri/renderD[0-9]+)|/\.dockerenv|/run/\.containerenv|/run/systemd/container|/\.singularity\.d"
+)
+_TRIED = ("container", "groups", "owner")
+_NUMBERS = r"-?[0-9]+(?:, *-?[0-9]+)*,?|"
+# Which environment variables a bundle has, if their value has this form.
+_VARIABLES: tuple[tuple[str, str], ...] = (
+    (r"(?:HIP|ROCR|CUDA)_VISIBLE_DEVICES", _NUMBERS),
+    (r"HSA_OVERRIDE_GFX_VERSION(?:_[0-9]+)?", r"(?:gfx)?[0-9a-f.]{1,12}"),
+    (r"HSA_ENABLE_DXG_DETECTION", r"[01]"),
+    (r"ROCENV_TARGET", r"(?:gfx[0-9a-f]{3,5},?)*"),
+    (r"HIP_PATH(?:_[0-9]+)?|(?:ROCM|HIP)_(?:PATH|HOME)|HIP_DEVICE_LIB_PATH", _VENDOR_FOLDER.pattern),
+)
+_LISTS = ("PATH", "LD_LIBRARY_PATH")
+
+
+def _vendor_lines(text: str) -> str:
+    lines = (line.strip() for line in text.splitlines())
+    return "".join(f"{line}\n" for line in lines if _VENDOR_FOLDER.fullmatch(line))
+
+
+def allowed_files(answers: Answers) -> dict[str, str]:
+    """The allowed texts, by path."""
+    found: dict[str, str] = {}
+    for path, (text, error) in answers.files.items():
+        for pattern, keep in FILES:
+            if not error and re.fullmatch(pattern, path):
+                found[path] = keep(text)
+    return found | _windows_tables(answers.rows)
+
+
+def allowed_errors(answers: Answers) -> dict[str, int]:
+    """The errors of reading allowed files and folders, by path."""
+    errors = {path: error for path, (_, error) in answers.files.items() if _is_listed_file(path)}
+    errors |= {path: error for path, (_, error) in answers.folders.items() if _names_in(path)}
+    return {path: error for path, error in errors.items() if error}
+
+
+def allowed_folders(answers: Answers) -> dict[str, tuple[str, ...]]:
+    """The allowed names in allowed folders."""
+    return {
+        path: tuple(filter(pattern.fullmatch, names))
+        for path, (names, error) in answers.folders.items()
+        if not error and (pattern := _names_in(path))
+    }
+
+
+def allowed_devices(errors: Mapping[str, int]) -> dict[str, int]:
+    """The errors of opening or reaching allowed devices."""
+    return {path: error for path, error in errors.items() if _DEVICES.fullmatch(path)}
+
+
+def allowed_attempts(answers: Answers) -> dict[tuple[str, str], object]:
+    """The results of allowed attempts."""
+    return {
+        (what, about): answer
+        for (what, about), answer in answers.tried.items()
+        if what in _TRIED and (what != "owner" or _DEVICES.fullmatch(about))
+    }
+
+
+def allowed_variables(variables: Mapping[str, str], *, windows: bool) -> dict[str, str]:
+    """The allowed environment variables; of lists of folders, only the vendors' folders."""
+    found: dict[str, str] = {}
+    for name, value in sorted(variables.items()):
+        if name.upper() in _LISTS:
+            separator = ";" if windows else ":"
+            if kept := separator.join(_vendor_folders(value.split(separator))):
+                found[name] = kept
+        for pattern, form in _VARIABLES:
+            if re.fullmatch(pattern, name, re.IGNORECASE) and re.fullmatch(form, value, re.IGNORECASE):
+                found[name] = value
+    return found
+
+
+def _vendor_folders(folders: Iterable[str]) -> list[str]:
+    return [folder for folder in folders if _VENDOR_FOLDER.fullmatch(folder)]
+
+
+def _is_listed_file(path: str) -> bool:
+    return any(re.fullmatch(pattern, path) for pattern, _ in FILES)
+
+
+def _names_in(folder: str) -> re.Pattern[str] | None:
+    """The names that a bundle has of a folder; None if it does not have the folder."""
+    listed = next((names for pattern, names in _FOLDERS if re.fullmatch(pattern, folder)), None)
+    return listed or (_GPU_LIBRARY if _VENDOR_FOLDER.fullmatch(folder) else None)
+
+
+def _windows_tables(rows: Mapping[str, Mapping[str, object]]) -> dict[str, str]:
+    """The allowed rows of Windows' tables: switches of the registry, libraries, and vendors' folders."""
+    found: dict[str, dict[str, Any]] = {}
+    for key, row in rows.get("/windows/registry.json", {}).items():
+        switches = row.items() if isinstance(row, dict) and "Exclusions" not in key else ()
+        if kept := {name: value for name, value in switches if value in (0, 1)}:
+            found.setdefault("/windows/registry.json", {})[key] = kept
+    for name, version in rows.get("/windows/system32.json", {}).items():
+        if re.fullmatch(r"[\w.-]+\.dll", name) and re.fullmatch(r"[0-9.]*", str(version)):
+            found.setdefault("/windows/system32.json", {})[name] = version
+    for folder, names in rows.get("/windows/folders.json", {}).items():
+        if _VENDOR_FOLDER.fullmatch(folder) and isinstance(names, list):
+            kept_names = [name for name in names if TELLING.fullmatch(str(name))]
+            found.setdefault("/windows/folders.json", {})[folder] = kept_names
+    return {path: json.dumps(table, indent=1) for path, table in found.items()}

@@ -1,0 +1,178 @@
+"""What checks examine: a machine, its environment variables, the envs, and an app that is about to start."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rocenv.core.errors import DataError, RocenvError
+from rocenv.host import detect
+from rocenv.prefix import Prefix, all_prefixes, prefix_of
+from rocenv.system.machine import environment, examined_elsewhere, missing_sysroot, read_attribute
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from rocenv.apps.context import LaunchContext
+    from rocenv.core.model import Record
+    from rocenv.data.rows import Matrix
+    from rocenv.home import Home
+    from rocenv.host import Gpu, Host
+
+_OS_RELEASE = ("/etc/os-release", "/usr/lib/os-release")
+_OS_RELEASE_LINE = re.compile(r"^(ID|ID_LIKE)=[\"']?([\w .:-]*)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Env:
+    """A complete env."""
+
+    prefix: Prefix
+    record: Record
+
+    @property
+    def name(self) -> str:
+        """The env's name."""
+        return self.prefix.name
+
+    @property
+    def rocm(self) -> str:
+        """The version of its ROCm; "" if it has none."""
+        part = self.record.lock.part("rocm")
+        return part.version if part is not None else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckContext:
+    """A machine as it is now, and the env and the app in question, if any."""
+
+    host: Host
+    matrix: Matrix
+    environ: Mapping[str, str]  # of the examined machine
+    home: Home
+    envs: tuple[Env, ...] = ()
+    env: Env | None = None  # the env in question
+    broken: Prefix | None = None  # in place of `env` if that env is incomplete or damaged
+    launch: LaunchContext | None = None  # the app that is about to start
+    untrusted: bool = False  # all that is known was sent by someone else
+    elsewhere: bool = False  # only a copy of the machine is here, so nothing can be tried
+
+    @property
+    def platform(self) -> str:
+        """`linux` or `windows`."""
+        return self.host.platform
+
+    @property
+    def the_env(self) -> Env:
+        """The env in question, for checks that run only with one."""
+        assert self.env is not None
+        return self.env
+
+    @property
+    def relevant_envs(self) -> tuple[Env, ...]:
+        """The env in question, or all if there is none."""
+        return (self.env,) if self.env else self.envs
+
+    @property
+    def the_launch(self) -> LaunchContext:
+        """The app that is about to start, for checks that run only before a start."""
+        assert self.launch is not None
+        return self.launch
+
+    def limit(self, key: str) -> float:
+        """A number that a check compares with."""
+        return float(self.threshold(key)[0])
+
+    def threshold(self, key: str) -> tuple[str, ...]:
+        """What a check compares with: a number, a version, or names."""
+        found = next((row.values for row in self.matrix.gauge if row.key == key), ())
+        if not found:
+            raise DataError(f"the table `gauge` has no row `{key}`")
+        return found
+
+
+def examine_machine(
+    home: Home, matrix: Matrix, *, name: str = "", environ: Mapping[str, str] | None = None
+) -> CheckContext:
+    """Examine this machine, or the copy of one that `ROCENV_SYSROOT` names.
+
+    Args:
+        home: Has the envs.
+        matrix: rocenv's data.
+        name: The env in question; "" = none.
+        environ: The variables of the examined machine; None = this process's. With variables of its own, a
+            machine that is examined elsewhere has no known envs.
+
+    Raises:
+        RocenvError: The env does not exist, or `ROCENV_SYSROOT` names no folder.
+    """
+    elsewhere = examined_elsewhere()
+    untrusted = elsewhere and environ is not None
+    if missing := missing_sysroot():
+        raise RocenvError(
+            f"ROCENV_SYSROOT names `{missing}`, which is not a folder",
+            hints=("unset ROCENV_SYSROOT   # to examine this machine",),
+        )
+    env, broken = _env_of(home, name) if name else (None, None)
+    return CheckContext(
+        host=detect(matrix),
+        matrix=matrix,
+        environ=environment() if environ is None else environ,
+        home=home,
+        envs=() if untrusted else tuple(_complete_envs(home)),
+        env=env,
+        broken=broken,
+        untrusted=untrusted,
+        elsewhere=elsewhere,
+    )
+
+
+def before_start(launch: LaunchContext, home: Home) -> CheckContext:
+    """The context of the checks that run before an app starts."""
+    env = Env(prefix=launch.start.prefix, record=launch.start.record)
+    return CheckContext(
+        host=launch.host,
+        matrix=launch.matrix,
+        environ=launch.start.outside,
+        home=home,
+        envs=(env,),
+        env=env,
+        launch=launch,
+        elsewhere=examined_elsewhere(),
+    )
+
+
+def _env_of(home: Home, name: str) -> tuple[Env | None, Prefix | None]:
+    prefix = prefix_of(home, name)
+    if prefix.state == "absent":
+        prefix.require_complete()
+    try:
+        return Env(prefix=prefix, record=prefix.record()), None
+    except (RocenvError, ValueError):
+        return None, prefix
+
+
+def _complete_envs(home: Home) -> Iterator[Env]:
+    for prefix in all_prefixes(home):
+        try:
+            yield Env(prefix=prefix, record=prefix.record())
+        except RocenvError:
+            continue  # `env_unusable` reports it
+
+
+def short_name(gpu: Gpu) -> str:
+    """The name of a GPU for a title: its product, or its target if several products share its PCI id."""
+    first, several, _ = gpu.name.partition(" / ")
+    return (gpu.target if several else "") or first or gpu.target or gpu.pci_id
+
+
+def distro() -> str:
+    """The ids of the Linux distribution and of those it derives from: `linuxmint ubuntu debian`; never "".
+
+    Source: os-release(5)
+    """
+    text = next(filter(None, (read_attribute(path)[0] for path in _OS_RELEASE)), "")
+    fields = dict(_OS_RELEASE_LINE.findall(text))
+    names = f"{fields.get('ID', '')} {fields.get('ID_LIKE', '')}".lower().split()
+    return " ".join(dict.fromkeys(names)) or "unknown"

@@ -1,0 +1,324 @@
+"""Checks of Linux: whether a GPU is present, a driver uses it, this user may open it, and programs see it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from rocenv.checks.context import distro, short_name
+from rocenv.checks.wsl import is_wsl
+from rocenv.core.variables import VISIBLE
+from rocenv.findings import Observation
+from rocenv.host import kfd, pci
+from rocenv.host.ranking import called
+from rocenv.resolve.drivers import kernel_is_older
+from rocenv.system.machine import (
+    access_errno,
+    is_there,
+    machine_path,
+    open_errno,
+    read_attribute,
+    tried,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rocenv.checks.context import CheckContext
+    from rocenv.host import Gpu
+
+KFD = "/dev/kfd"
+_GROUPS = ("render", "video")  # those of AMD's udev rules, on all distributions that AMD names
+_CONTAINER_FILES = ("/.dockerenv", "/run/.containerenv", "/run/systemd/container", "/.singularity.d")
+# Sources: systemd:docs/CONTAINER_INTERFACE.md, apptainer
+_CONTAINER_VARIABLES = ("container", "APPTAINER_CONTAINER", "SINGULARITY_CONTAINER")
+# The first process of a host is in none of these, whatever containers run beside it.
+_CGROUP = re.compile(
+    r"[:/](?:kubepods|docker|lxc|libpod|containerd|cri-containerd|crio|garden)(?=[-./:]|$)(?!\.service)"
+)
+# Where the layers of a container are; the root of a live medium is an overlay too, with other folders.
+_LAYERS = re.compile(r"/docker/|/containers/storage/|containerd|/kubelet/|/buildkit/|/crio/|/podman/")
+_CONTAINER_MOUNTS = ("/", "/etc/hostname", "/etc/hosts", "/etc/resolv.conf")
+
+
+def no_gpu(context: CheckContext) -> Observation | None:
+    """No AMD GPU is on the PCI bus."""
+    host = context.host
+    if host.gpus or host.named or is_wsl():
+        return None
+    return Observation("no_gpu", {"container": "yes" if in_container(context.environ) else ""}, (host.why,))
+
+
+def kfd_closed(context: CheckContext) -> Observation | None:
+    """The compute device exists, and this user may not open it."""
+    if not kfd.gpu_nodes() or open_errno(KFD) != errno.EACCES:
+        return None
+    return _closed("kfd_closed", [KFD, *_render_nodes(context)], context)
+
+
+def render_node_closed(context: CheckContext) -> Observation | None:
+    """This user may open the compute device, and not the GPU's own."""
+    if not kfd.gpu_nodes() or open_errno(KFD) != 0:
+        return None
+    closed = [path for path in _render_nodes(context) if access_errno(path) == errno.EACCES]
+    return _closed("render_node_closed", closed, context) if closed else None
+
+
+def _closed(row: str, paths: list[str], context: CheckContext) -> Observation:
+    user = context.environ.get("USER") or context.environ.get("LOGNAME") or ""
+    found = _permissions(paths, user)
+    values = {
+        "groups": ",".join(name for name in found.missing_groups if not name.isdecimal()),
+        "number": next((name for name in found.missing_groups if name.isdecimal()), ""),
+        "waiting": "yes" if found.needs_login else "",
+        "rule": "yes" if found.closed_to_group else "",
+        "container": "yes" if in_container(context.environ) else "",
+        "device": paths[0],
+    }
+    return Observation(row, values, found.lines)
+
+
+def kfd_refuses(context: CheckContext) -> Observation | None:
+    """The kernel refuses to open the compute device, for whatever user."""
+    error = open_errno(KFD) if kfd.gpu_nodes() else 0
+    if error in (0, errno.EACCES, errno.EPERM, errno.ENOENT):
+        return None
+    name = errno.errorcode.get(error, str(error))
+    values = {"error": name, "meaning": os.strerror(error), "kernel": context.host.driver.kernel}
+    return Observation("kfd_refuses", values, (f"open {KFD}: {name}, {os.strerror(error)}",))
+
+
+def container_without_devices(context: CheckContext) -> Observation | None:
+    """The kernel has a GPU, and its device files are missing, as in a container."""
+    if is_wsl():
+        return None
+    gpus = context.host.gpus
+    values = {"container": "yes" if in_container(context.environ) else ""}
+    error = open_errno(KFD)
+    # Outside a container, udev did not create the files.
+    row = "container_without_devices" if values["container"] else "devices_missing"
+    if kfd.gpu_nodes() and error in (errno.ENOENT, errno.EPERM):
+        return Observation(row, values, (f"open {KFD}: {errno.errorcode[error]}",))
+    if any(gpu.usable for gpu in gpus) or error:
+        return None
+    barred = [gpu for gpu in gpus if gpu.state == "barred" and _lacks_render_node(gpu)]
+    evidence = tuple(f"{called(gpu)}: {gpu.why_not}" for gpu in barred)
+    return Observation(row, values, evidence) if barred else None
+
+
+def _lacks_render_node(gpu: Gpu) -> bool:
+    if gpu.render_minor is None:
+        return True  # its node is unreadable, as those of GPUs that a container was not given
+    return access_errno(f"/dev/dri/renderD{gpu.render_minor}") == errno.ENOENT
+
+
+def gpu_without_driver(context: CheckContext) -> Observation | None:
+    """A GPU has no driver, or one that does not compute."""
+    works = any(gpu.state != "unable" for gpu in context.host.gpus)
+    for device in pci.devices():
+        if device.vendor != pci.AMD or device.driver == "amdgpu" or (works and device.driver):
+            continue
+        gpu = next((each for each in context.host.gpus if each.address == device.address), None)
+        values = _named(gpu, context) | {"driver": device.driver}
+        evidence = (f"{device.address} {pci.AMD:04x}:{device.device}, driver: {device.driver or '-'}",)
+        oldest = values["oldest"]
+        if oldest and not context.host.driver.amdgpu and kernel_is_older(context.host.driver.kernel, oldest):
+            return Observation("kernel_too_old_for_gpu", values, evidence)
+        row = {"": "gpu_without_driver", "vfio-pci": "gpu_reserved"}.get(device.driver, "gpu_on_old_driver")
+        return Observation(row, values, evidence)
+    return None
+
+
+def kfd_missing(context: CheckContext) -> Observation | None:
+    """The driver has the GPU, and the kernel lacks its compute part."""
+    gpus = [gpu for gpu in context.host.gpus if gpu.state == "unable" and gpu.node is None]
+    bound = {device.address for device in pci.devices() if device.driver == "amdgpu"}
+    without = [gpu for gpu in gpus if gpu.address in bound]
+    if not without or kfd.present():
+        return None
+    if in_container(context.environ):
+        return Observation("container_without_devices", {"container": "yes"}, (without[0].why_not,))
+    return Observation("kfd_missing", _named(without[0], context), (kfd.NODES, without[0].why_not))
+
+
+def gpu_not_set_up(context: CheckContext) -> Observation | None:
+    """The driver failed to set up a GPU."""
+    failed = [gpu for gpu in context.host.gpus if gpu.state == "unable" and gpu.node is not None]
+    if not failed:
+        return None
+    evidence = tuple(f"{called(gpu)}: {gpu.why_not}" for gpu in failed)
+    return Observation("gpu_not_set_up", _named(failed[0], context), evidence)
+
+
+def igpu_first(context: CheckContext) -> Observation | None:
+    """The first GPU, which programs use, is an integrated one although there is a card."""
+    stages = _stages(context)
+    if not stages:
+        return None
+    listed, seen = stages[0].visible, stages[-1].visible
+    cards = [gpu for gpu in seen if gpu.integrated is False and gpu.usable]
+    if not cards or not seen[0].integrated:
+        return None
+    # HIP's variable numbers the GPUs that ROCr's leaves visible.
+    wanted = ",".join(str(number) for number, gpu in enumerate(listed) if gpu in cards)
+    values = {"igpu": short_name(seen[0]), "card": short_name(cards[0]), "wanted": wanted}
+    evidence = [f"{stage.name}={stage.value}" for stage in stages if stage.value]
+    evidence += [f"{number}: {called(gpu)}" for number, gpu in enumerate(listed)]
+    return Observation("igpu_first", values, tuple(evidence))
+
+
+def gpus_hidden(context: CheckContext) -> Observation | None:
+    """A variable hides every GPU."""
+    stages = _stages(context)
+    empty = next((stage for stage in stages or () if not stage.visible), None)
+    if not stages or empty is None:
+        return None
+    set_ = tuple(f"{stage.name}={stage.value}" for stage in stages if stage.value is not None)
+    return Observation("gpus_hidden", {"variable": empty.name, "value": empty.value or ""}, set_)
+
+
+_ROCR_VARIABLE = "ROCR_VISIBLE_DEVICES"
+_HIP_VARIABLES = (VISIBLE, "CUDA_VISIBLE_DEVICES")  # HIP reads CUDA's if its own is not set
+
+
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    """A variable that selects GPUs; the next one numbers those that it leaves visible."""
+
+    name: str
+    value: str | None  # None = not set
+    visible: tuple[Gpu, ...]
+
+
+def _stages(context: CheckContext) -> tuple[_Stage, ...] | None:
+    """What ROCr and then HIP leave visible; None if there are no GPUs, or a list cannot be interpreted.
+
+    Source: ROCm/rocm-systems:projects/rocr-runtime amd_filter_device.cpp, projects/clr rocdevice.cpp
+    """
+    gpus = tuple(gpu for gpu in context.host.gpus if gpu.hip_index is not None)
+    rocr = context.environ.get(_ROCR_VARIABLE)
+    name = next((name for name in _HIP_VARIABLES if context.environ.get(name)), VISIBLE)
+    hip = context.environ.get(name) or None  # HIP, unlike ROCr, treats an empty value as unset
+    after_rocr = gpus if rocr is None else _selected(rocr, gpus)
+    after_hip = after_rocr if hip is None or not after_rocr else _selected(hip, after_rocr)
+    if not gpus or after_rocr is None or after_hip is None:
+        return None
+    return _Stage(_ROCR_VARIABLE, rocr, after_rocr), _Stage(name, hip, after_hip)
+
+
+def _selected(text: str, gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...] | None:
+    """The GPUs of a list; ROCr and HIP stop at the first entry that they cannot use."""
+    selected: list[Gpu] = []
+    for token in (each.strip() for each in text.split(",")):
+        if token.upper().startswith("GPU-"):
+            return None  # a unique id, which the kernel does not report
+        number = int(token) if token.isascii() and token.isdecimal() and len(token) < 10 else len(gpus)
+        if number >= len(gpus):
+            break
+        selected.append(gpus[number])
+    return tuple(selected)
+
+
+def _named(gpu: Gpu | None, context: CheckContext) -> dict[str, str]:
+    target = gpu.target if gpu else ""
+    kernels = (row.linux for row in context.matrix.first_kernel if row.target == target)
+    return {
+        "gpu": short_name(gpu) if gpu else "",
+        "gfx": target,
+        "kernel": context.host.driver.kernel,
+        "oldest": next(kernels, ""),
+        "loaded": "yes" if context.host.driver.loaded else "",
+        "distro": distro(),
+    }
+
+
+def _render_nodes(context: CheckContext) -> list[str]:
+    minors = [gpu.render_minor for gpu in context.host.gpus if gpu.render_minor is not None]
+    paths = [f"/dev/dri/renderD{minor}" for minor in minors]
+    return [path for path in paths if is_there(path)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Permissions:
+    """What keeps a user from devices."""
+
+    missing_groups: tuple[str, ...]  # groups of the devices without this process; a number if it has no name
+    needs_login: bool = False  # the user was added to all of them, and has not logged in since
+    closed_to_group: bool = False  # a device that no group may open
+    lines: tuple[str, ...] = ()  # as `ls -l` shows them
+
+
+def in_container(environ: Mapping[str, str]) -> bool:
+    """Whether the examined machine is a container, by its files, its environment and its mounts."""
+    if any(is_there(path) for path in _CONTAINER_FILES):
+        return True
+    if any(environ.get(name) for name in _CONTAINER_VARIABLES):
+        return True
+    # A support bundle has the answer, and not all the files behind it.
+    return tried("container", "/proc/self/mountinfo", _has_container_mounts, False) or _has_container_mounts()
+
+
+def _has_container_mounts() -> bool:
+    if _CGROUP.search(read_attribute("/proc/1/cgroup")[0]):
+        return True
+    for line in read_attribute("/proc/self/mountinfo", 1 << 20)[0].splitlines():
+        fields = line.split(" ")
+        is_mount = len(fields) > 4 and fields[4] in _CONTAINER_MOUNTS
+        if is_mount and _LAYERS.search(" ".join((fields[3], *fields[5:]))):
+            return True
+    return False
+
+
+def _permissions(paths: list[str], user: str) -> _Permissions:
+    """Find what keeps this process, which runs as `user`, from devices that exist."""
+    names, members = _groups()
+    own = tried("groups", "", _own_groups, "").split()
+    owners: dict[str, str] = {}
+    closed, lines = False, []
+    for path in paths:
+        # The files of a copy belong to whoever made it.
+        mode, _, number = tried("owner", path, partial(_mode_and_group, path), "").partition(" ")
+        if not mode:
+            continue
+        owners[names.get(number, number)] = number
+        closed = closed or mode[5] != "w" or number == "0"
+        lines.append(f"{mode} {names.get(number, number)} {path}")
+    if not owners:
+        return _Permissions(missing_groups=_GROUPS, lines=tuple(paths))
+    missing = tuple(name for name, number in owners.items() if number not in own)
+    return _Permissions(
+        missing_groups=missing,
+        needs_login=bool(missing) and all(user in members.get(name, ()) for name in missing),
+        closed_to_group=closed,
+        lines=tuple(lines),
+    )
+
+
+def _own_groups() -> str:
+    return " ".join(map(str, sorted({os.getegid(), *os.getgroups()})))
+
+
+def _mode_and_group(path: str) -> str:
+    """Mode and group of a device: `crw-rw---- 105`; "" if it does not exist."""
+    try:
+        state = os.stat(machine_path(path))
+    except OSError:
+        return ""
+    return f"{stat.filemode(state.st_mode)} {state.st_gid}"
+
+
+def _groups() -> tuple[dict[str, str], dict[str, list[str]]]:
+    """The names of groups by number, and their members, from the machine's own list."""
+    names: dict[str, str] = {}
+    members: dict[str, list[str]] = {}
+    for line in read_attribute("/etc/group", 1 << 20)[0].splitlines():
+        fields = line.split(":")
+        if len(fields) == 4 and fields[2].isdecimal():
+            names.setdefault(fields[2], fields[0])
+            members[fields[0]] = fields[3].split(",")
+    return names, members

@@ -1,0 +1,169 @@
+"""What `doctor --fix` may do: only what is safe, in rocenv's home or the user's own caches, and after a yes.
+
+A fix finds out for itself what it applies to, and takes no path from a text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rocenv.checks.databases import damaged_databases, set_aside
+from rocenv.checks.messages import message
+from rocenv.core.errors import PrefixError, RocenvError
+from rocenv.prefix import all_prefixes, prefix_of
+from rocenv.system.files import storage_errors
+from rocenv.system.locks import locked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from rocenv.checks.context import CheckContext
+    from rocenv.context import Context
+    from rocenv.core.language import Language
+    from rocenv.findings import Finding
+    from rocenv.prefix import Prefix
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """One kind of fix; `messages` has a sentence under its name."""
+
+    items: Callable[[CheckContext], Iterable[str]]  # what it applies to
+    apply: Callable[[str, CheckContext, Context], None]  # applies it to one of them
+
+
+@dataclass(slots=True)
+class Outcome:
+    """How many fixes were applied, left, and failed."""
+
+    done: int = 0
+    left: int = 0
+    failed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialog:
+    """How fixes talk to the user."""
+
+    ask: Callable[[str], bool] | None  # None = there is no terminal
+    report: Callable[[str], None]
+    language: Language
+
+    def say(self, name: str, **values: str) -> None:
+        """Report a message."""
+        self.report(message(name, self.language, **values))
+
+
+def apply(findings: Iterable[Finding], checked: CheckContext, context: Context, dialog: Dialog) -> Outcome:
+    """Offer each fix that the findings name, and apply those that the user accepts.
+
+    Raises:
+        RocenvError: Another machine than this one was examined.
+    """
+    if checked.elsewhere:
+        raise RocenvError(
+            "cannot fix a copy of a machine",
+            hints=("rocenv doctor --fix   # on that machine",),
+            code="fix-elsewhere",
+        )
+    fixable = [finding for finding in findings if finding.fix in FIXES]
+    if not fixable:
+        dialog.say("nothing")
+    elif dialog.ask is None:
+        dialog.say("no-terminal")
+        return Outcome(left=len(fixable))
+    outcome = Outcome()
+    offered: set[tuple[str, str]] = set()
+    for finding in fixable:
+        items = list(FIXES[finding.fix].items(checked))
+        if not items and not any(fix == finding.fix for fix, _ in offered):
+            dialog.say("gone", title=finding.title)
+        for item in items:
+            if (finding.fix, item) not in offered:
+                offered.add((finding.fix, item))
+                _offer(finding, item, (checked, context), dialog, outcome)
+    return outcome
+
+
+def _offer(
+    finding: Finding, item: str, contexts: tuple[CheckContext, Context], dialog: Dialog, outcome: Outcome
+) -> None:
+    what = message(finding.fix, dialog.language, item=item)
+    assert dialog.ask is not None
+    if not dialog.ask(message("ask", dialog.language, title=finding.title, what=what)):
+        dialog.say("left", what=what)
+        outcome.left += 1
+        return
+    try:
+        FIXES[finding.fix].apply(item, *contexts)
+    except RocenvError as error:
+        outcome.failed += 1
+        dialog.say("failed", what=what, why=error.message)
+        for hint in error.hints:
+            dialog.report(hint)
+    except OSError as error:
+        outcome.failed += 1
+        dialog.say("failed", what=what, why=error.strerror or str(error))
+    else:
+        outcome.done += 1
+        dialog.say("done", what=what)
+
+
+def _envs_to_repair(checked: CheckContext) -> list[str]:
+    """The env in question, or else all that were renamed by hand."""
+    if checked.env is not None:
+        return [checked.env.name]
+    return [prefix.name for prefix in _prefixes(checked) if prefix.state == "complete" and _is_moved(prefix)]
+
+
+def _prefixes(checked: CheckContext) -> list[Prefix]:
+    name = checked.broken.name if checked.broken else ""
+    return [prefix for prefix in all_prefixes(checked.home) if name in ("", prefix.name)]
+
+
+def _is_moved(prefix: Prefix) -> bool:
+    try:
+        prefix.record()
+    except PrefixError as error:
+        return error.code == "env-moved"
+    except RocenvError:
+        return False
+    return False
+
+
+def _repair(name: str, _checked: CheckContext, context: Context) -> None:
+    from rocenv.install.change import repair
+
+    repair(name, context)
+
+
+def _incomplete(checked: CheckContext) -> list[str]:
+    return list(dict.fromkeys(each.name for each in _prefixes(checked) if each.state == "incomplete"))
+
+
+def _remove_incomplete(name: str, checked: CheckContext, _context: Context) -> None:
+    """Remove an incomplete env; waits for a `create` that is still running, and keeps its env."""
+    with storage_errors(checked.home.path), locked(checked.home.lock("env", name)):
+        if prefix_of(checked.home, name).state == "complete":
+            raise PrefixError(f"env `{name}` is complete now", code="env-complete")
+        for prefix in all_prefixes(checked.home):
+            if prefix.name == name and prefix.state == "incomplete":
+                prefix.wipe()
+
+
+def _databases(checked: CheckContext) -> list[str]:
+    return [str(path) for path in damaged_databases(checked.environ)]
+
+
+def _set_aside(path: str, checked: CheckContext, _context: Context) -> None:
+    if path in _databases(checked):  # still damaged
+        set_aside(Path(path))
+
+
+FIXES: Mapping[str, Fix] = {
+    "repair": Fix(_envs_to_repair, _repair),
+    "remove-incomplete": Fix(_incomplete, _remove_incomplete),
+    "miopen-database": Fix(_databases, _set_aside),
+}

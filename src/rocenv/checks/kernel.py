@@ -1,0 +1,211 @@
+"""Checks of Linux: the kernel and its driver, alone and with each env, and what they logged."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from rocenv.checks.context import distro, short_name
+from rocenv.checks.kernel_log import kernel_log, matching
+from rocenv.core.versions import series
+from rocenv.findings import Observation
+from rocenv.host import kfd, pci
+from rocenv.host.ranking import called
+from rocenv.resolve.drivers import kernel_driver, kernel_is_older, oldest_kernel, tested, tested_drivers
+from rocenv.system.machine import list_folder, read_attribute
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rocenv.checks.context import CheckContext, Env
+    from rocenv.findings import Observed
+
+# Sources: torvalds/linux:drivers/gpu/drm/amd/{amdkfd/kfd_device.c,amdkfd/kfd_device_queue_manager.c,
+# amdgpu/amdgpu_device.c,amdgpu/amdgpu_job.c,amdgpu/mes_v11_0.c}, drivers/iommu/{amd/iommu.c,intel/dmar.c}
+_ADDRESS = re.compile(r"\b[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\b")
+_REJECTED = re.compile(r"PCI rejects atomics|PCIE atomic ops is not supported")
+_UNSUPPORTED = re.compile(r"\bnot supported in kfd")
+_INIT_FAILED = re.compile(
+    r"Fatal error during GPU init|probe (?:of [0-9a-f:.]{7,16}|with driver amdgpu) failed with error"
+)
+_FIRMWARE = re.compile(
+    r"Direct firmware load for amdgpu/\S{1,80} failed|Failed to (?:load|get) .{0,80}firmware|"
+    r"failed to init \w{1,20} firmware"
+)
+_FILE = re.compile(r"amdgpu/[\w.+-]{1,80}\.bin")
+_RESET = re.compile(
+    r"GPU reset begin|\bring \S{1,40} timeout|MES failed to respon(?:d|se)|MES might be in unrecoverable|"
+    r"GPU reset\(\d{1,9}\) (?:failed|succeeded)|Hang detected|GPU Recovery Failed|"
+    r"queue preemption time ?out|fence wait loop timeout expired|ring \S{1,40} reset succeeded",
+    re.IGNORECASE,
+)
+_SOFT = re.compile(r"soft recovered|ring \S{1,40} reset succeeded", re.IGNORECASE)
+_TIMEOUT = re.compile(r"\bring \S{1,40} timeout", re.IGNORECASE)
+_LOST = re.compile(r"GPU reset\(\d{1,9}\) failed|GPU Recovery Failed", re.IGNORECASE)
+_BACK = re.compile(r"GPU reset\(\d{1,9}\) succeeded", re.IGNORECASE)
+_FAULT = re.compile(r"\[\w{0,20}hub\w{0,8}\] (?:\S{1,20} )?page fault", re.IGNORECASE)
+_IO_FAULT = re.compile(
+    r"AMD-Vi: Event logged \[?IO_PAGE_FAULT|Request device \[[0-9a-f:.]{7,12}\] (?:PASID \S{1,16} )?fault",
+    re.IGNORECASE,
+)
+_DRIVER = ("amdgpu", "kfd")  # names in the lines of AMD's driver
+
+
+def driver_apart(context: CheckContext) -> Observed:
+    """AMD did not test an env's ROCm with the loaded kernel driver."""
+    # A version of three parts (6.10.5) is the module's own, and does not tell which ROCm it came with.
+    version = context.host.driver.amdgpu
+    driver = kernel_driver(version, context.matrix) if version.count(".") > 3 else ""
+    apart = [
+        (env, release)
+        for env, release in _releases(context)
+        if driver and tested(driver, release, context.matrix) is False
+    ]
+    found = []
+    for release in dict.fromkeys(release for _env, release in apart):
+        drivers, _ = tested_drivers(release, context.matrix)
+        names = [env.name for env, other in apart if other == release]
+        values = {"driver": driver, "rocm": release, "env": ", ".join(names), "tested": ", ".join(drivers)}
+        evidence = (f"/sys/module/amdgpu/version: {version}", *(f"{name}: ROCm {release}" for name in names))
+        found.append(Observation("driver_apart", values, evidence))
+    return tuple(found)
+
+
+def kernel_too_old_for_env(context: CheckContext) -> Observed:
+    """The kernel, whose own driver is loaded, is older than all that an env's ROCm was tested on."""
+    driver = context.host.driver
+    if driver.amdgpu or driver.wsl or not driver.kernel:
+        return None
+    older = []
+    for env, release in _releases(context):
+        oldest, _ = oldest_kernel(release, context.matrix)
+        if oldest and kernel_is_older(driver.kernel, oldest):
+            older.append((env, release, oldest))
+    return tuple(
+        Observation(
+            "kernel_too_old_for_env",
+            {"kernel": driver.kernel, "oldest": oldest, "rocm": release, "env": env.name},
+            (f"Linux {driver.kernel}", f"{env.name}: ROCm {release}, from Linux {oldest} on"),
+        )
+        for env, release, oldest in older
+    )
+
+
+def _releases(context: CheckContext) -> Iterator[tuple[Env, str]]:
+    """The series of ROCm in each env, including the one inside torch's wheels."""
+    for env in context.relevant_envs:
+        found = dict.fromkeys(filter(None, (env.rocm, _rocm_of_torch(env))))
+        for release in dict.fromkeys(series(version) for version in found):
+            yield env, release
+
+
+def _rocm_of_torch(env: Env) -> str:
+    """The ROCm release inside torch's wheels: 6.4 of `2.9.1+rocm6.4`; "" if the version has none."""
+    torch = env.record.lock.part("torch")
+    found = re.search(r"\+rocm([0-9]+\.[0-9.]*[0-9])", torch.version if torch is not None else "")
+    return found[1] if found else ""
+
+
+def gpu_left_out(context: CheckContext) -> Observation | None:
+    """The driver has a GPU, and its compute part ignores it."""
+    if not kfd.present():
+        return None
+    bound = {device.address for device in pci.devices() if device.driver == "amdgpu"}
+    works = any(gpu.state != "unable" for gpu in context.host.gpus)
+    gpus = [
+        gpu
+        for gpu in context.host.gpus
+        if gpu.node is None and gpu.address in bound and not (works and gpu.integrated)
+    ]
+    if not gpus:
+        return None
+    log = kernel_log(context) or ()
+    values = {"gpu": short_name(gpus[0]), "gfx": gpus[0].target}
+    evidence = tuple(f"{called(gpu)}: {gpu.address}" for gpu in gpus)
+    for row, pattern in (("pcie_atomics_missing", _REJECTED), ("gpu_too_old_for_kfd", _UNSUPPORTED)):
+        if lines := matching(log, pattern, *_DRIVER):
+            return Observation(row, values, (*evidence, *lines))
+    return Observation("gpu_left_out", values, evidence)
+
+
+def gpu_init_failed(context: CheckContext) -> Observation | None:
+    """The kernel logged that the driver could not start a GPU; or nobody here can read the log."""
+    log = kernel_log(context)
+    if log is None:
+        is_relevant = context.host.gpus and not context.elsewhere and not context.host.driver.wsl
+        return (
+            Observation("kernel_log_unread", {"distro": distro()}, ("dmesg, journalctl -k",))
+            if is_relevant
+            else None
+        )
+    failed = matching(log, _INIT_FAILED, "amdgpu")
+    if not failed:
+        return None
+    addresses = {address for line in failed for address in _ADDRESS.findall(line)}
+    firmware = tuple(
+        line for line in matching(log, _FIRMWARE, "amdgpu", most=100) if _is_about(line, addresses)
+    )[-4:]
+    file = next((found[0] for line in firmware if (found := _FILE.search(line))), "")
+    row = "firmware_missing" if firmware else "gpu_init_failed"
+    return Observation(row, {"file": file, "distro": distro()}, (*firmware, *failed))
+
+
+def _is_about(line: str, addresses: set[str]) -> bool:
+    """Whether a line of the driver is about one of some devices; older drivers name none."""
+    named = _ADDRESS.findall(line)
+    return not named or not addresses or not addresses.isdisjoint(named)
+
+
+def gpu_resets(context: CheckContext) -> Observation | None:
+    """The kernel logged that a GPU hung."""
+    log = kernel_log(context) or ()
+    lines = matching(log, _RESET, *_DRIVER, most=100)
+    if not lines:
+        return None
+    soft = any(_SOFT.search(line) for line in lines)
+    if soft and all(_SOFT.search(line) or _TIMEOUT.search(line) for line in lines):
+        return Observation("gpu_recovered", {"kernel": context.host.driver.kernel}, lines[-4:])
+    lost, back = (any(pattern.search(line) for line in lines) for pattern in (_LOST, _BACK))
+    values = {"kernel": context.host.driver.kernel, "back": "yes" if back and not lost else ""}
+    return Observation("gpu_resets", values, lines[-4:])
+
+
+def gpu_page_faults(context: CheckContext) -> Observation | None:
+    """The kernel logged GPU programs that accessed unmapped memory."""
+    lines = matching(kernel_log(context) or (), _FAULT, "amdgpu")
+    return Observation("gpu_page_faults", {}, lines) if lines else None
+
+
+def iommu_faults(context: CheckContext) -> Observation | None:
+    """The kernel logged that the IOMMU refused a GPU's memory access."""
+    addresses = [gpu.address.removeprefix("0000:") for gpu in context.host.gpus if gpu.address]
+    lines = [line for line in kernel_log(context) or () if "AMD-Vi:" in line or "DMAR:" in line]
+    lines = [line for line in lines if any(at in line for at in addresses)]
+    found = matching(lines, _IO_FAULT)
+    is_on = "iommu=pt" in read_attribute("/proc/cmdline")[0].split()
+    values = {"distro": distro(), "through": "yes" if is_on else ""}
+    return Observation("iommu_faults", values, found) if found else None
+
+
+def iommu_between_gpus(context: CheckContext) -> Observation | None:
+    """The IOMMU translates the transfers between several cards."""
+    cards = [gpu for gpu in context.host.gpus if gpu.usable and gpu.address and not gpu.integrated]
+    addresses = dict.fromkeys(gpu.address for gpu in cards)
+    kinds = {address: _iommu_of(address) for address in addresses}
+    translated = [address for address, kind in kinds.items() if kind.startswith("DMA")]
+    if len(addresses) < 2 or not translated:
+        return None
+    line = read_attribute("/proc/cmdline")[0].strip()
+    evidence = tuple(f"{address} iommu_group/type: {kinds[address]}" for address in translated)
+    options = " ".join(word for word in line.split() if "iommu" in word)
+    values = {"count": str(len(addresses)), "options": options, "distro": distro()}
+    return Observation("iommu_between_gpus", values, evidence)
+
+
+def _iommu_of(address: str) -> str:
+    """How the IOMMU treats a device: `DMA`, `DMA-FQ`, `identity`; "" if there is none.
+
+    Source: torvalds/linux:Documentation/ABI/testing/sysfs-kernel-iommu_groups
+    """
+    group = f"{pci.DEVICES}/{address}/iommu_group"
+    return read_attribute(f"{group}/type")[0].strip() if list_folder(group) else ""

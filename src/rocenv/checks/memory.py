@@ -1,0 +1,74 @@
+"""Checks of memory: how much of the machine's memory an APU may use, and disk space."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from rocenv.checks.context import distro
+from rocenv.findings import Observation
+from rocenv.host import kfd
+from rocenv.system.machine import free_bytes, read_attribute, tried
+
+if TYPE_CHECKING:
+    from rocenv.checks.context import CheckContext
+
+_GIB = 1 << 30
+_OPTIONS = re.compile(r"\b(?:ttm\.pages_limit|amdttm\.pages_limit|amdgpu\.gttsize)=\S+")
+
+
+def apu_memory_small(context: CheckContext) -> Observation | None:
+    """An APU may use only a small part of the machine's memory."""
+    gpu = context.host.gpu
+    total = _machine_bytes()
+    if gpu is None or not gpu.integrated or not gpu.memory_bytes or not total:
+        return None
+    # Linux does not count the memory that the BIOS gave to the APU.
+    share = gpu.memory_bytes / (total + (gpu.vram_bytes or 0))
+    enough = context.limit("apu_enough") * _GIB
+    if gpu.memory_bytes >= enough or share >= context.limit("apu_share") / 100:
+        return None
+    wanted = int(total * context.limit("apu_wanted") / 100)
+    values = {
+        "memory": _gib(gpu.memory_bytes),
+        "machine": _gib(total),
+        "pages": str(wanted // 4096),
+        "wanted": _gib(wanted),
+        "distro": distro(),
+        "options": " ".join(_OPTIONS.findall(read_attribute("/proc/cmdline")[0])),
+    }
+    evidence = [f"mem_info_vram_total: {gpu.vram_bytes}", f"mem_info_gtt_total: {gpu.gtt_bytes}"]
+    evidence += [f"MemTotal: {total}", *filter(None, [values["options"]])]
+    return Observation("apu_memory_small", values, tuple(evidence))
+
+
+def apu_carve_out_only(context: CheckContext) -> Observation | None:
+    """Programs see only the part of an APU's memory that the BIOS set aside, as on older kernels."""
+    gpu = context.host.gpu
+    if gpu is None or not gpu.integrated or gpu.node is None:
+        return None
+    seen = next((node.memory_bytes for node in kfd.gpu_nodes() if node.number == gpu.node), 0)
+    if not seen or seen >= context.limit("apu_least") * _GIB or (gpu.memory_bytes or 0) < 2 * seen:
+        return None
+    values = {"memory": _gib(seen), "all": _gib(gpu.memory_bytes or 0), "kernel": context.host.driver.kernel}
+    return Observation("apu_carve_out_only", values, (f"{kfd.NODES}/{gpu.node}/mem_banks: {seen}",))
+
+
+def disk_nearly_full(context: CheckContext) -> Observation | None:
+    """The disk that holds the envs has no space for another one."""
+    folder = context.home.path
+    free = tried("free bytes", str(folder), lambda: free_bytes(folder), -1)
+    least = context.limit("disk_least") * _GIB
+    if free < 0 or free >= least:
+        return None
+    values = {"free": _gib(free), "folder": str(folder), "least": _gib(least)}
+    return Observation("disk_nearly_full", values, (f"{folder}: {free} bytes",))
+
+
+def _machine_bytes() -> int:
+    found = re.search(r"^MemTotal:\s+([0-9]{1,15}) kB", read_attribute("/proc/meminfo")[0], re.MULTILINE)
+    return int(found[1]) * 1024 if found else 0
+
+
+def _gib(size: float) -> str:
+    return f"{size / _GIB:.1f} GiB"

@@ -1,0 +1,205 @@
+"""Checks of an app's release before it starts: the runtime, driver and target that this version needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from rocenv.apps.query import ask_version, program_path
+from rocenv.apps.runtime_files import found, is_own
+from rocenv.core.model import Request
+from rocenv.core.versions import allows
+from rocenv.core.versions import version_of as parsed
+from rocenv.findings import Observation
+from rocenv.prefix import library_folders
+from rocenv.resolve.apps import known_releases, spans
+from rocenv.resolve.suggest import resolved_command
+from rocenv.system.quoting import shell_join
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from rocenv.apps.context import LaunchContext
+    from rocenv.checks.context import CheckContext
+    from rocenv.core.model import Component, Lock
+    from rocenv.data.apps import AppRelease
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Release:
+    """An app's release, and the env that it is to run in."""
+
+    launch: LaunchContext
+    row: AppRelease
+    version: str
+
+    @property
+    def lock(self) -> Lock:
+        return self.launch.start.record.lock
+
+    @property
+    def rocm(self) -> Component | None:
+        return self.lock.part("rocm")
+
+    def observe(self, row: str, severity: str = "", create: str = "", **values: str) -> Observation:
+        """Make an observation; `severity` "" = an error if the start is useless without the GPU."""
+        title = self.launch.start.launcher.title
+        common = {"app": title, "release": f"{title} {self.version}", "env": self.launch.start.prefix.name}
+        severity = severity or ("error" if self.launch.start.is_gpu_work else "warning")
+        return Observation(row, common | values, severity=severity, commands={"create": create})
+
+    def another_env(self) -> dict[str, str]:
+        """Find an env that fits this release, else a release that fits this env; values for a row."""
+        start, app = self.launch.start, self.launch.start.launcher.key
+        request = Request(platform=self.lock.platform, target=self.lock.target, rocm=self.row.rocm, app=app)
+        name = start.prefix.free_name()
+        if create := resolved_command(name, request, self.launch.matrix, self.launch.machine):
+            return {"create": create}
+        releases = known_releases(app, self.lock.platform, self.launch.matrix)
+        fitting = [
+            span
+            for span in spans(releases)
+            if self.rocm and allows(span.rocm, self.rocm.version) and span.rocm != self.row.rocm
+        ]
+        return {"other": f"{start.launcher.title} {fitting[0].label}" if fitting else ""}
+
+
+def app_release_unfit(context: CheckContext) -> Iterator[Observation]:
+    """This version of the app needs another runtime, driver or target than it would get."""
+    launch = context.the_launch
+    start, matrix, lock = launch.start, launch.matrix, launch.start.record.lock
+    program = next((row for row in matrix.app_program if row.app == start.launcher.key), None)
+    if program is None or not start.is_app:
+        return
+    app = ask_version(start, program)
+    values = {"app": start.launcher.title, "env": start.prefix.name, "key": start.launcher.key}
+    if not app.version:
+        yield Observation("app_version_unknown", values | {"problem": app.problem})
+        return
+    rows = (row for row in matrix.app_release if (row.app, row.platform) == (program.app, lock.platform))
+    row = next((row for row in rows if allows(row.versions, app.version)), None)
+    if row is None:
+        values["release"] = f"{start.launcher.title} {app.version}"
+        yield Observation("app_release_unknown", values)
+        return
+    release = _Release(launch=launch, row=row, version=app.version)
+    if row.without:
+        yield release.observe("app_too_old", why=row.without)
+        return
+    for check in _CHECKS:
+        yield from check(release)
+
+
+def _runtime(release: _Release) -> Iterator[Observation]:
+    """The release of the env's ROCm, and the version that its HIP runtime reports."""
+    rocm, row = release.rocm, release.row
+    if rocm is None or release.lock.platform != "linux":
+        return
+    oldest = _dotted(row.runtime) if row.runtime else ""
+    hip = _hip_version(release, rocm)
+    values = {"rocm": rocm.version, "hip": hip, "wanted": row.rocm, "oldest": oldest}
+    if row.rocm and not allows(row.rocm, rocm.version):
+        yield release.observe("app_runtime_mismatch", **values, **release.another_env())
+    elif oldest and hip and _is_older(hip, oldest):
+        yield release.observe("app_runtime_refused", **values, **release.another_env())
+
+
+def _dotted(number: int) -> str:
+    """The version behind a number of HIP: 60342131 is 6.3.42131."""
+    return f"{number // 10_000_000}.{number // 100_000 % 100}.{number % 100_000}"
+
+
+def _is_older(version: str, oldest: str) -> bool:
+    """Whether a version is certainly older; `6.3` may or may not be older than 6.3.42131."""
+    parts = tuple(parsed(oldest).release)[: len(parsed(version).release)]
+    return tuple(parsed(version).release) < parts
+
+
+def _hip_version(release: _Release, rocm: Component) -> str:
+    """The version of the env's HIP runtime, as many parts as are known; "" if none are."""
+    known = rocm.layout.runtime.get("hip", "") if rocm.layout else ""
+    for row in release.launch.matrix.release:
+        exact = row.parts.get("hip", "") if row.version == rocm.version else ""
+        if known and exact.startswith(f"{known}."):
+            return exact
+    return known
+
+
+def _libraries(release: _Release) -> Iterator[Observation]:
+    """The file that the app loads as the HIP runtime, by the names that it tries."""
+    names, launch = release.row.libraries, release.launch
+    if not names or not _knows_libraries(release):
+        return
+    first = next(((name, path) for name in names if (path := found(launch, name))), None)
+    if first is None:
+        yield release.observe("app_runtime_missing", names=", ".join(names), **release.another_env())
+        return
+    name, path = first
+    if is_own(launch, path):
+        return
+    own = next((each for each in names if is_own(launch, found(launch, each))), "")
+    is_fixed = all(each.startswith("/") for each in names)
+    instead = {} if is_fixed else release.another_env()
+    values = {"path": path, "name": name, "own": own, "fixed": "yes" if is_fixed else ""}
+    yield release.observe("app_runtime_elsewhere", "warning", **values, **instead)
+
+
+def _knows_libraries(release: _Release) -> bool:
+    folders = library_folders(release.launch.start.prefix, release.lock)
+    return bool(folders) and release.lock.platform == "linux"
+
+
+def _driver(release: _Release) -> Iterator[Observation]:
+    oldest, driver = release.row.driver, release.launch.host.driver.release
+    if oldest and driver and allows(f"<{oldest}", driver):
+        yield release.observe("app_driver_old", oldest=oldest, driver=driver)
+
+
+def _target(release: _Release) -> Iterator[Observation]:
+    row, target = release.row, release.lock.code_target
+    app, matrix = release.launch.start.launcher.key, release.launch.matrix
+    if any(fnmatchcase(target, pattern) for pattern in row.refuses):
+        older = any(each.app == app and target in each.targets for each in matrix.app_release)
+        yield release.observe("app_refuses_target", target=target, older="yes" if older else "")
+        return
+    is_built = target in row.targets or not row.targets
+    has_kernels = release.launch.start.has_kernels
+    if not (has_kernels or (has_kernels is None and is_built)):
+        targets = "" if is_built else ", ".join(row.targets)
+        observation = release.observe("app_without_kernels", "warning", target=target, targets=targets)
+        yield _with_build(observation, release, target)
+
+
+def _with_build(observation: Observation, release: _Release, target: str) -> Observation:
+    app, program = release.launch.start.launcher.key, program_path(release.launch.start)
+    build = ""
+    if any(each.app == app for each in release.launch.matrix.kernel_recipe):
+        named = () if program is None else (f"--{app}", str(program))
+        build = shell_join("rocenv", "kernels", "build", app, *named, "--target", target)
+    return Observation(
+        observation.row, observation.values, severity=observation.severity, commands={"build": build}
+    )
+
+
+def _denoiser(release: _Release) -> Iterator[Observation]:
+    row, target = release.row, release.lock.code_target
+    if row.denoiser and target in row.targets and target not in row.denoiser:
+        yield release.observe("app_denoises_on_cpu", "info", target=target)
+
+
+def _ray_tracing(release: _Release) -> Iterator[Observation]:
+    """The file name of the runtime that switches hardware ray tracing on."""
+    names = release.row.ray_tracing
+    if names and _knows_libraries(release) and not any(found(release.launch, name) for name in names):
+        yield release.observe("app_ray_tracing_off", "info", name=names[0])
+
+
+_CHECKS: tuple[Callable[[_Release], Iterator[Observation]], ...] = (
+    _runtime,
+    _libraries,
+    _driver,
+    _target,
+    _denoiser,
+    _ray_tracing,
+)

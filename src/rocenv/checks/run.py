@@ -1,0 +1,135 @@
+"""Runs checks and renders what they find; a check that crashes hides no other."""
+
+from __future__ import annotations
+
+import difflib
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+
+from rocenv.checks.context import before_start
+from rocenv.checks.table import CHECKS
+from rocenv.core.errors import WrongUsage
+from rocenv.findings import Observation, advice_row, each_of, render, worst_first
+from rocenv.host.gpu import printable
+from rocenv.system.quoting import shell_join
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
+
+    from rocenv.apps.context import LaunchContext
+    from rocenv.checks.context import CheckContext
+    from rocenv.checks.table import Check
+    from rocenv.core.language import Language
+    from rocenv.findings import Finding
+    from rocenv.home import Home
+
+_CRASHED = "check_failed"  # the row that reports a check that crashed
+
+
+class NoSuchCheck(WrongUsage):
+    """A check that does not exist, or does not apply here."""
+
+    def __init__(self, message: str, *hints: str) -> None:
+        super().__init__(message, hints=hints, code="check-unknown")
+
+
+def checks_for(
+    context: CheckContext, names: Sequence[str] = (), command: str = "doctor"
+) -> tuple[Check, ...]:
+    """The checks that a command runs, slow ones last.
+
+    Args:
+        context: What is examined.
+        names: Only these checks; () = all.
+        command: `doctor` or `launch`.
+
+    Raises:
+        NoSuchCheck: A name is not that of a check that applies here.
+    """
+    applying = [check for check in CHECKS if _applies(check, context, command)]
+    for name in names:
+        _require(name, applying, context)
+    chosen = [check for check in applying if not names or check.name in names]
+    return tuple(sorted(chosen, key=lambda check: check.is_slow))
+
+
+def run(
+    context: CheckContext,
+    checks: Sequence[Check],
+    language: Language,
+    begin: Callable[[Check], AbstractContextManager[object]] = nullcontext,
+) -> list[Finding]:
+    """Run checks and return what they find, errors first.
+
+    Args:
+        context: What is examined.
+        checks: From `checks_for`.
+        language: Of the texts.
+        begin: Called with each check; the check runs within the context manager that it returns.
+    """
+    findings = []
+    for check in checks:
+        with begin(check):
+            findings += [render_in(context, check.name, each, language) for each in observe(check, context)]
+    return worst_first(findings)
+
+
+def run_before_start(launch: LaunchContext, home: Home, language: Language) -> list[Finding]:
+    """Run the checks of `launch`; an error means that starting the app is useless or harmful."""
+    context = before_start(launch, home)
+    return run(context, checks_for(context, command="launch"), language)
+
+
+def observe(check: Check, context: CheckContext) -> tuple[Observation, ...]:
+    """Run one check; if it crashes, or a text is missing, that is the observation."""
+    try:
+        observations = each_of(check.function(context))
+        for each in observations:
+            advice_row(context.matrix, each.row)
+        return observations
+    except Exception as error:
+        text = printable(f"{type(error).__name__}: {error}")
+        return (Observation(_CRASHED, {"check": check.name, "error": text}),)
+
+
+def render_in(context: CheckContext, check: str, observation: Observation, language: Language) -> Finding:
+    """Render what a check observed on the examined machine."""
+    return render(
+        check,
+        observation,
+        context.matrix,
+        language,
+        platform=context.platform,
+        untrusted=context.untrusted,
+    )
+
+
+def description(check: Check, context: CheckContext, language: Language) -> str:
+    """What a check looks for, in one line."""
+    row = advice_row(context.matrix, check.title_row)
+    return str(getattr(row.about or row.title, language))
+
+
+def _applies(check: Check, context: CheckContext, command: str) -> bool:
+    if check.platform not in (context.platform, "any") or (check.needs_env and context.env is None):
+        return False
+    rows = (row for row in context.matrix.advice if check.name in row.found_by)
+    return any(command in row.runs_in for row in rows)
+
+
+def _require(name: str, applying: Sequence[Check], context: CheckContext) -> None:
+    if any(check.name == name for check in applying):
+        return
+    known = next((check for check in CHECKS if check.name == name), None)
+    if known is None:
+        near = difflib.get_close_matches(name, [check.name for check in applying])
+        raise NoSuchCheck(f"there is no check `{name}`", *near, "rocenv doctor --list")
+    if known.needs_env and context.broken is not None:
+        command = shell_join("rocenv", "doctor", context.broken.name)
+        raise NoSuchCheck(f"the check `{name}` needs a complete env, and this one is not", command)
+    if known.needs_env and context.env is None:
+        raise NoSuchCheck(f"the check `{name}` needs an env", f"rocenv doctor NAME --check {name}")
+    if known.platform not in (context.platform, "any"):
+        raise NoSuchCheck(f"the check `{name}` is for {known.platform.capitalize()}", "rocenv doctor --list")
+    raise NoSuchCheck(f"the check `{name}` runs before `rocenv launch` starts an app", "rocenv doctor --list")

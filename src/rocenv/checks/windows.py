@@ -1,0 +1,232 @@
+"""Checks of Windows: the display driver, the HIP SDKs, and the variables that point to them."""
+
+from __future__ import annotations
+
+import ntpath
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from rocenv.core.model import Machine
+from rocenv.core.versions import allows, series
+from rocenv.findings import Observation
+from rocenv.host.hip_sdk import installed_sdks
+from rocenv.host.registry import values
+from rocenv.host.system32 import names_in, system_libraries
+from rocenv.resolve.suggest import suggest_env
+from rocenv.resolve.verdicts import Facts, applies, known_broken
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rocenv.checks.context import CheckContext, Env
+    from rocenv.data.knowledge import Verdict
+
+_ENVIRONMENT = r"SYSTEM\CurrentControlSet\Control\Session Manager\Environment"
+_HIP_PATH = re.compile(r"HIP_PATH(_[0-9]+)?", re.IGNORECASE)
+_SHOWN = 10
+_HIP_RUNTIME = re.compile(r"amdhip64(_[0-9]+)?\.dll")
+
+
+@dataclass(frozen=True, slots=True)
+class Sdk:
+    """An installed HIP SDK."""
+
+    folder: str
+    version: str = ""  # "" = unknown
+    missing: tuple[str, ...] = ()  # files that belong to it
+    mixed: tuple[str, ...] = ()  # files of other releases
+
+
+def path_folders(context: CheckContext) -> list[str]:
+    """The folders on PATH, without those of rocenv's envs."""
+    own = ntpath.normcase(str(context.home.path))
+    found = [each.strip().strip('"') for each in variable(context, "PATH").split(";")]
+    return [each for each in found if each and not ntpath.normcase(each).startswith(own)]
+
+
+def variable(context: CheckContext, name: str) -> str:
+    """An environment variable of Windows, which ignores case; "" if it is not set."""
+    wanted = name.upper()
+    alike = (value for key, value in context.environ.items() if key.upper() == wanted)
+    return context.environ.get(name) or next(alike, "")
+
+
+def _sdks(context: CheckContext) -> list[Sdk]:
+    if not context.elsewhere:
+        found = installed_sdks(context.matrix)
+        return [
+            Sdk(str(each.folder), each.row.version if each.row else "", each.missing, each.mixed)
+            for each in found
+        ]
+    folders = dict.fromkeys(folder for _name, folder in _hip_paths(context))
+    return [Sdk(each, _release(each, context)) for each in folders if _holds_hip(each)]
+
+
+def _hip_paths(context: CheckContext) -> Iterator[tuple[str, str]]:
+    """HIP_PATH and HIP_PATH_57 etc., without those of an active env, as pairs of variable and folder."""
+    own = ntpath.normcase(str(context.home.path))
+    for name, value in sorted(context.environ.items()):
+        folder = value.strip().strip('"').rstrip("\\")
+        if _HIP_PATH.fullmatch(name) and folder and not ntpath.normcase(folder).startswith(own):
+            yield name.upper(), folder
+
+
+def _holds_hip(folder: str) -> bool | None:
+    """Whether a folder is that of a HIP SDK; None if that is unknown."""
+    names = names_in(ntpath.join(folder, "bin"))
+    return None if names is None else any(each.startswith(("amdhip64", "hiprtc")) for each in names)
+
+
+def _release(folder: str, context: CheckContext) -> str:
+    names = names_in(ntpath.join(folder, "bin")) or ()
+    rows = [row for row in context.matrix.hip_sdk if row.hiprtc and row.hiprtc[0].lower() in names]
+    return rows[0].version if len(rows) == 1 else ""
+
+
+def driver_breaks_env(context: CheckContext) -> tuple[Observation, ...]:
+    """The set of an env is known to fail with the display driver."""
+    release = context.host.driver.release
+    found = (_conflict(env, release, context) for env in context.relevant_envs if release)
+    # The env may work for this app all the same, so it starts.
+    severity = "warning" if context.launch else ""
+    return tuple(replace(each, severity=severity) for each in found if each is not None)
+
+
+def _conflict(env: Env, release: str, context: CheckContext) -> Observation | None:
+    for row in known_broken(env.record.lock, context.matrix, release):
+        if row.driver:
+            return _known_conflict(env, row, release, context)
+    wanted = _driver_of_wheels(env, context)
+    if not wanted or allows(wanted, release):
+        return None
+    found = {"env": env.name, "driver": release, "wanted": wanted}
+    return Observation("driver_too_old", found, (f"ROCm {env.rocm}",))
+
+
+def _driver_of_wheels(env: Env, context: CheckContext) -> str:
+    """The display drivers that an env's ROCm needs, which only its wheels state; "" = any."""
+    parts = {(part.channel, part.version) for part in env.record.lock.components if part.kind == "rocm"}
+    return next((row.driver for row in context.matrix.rocm_wheels if (row.channel, row.version) in parts), "")
+
+
+def _known_conflict(env: Env, row: Verdict, release: str, context: CheckContext) -> Observation:
+    machine = Machine(platform="windows", driver=release)
+    create = suggest_env(env.record.lock, context.matrix, machine, name=env.prefix.free_name())
+    zluda = next((part.version for part in env.record.lock.components if part.kind == "zluda"), "")
+    found = {"env": env.name, "driver": release, "zluda": zluda}
+    evidence = (row.what, f"source: {row.source}")
+    return Observation("driver_breaks_env", found, evidence, commands={"create": create})
+
+
+def driver_reported(context: CheckContext) -> Observation | None:
+    """Users reported problems of a GPU here with exactly the installed display driver."""
+    release, targets = context.host.driver.release, {gpu.target for gpu in context.host.gpus}
+    rows = [
+        row
+        for row in context.matrix.verdict
+        if release and row.driver.startswith("==") and not row.only_if and row.verdict != "works"
+        if any(applies(row, Facts(platform="windows", target=each, driver=release)) for each in targets)
+    ]
+    if not rows:
+        return None
+    evidence = tuple(dict.fromkeys(f"{row.what} (source: {row.source.partition(';')[0]})" for row in rows))
+    return Observation("driver_reported", {"driver": release}, evidence)
+
+
+def hip_runtime_absent(context: CheckContext) -> Observation | None:
+    """AMD's display driver is installed without its HIP runtime."""
+    found = system_libraries()
+    if found is None or not context.host.driver.display or any(map(_HIP_RUNTIME.fullmatch, found)):
+        return None
+    return Observation(
+        "hip_runtime_absent", {"driver": context.host.driver.release or context.host.driver.display}
+    )
+
+
+def hip_runtime_shadowed(context: CheckContext) -> Observation | None:
+    """The HIP runtime in System32, which Windows loads before an SDK's, is of another release."""
+    there = system_libraries() or {}
+    for name, version, where, is_wheels in _runtimes(context):
+        driver = there.get(name.lower(), "")
+        if not driver or series(driver) == series(version):
+            continue
+        older = allows(f"<{series(version)}", driver)
+        found = {"library": name, "driver": series(driver), "rocm": series(version), "where": where}
+        evidence = (rf"System32\{name}: {driver}", f"{where}: {version}")
+        row = "hip_runtime_old" if older else "hip_runtime_shadowed"
+        return Observation("hip_runtime_beside_wheels" if is_wheels else row, found, evidence)
+    return None
+
+
+def _runtimes(context: CheckContext) -> Iterator[tuple[str, str, str, bool]]:
+    """The HIP runtimes that programs should load: file name, release, folder, whether from wheels."""
+    rows = {row.version: row for row in context.matrix.hip_sdk}
+    # A venv with ZLUDA preloads its env's own runtime.
+    envs = (env for env in context.relevant_envs if not (env.prefix.path / env.record.lock.python).exists())
+    wanted = [(env.rocm, str(env.prefix.path)) for env in envs]
+    wanted += [(sdk.version, sdk.folder) for sdk in _sdks(context)]
+    for version, where in wanted:
+        for name in rows[version].runtime if version in rows else ():
+            yield name, version, where, False
+    for env in context.relevant_envs:
+        rocm = env.record.lock.part("rocm")
+        if rocm is not None and rocm.is_wheels and rocm.layout is not None:
+            layout = rocm.layout
+            yield layout.libraries["hip"], layout.runtime.get("hip", env.rocm), str(env.prefix.path), True
+
+
+def hip_sdk_damaged(context: CheckContext) -> Observation | None:
+    """A HIP SDK lacks files, or has files of another release."""
+    for sdk in _sdks(context):
+        if sdk.missing:
+            found = {"folder": sdk.folder, "rocm": series(sdk.version)}
+            return Observation(
+                "hip_sdk_damaged", found, tuple(f"{name}: ENOENT" for name in sdk.missing[:_SHOWN])
+            )
+        if sdk.mixed:
+            return Observation("hip_sdk_mixed", {"folder": sdk.folder}, sdk.mixed)
+    return None
+
+
+def hip_path_stale(context: CheckContext) -> Observation | None:
+    """HIP_PATH points to a folder without a HIP SDK."""
+    for name, folder in _hip_paths(context):
+        if _holds_hip(folder) is False:
+            return Observation("hip_path_stale", {"variable": name, "folder": folder}, (f"{name}={folder}",))
+    return None
+
+
+def hip_path_unset(context: CheckContext) -> Observation | None:
+    """A HIP SDK is installed, and HIP_PATH is not set, for all windows or only for this one."""
+    if variable(context, "HIP_PATH"):
+        return None
+    set_by = next((value for name, value in _machine_variables() if name.upper() == "HIP_PATH"), "")
+    if set_by and _holds_hip(set_by.rstrip("\\")) is not False:
+        return Observation("hip_path_unseen", {"folder": set_by}, (f"HIP_PATH={set_by}",))
+    whole = [sdk for sdk in _sdks(context) if sdk.version and not sdk.missing]
+    if not whole:
+        return None
+    folder = whole[0].folder.rstrip("\\")
+    # With a trailing backslash, as the installer sets it: batch files append `bin` to it.
+    return Observation("hip_path_unset", {"folder": folder, "value": folder + "\\"}, (folder,))
+
+
+def _machine_variables() -> list[tuple[str, str]]:
+    return [(name, str(value)) for name, value in (values(_ENVIRONMENT) or {}).items()]
+
+
+def hip_path_differs(context: CheckContext) -> Observation | None:
+    """PATH and HIP_PATH point to different releases of HIP."""
+    own = dict(_hip_paths(context)).get("HIP_PATH", "")
+    wanted = _release(own, context) if own else ""
+    for folder in path_folders(context) if wanted else ():
+        if ntpath.basename(folder.rstrip("\\")).lower() != "bin":
+            continue
+        found = _release(ntpath.dirname(folder.rstrip("\\")), context)
+        if found == wanted:
+            return None
+        if found:
+            both = {"rocm": series(wanted), "other": series(found), "folder": folder}
+            return Observation("hip_path_differs", both, (f"HIP_PATH={own}", f"PATH: {folder}"))
+    return None

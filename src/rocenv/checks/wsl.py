@@ -1,0 +1,116 @@
+"""Checks of WSL 2: its GPU device, the driver of Windows, and the library by which ROCm reaches the GPU."""
+
+from __future__ import annotations
+
+import errno
+import re
+from typing import TYPE_CHECKING
+
+from rocenv.checks.env import files_of
+from rocenv.core.versions import lowest
+from rocenv.findings import Observation
+from rocenv.host.wsl import interop_is_off
+from rocenv.resolve.drivers import display_is_older, wsl_needs
+from rocenv.system.machine import access_errno, list_folder, read_attribute
+
+if TYPE_CHECKING:
+    from rocenv.checks.context import CheckContext, Env
+
+_DEVICE = "/dev/dxg"
+_SWITCH = "HSA_ENABLE_DXG_DETECTION"
+_FOLDERS = ("/opt/rocm/lib", "/usr/lib", "/usr/lib/x86_64-linux-gnu", "/usr/local/lib")
+# What reaches the GPU: a library, and in older releases a package that replaces the runtime.
+_LIBRARY = "librocdxg.so"
+_PACKAGE = "hsa-runtime-rocr4wsl-amdgpu"
+
+
+def wsl_without_gpu(_context: CheckContext) -> Observation | None:
+    """Windows gives this WSL no GPU."""
+    if not is_wsl() or access_errno(_DEVICE) != errno.ENOENT:
+        return None
+    return Observation("wsl_without_gpu", {}, (_kernel_line(), _DEVICE))
+
+
+def wsl_windows_silent(context: CheckContext) -> Observation | None:
+    """Windows did not tell which GPUs it has, most often because interop is off."""
+    host = context.host
+    if not host.driver.wsl or host.gpus or host.named or host.driver.display:
+        return None
+    return Observation("wsl_interop_off" if interop_is_off() else "wsl_windows_silent", {}, (host.why,))
+
+
+def wsl_driver_old(context: CheckContext) -> Observation | None:
+    """The display driver of Windows is too old for the ROCm of an env, or for the newest ROCm."""
+    display = context.host.driver.display
+    if not context.host.driver.wsl or not display:
+        return None
+    releases = [env.rocm for env in context.relevant_envs if env.rocm]
+    for rocm in releases or [lowest(row.rocm) for row in context.matrix.wsl if "<" not in row.rocm]:
+        row = wsl_needs(rocm, context.matrix)
+        if row is not None and display_is_older(display, row.driver_file):
+            values = {"driver": context.host.driver.release or display, "rocm": rocm}
+            values |= {"oldest": row.driver, "file": row.driver_file}
+            return Observation("wsl_driver_old", values, (f"{display} < {row.driver_file}",))
+    return None
+
+
+def wsl_without_runtime(context: CheckContext) -> Observation | None:
+    """This WSL has a GPU, and no ROCm that can reach it."""
+    if not context.host.driver.wsl or context.env or _in_system() or any(map(_in_env, context.envs)):
+        return None
+    return Observation("wsl_without_runtime", {}, (_kernel_line(),))
+
+
+def wsl_env_without_library(context: CheckContext) -> Observation | None:
+    """Neither the env's ROCm nor the system has the library that reaches the GPU."""
+    env = context.env
+    row = wsl_needs(env.rocm, context.matrix) if env and env.rocm else None
+    if env is None or row is None or not context.host.driver.wsl or not files_of(env) or _in_env(env):
+        return None
+    if row.library != "none" and _in_system():
+        return None
+    name = "wsl_env_without_library" if row.library == "separate" else "wsl_env_unfit"
+    return Observation(name, {"env": env.name, "rocm": env.rocm}, (f"{env.prefix.path}: no {_LIBRARY}",))
+
+
+def wsl_detection_off(context: CheckContext) -> Observation | None:
+    """A variable stops ROCm from detecting the GPU, or an older ROCm needs it and it is not set."""
+    if not context.host.driver.wsl:
+        return None
+    value = context.environ.get(_SWITCH)
+    if value == "0":
+        return Observation("wsl_detection_off", {"value": value}, (f"{_SWITCH}={value}",))
+    rows = {version: wsl_needs(version, context.matrix) for version in _system_versions()}
+    old = [version for version, row in rows.items() if row is not None and row.switched]
+    if value == "1" or not old or not _in_system():
+        return None
+    return Observation(
+        "wsl_detection_unset", {"rocm": old[0]}, (f"/opt/rocm-{old[0]}, {_SWITCH}: {value or '-'}",)
+    )
+
+
+def is_wsl() -> bool:
+    """Whether the machine is a WSL, of whichever version."""
+    return "microsoft" in _kernel_line().lower()
+
+
+def _in_env(env: Env) -> bool:
+    return any(path.rpartition("/")[2].startswith(_LIBRARY) for path in files_of(env))
+
+
+def _in_system() -> bool:
+    """Whether the system has a ROCm that can reach the GPU."""
+    folders = [*_FOLDERS, *(f"/opt/{name}/lib" for name in list_folder("/opt") if "rocm" in name)]
+    if any(name.startswith(_LIBRARY) for folder in folders for name in list_folder(folder)):
+        return True
+    return f"Package: {_PACKAGE}\n" in read_attribute("/var/lib/dpkg/status", 64 << 20)[0]
+
+
+def _system_versions() -> list[str]:
+    """The versions of ROCm in /opt, by folder name."""
+    found = (re.fullmatch(r"rocm-([0-9]+(?:\.[0-9]+)+)", name) for name in list_folder("/opt"))
+    return [match[1] for match in found if match]
+
+
+def _kernel_line() -> str:
+    return read_attribute("/proc/version")[0].partition(" (")[0].strip()

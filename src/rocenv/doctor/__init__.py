@@ -1,1 +1,0 @@
-"""Checks of a machine, and of an env, for known troubles: before they bite."""

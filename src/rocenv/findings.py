@@ -1,0 +1,199 @@
+"""Findings: the model that `doctor`, `launch` and `verify` share.
+
+A check returns an `Observation`: the name of a row in `profiles/checks/`, and the values that fill its texts.
+`render` turns it into a `Finding` in the user's language.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from rocenv.core.errors import DataError
+from rocenv.diagnose.texts import Step, filled, plain_word, steps
+from rocenv.host.gpu import printable
+from rocenv.resolve.suggest import suggest_env
+
+if TYPE_CHECKING:
+    from rocenv.core.language import Language
+    from rocenv.core.model import Lock, Machine
+    from rocenv.data.knowledge import Verdict
+    from rocenv.data.rows import Matrix
+    from rocenv.data.rules import Advice
+    from rocenv.prefix import Prefix
+
+SEVERITIES = ("error", "warning", "info")
+_LONGEST_LINE = 300
+_LONGEST_WORD = 199  # a longer value may have been truncated
+# Characters that cmd and PowerShell both leave alone between double quotes.
+_QUOTABLE = re.compile(r"[\w .:+,/\\@=()~-]+")
+_OWN_COMMAND = re.compile(r"rocenv create( [\w.:+,/\\@=-]+)+")
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What a check found, without its texts."""
+
+    row: str  # name of a row of the table `advice`
+    values: Mapping[str, str] = field(default_factory=dict)  # fill the placeholders of the row's texts
+    evidence: tuple[str, ...] = ()  # lines as the machine printed them
+    severity: str = ""  # replaces the row's; "" = keep the row's
+    # Whole commands, already quoted for the shell; they fill placeholders too.
+    commands: Mapping[str, str] = field(default_factory=dict)
+
+
+Observed = Observation | Iterable[Observation] | None  # what a check may return
+
+
+def each_of(found: Observed) -> tuple[Observation, ...]:
+    """The observations that a check returned."""
+    if isinstance(found, Observation):
+        return (found,)
+    return tuple(found or ())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A problem, in the user's language."""
+
+    check: str  # the check that found it
+    code: str
+    severity: str
+    title: str
+    detail: str
+    evidence: tuple[str, ...] = ()
+    steps: tuple[Step, ...] = ()  # what to do, best first
+    links: tuple[str, ...] = ()
+    fix: str = ""  # the fix that `doctor --fix` has for it; "" = none
+
+    @property
+    def instructions(self) -> tuple[str, ...]:
+        """What to do, one sentence per step."""
+        return tuple(step.text for step in self.steps)
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """The commands of all steps, in order."""
+        return tuple(command for step in self.steps for command in step.commands)
+
+
+def set_known_to_fail(
+    prefix: Prefix, lock: Lock, rows: Sequence[Verdict], matrix: Matrix, machine: Machine, app: str = ""
+) -> Observation:
+    """Observe that the set of an env is known to fail.
+
+    Args:
+        prefix: The env.
+        lock: Its set.
+        rows: The verdicts that apply to it, worst first.
+        matrix: rocenv's data.
+        machine: What a better set has to work with.
+        app: What a better env should be for; "" = what this one is for.
+    """
+    app = app or lock.request.app
+    create = suggest_env(lock, matrix, machine, name=prefix.free_name(), app=app)
+    evidence = tuple(f"{row.what} (source: {row.source.partition(';')[0].strip()})" for row in rows)
+    values = {"env": prefix.name, "instead": "" if create else rows[0].remedy}
+    return Observation("env_known_broken", values, evidence, commands={"create": create})
+
+
+def render(
+    check: str,
+    observation: Observation,
+    matrix: Matrix,
+    language: Language,
+    *,
+    platform: str,
+    untrusted: bool = False,
+) -> Finding:
+    """Fill the texts of an observation's row.
+
+    Args:
+        check: The name of the check.
+        observation: What it found.
+        matrix: Has the rows.
+        language: Of the texts.
+        platform: `linux` or `windows`; decides how commands are quoted.
+        untrusted: Someone else sent the values, so only plain words reach a command.
+
+    Raises:
+        DataError: There is no such row.
+    """
+    row = advice_row(matrix, observation.row)
+    commands = {
+        name: command
+        for name, command in observation.commands.items()
+        if not untrusted or _OWN_COMMAND.fullmatch(command)
+    }
+    # `steps` inserts a command that is called `create` as it is.
+    plain = {name: printable(value) for name, value in observation.values.items() if name != "create"}
+    values = {"platform": platform} | plain | commands
+    quote = quoting(platform, untrusted=untrusted)
+    ready = frozenset(commands.values())
+    return Finding(
+        check=check,
+        code=row.code,
+        severity=observation.severity or row.severity,
+        title=filled(row.title, values, language) or row.code,
+        detail=filled(row.detail, values, language) or "",
+        evidence=tuple(_one_line(printable(line)) for line in observation.evidence),
+        steps=steps(
+            row.remedy,
+            {name: (value,) for name, value in values.items() if value},
+            values,
+            language,
+            lambda value: value if value in ready else quote(value),
+        ),
+        links=row.links,
+        fix=row.fix,
+    )
+
+
+def advice_row(matrix: Matrix, name: str) -> Advice:
+    """The row of a name; raises DataError if there is none."""
+    found = next((row for row in matrix.advice if row.name == name), None)
+    if found is None:
+        raise DataError(f"the table `advice` has no row `{name}`")
+    return found
+
+
+def worst_first(findings: Iterable[Finding]) -> list[Finding]:
+    """Sort findings by severity, and keep the order of the checks otherwise."""
+    return sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))
+
+
+def quoting(platform: str, *, untrusted: bool) -> Callable[[str], str]:
+    """Return a function that quotes a value as one word of the platform's shells.
+
+    It returns "" for a value that cannot be quoted safely.
+
+    Args:
+        platform: `linux` or `windows`.
+        untrusted: Someone else sent the values: accept only plain words with spaces.
+    """
+    return partial(_quoted, platform=platform, untrusted=untrusted)
+
+
+def _quoted(value: str, *, platform: str, untrusted: bool) -> str:
+    if word := plain_word(value):
+        return word
+    if not 0 < len(value) <= _LONGEST_WORD or value[0] in " -" or "?" in value:
+        return ""
+    is_quotable = _QUOTABLE.fullmatch(value) is not None
+    if platform == "windows":
+        # A backslash before the closing quote would escape it.
+        doubled = "\\" * (len(value) - len(value.rstrip("\\")))
+        return f'"{value}{doubled}"' if is_quotable else ""
+    if untrusted and not is_quotable:
+        return ""
+    # The shell does not expand a quoted `~`.
+    return f"~/{shlex.quote(value[2:])}" if value.startswith("~/") else shlex.quote(value)
+
+
+def _one_line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST_LINE else line[: _LONGEST_LINE - 1] + "…"

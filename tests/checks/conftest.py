@@ -1,0 +1,24 @@
+"""A machine of files that `ROCENV_SYSROOT` names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.checks.scenery import Scenery
+from tests.host.roots import Root
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def scenery(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scenery:
+    """An empty machine."""
+    path = tmp_path / "machine"
+    path.mkdir()
+    monkeypatch.setenv("ROCENV_SYSROOT", str(path))
+    for name in ("ROCENV_TARGET", "HSA_OVERRIDE_GFX_VERSION"):
+        monkeypatch.delenv(name, raising=False)
+    return Scenery(Root(path), tmp_path)

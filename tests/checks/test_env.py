@@ -1,0 +1,336 @@
+"""Checks of an env: each test breaks a good one."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from msgspec import structs
+
+from rocenv.activate.scripts import write_activation
+from rocenv.checks import env as env_checks
+from rocenv.checks.context import CheckContext, Env, examine_machine
+from rocenv.checks.run import checks_for, run
+from rocenv.core.errors import RocenvError
+from rocenv.core.model import Artifact, EnvChange
+from rocenv.data.load import profiles_folder
+from rocenv.home import Home
+from rocenv.install import store
+from rocenv.prefix import Prefix
+from tests.checks.scenery import checks_of
+from tests.checks.test_windows import CARD, IGPU, Machine, machine, matrix, rendered
+from tests.launch.lab import BUILD_FILES, Lab, component, zluda_parts
+from tests.stores import write_manifest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.mini import Mini
+
+__all__ = ["machine", "matrix"]  # fixtures
+
+MORE = "rocm/6.1/bin/hiprtc0601.dll"
+RUNGS = [{"rung": rung, "status": "passed", "detail": "", "exit_code": None} for rung in ("files", "gemm")]
+GOOD = (*zluda_parts("6.2.4", "3.9.5"), component("libraries", "6.2.4", "packs"))
+
+
+@dataclass
+class Case:
+    """An env and its machine."""
+
+    lab: Lab
+    machine: Machine
+    prefix: Prefix
+
+    def context(self, **more: Any) -> CheckContext:
+        """The context of checks."""
+        env = Env(prefix=self.prefix, record=self.prefix.record())
+        return self.machine.context(envs=(env,), env=env, **more)
+
+    def verified(self, when: str = "2026-11-20T10:00:00+00:00", **last: Any) -> None:
+        """Write the result of `verify`, with a change to the last rung."""
+        told = {"schema": 1, "when": when, "rungs": [*RUNGS[:-1], RUNGS[-1] | last]}
+        (self.prefix.own / "verified.json").write_text(json.dumps(told))
+
+
+@pytest.fixture
+def case(tmp_path: Path, machine: Machine) -> Case:
+    machine.home = Home(tmp_path / "home")
+    lab = Lab(tmp_path)
+    found = Case(lab, machine, lab.make_zluda(parts=GOOD, files=(*BUILD_FILES, MORE)))
+    write_activation(found.prefix.path, "sd", (), (), "windows")
+    found.verified()
+    return found
+
+
+def test_a_good_env_has_no_findings(case: Case) -> None:
+    assert run(case.context(), checks_of(env_checks), "en") == []
+
+
+def test_a_quarantined_file(case: Case) -> None:
+    (case.prefix.path / "zluda/cublas64_11.dll").unlink()
+    context = case.context()
+    text = rendered(env_checks.env_shims_missing(context), context, "env_shims_missing")
+    assert "zluda/cublas64_11.dll: missing" in text
+    assert "rocenv repair sd" in text
+    assert env_checks.env_files_missing(context) is None, "it is told once"
+
+
+def test_a_shim_of_the_same_size(case: Case) -> None:
+    """Files that stand for CUDA's are hashed at once."""
+    path = case.prefix.path / "zluda/cublas64_11.dll"
+    path.write_bytes(b"x" * path.stat().st_size)
+    context = case.context()
+    assert "changed" in rendered(env_checks.env_shims_missing(context), context, "env_shims_missing")
+
+
+@pytest.mark.parametrize("fault", ["missing", "cut short", "a folder", "a folder that is none", "a link"])
+def test_another_file(case: Case, fault: str) -> None:
+    path = case.prefix.path / MORE
+    path.unlink()
+    if fault == "cut short":
+        path.write_text("x")
+    elif fault == "a folder":
+        path.mkdir()
+    elif fault == "a folder that is none":
+        shutil.rmtree(path.parent)
+        path.parent.write_text("")
+    elif fault == "a link":
+        path.symlink_to(case.prefix.path / "zluda/cublas.dll")
+    context = case.context()
+    assert MORE in rendered(env_checks.env_files_missing(context), context, "env_files_missing")
+
+
+def test_a_file_with_other_content(case: Case) -> None:
+    """Only the slow check finds it."""
+    path = case.prefix.path / MORE
+    path.write_bytes(b"x" * path.stat().st_size)
+    context = case.context()
+    found = run(context, checks_of(env_checks), "en")
+    assert [(each.check, each.fix) for each in found] == [("env_files_changed", "repair")]
+    rendered(env_checks.env_files_changed(context), context, "env_files_changed")
+
+
+def test_a_moved_home(case: Case, tmp_path: Path) -> None:
+    os.rename(tmp_path / "home", tmp_path / "elsewhere")
+    case.prefix = Prefix(tmp_path / "elsewhere" / "envs" / "sd")
+    context = case.context()
+    assert "repair sd" in rendered(env_checks.env_moved_home(context), context, "env_moved_home")
+
+
+def test_incomplete_and_damaged_envs(case: Case) -> None:
+    envs = case.machine.home.envs
+    case.machine.context()
+    (envs / "half" / ".rocenv").mkdir(parents=True)
+    context = examine_machine(case.machine.home, case.machine.matrix)
+    text = rendered(env_checks.env_unusable(context), context, "env_incomplete")
+    assert "rocenv remove half" in text
+    shutil.rmtree(envs / "half")
+    os.rename(envs / "sd", envs / "renamed")
+    assert "repair renamed" in rendered(env_checks.env_unusable(context), context, "env_moved")
+    (envs / "renamed/.rocenv/record.json").write_text("{")
+    assert "show renamed" in rendered(env_checks.env_unusable(context), context, "env_record_damaged")
+
+
+def test_several_broken_envs(case: Case) -> None:
+    envs = case.machine.home.envs
+    (envs / "half" / ".rocenv").mkdir(parents=True)
+    (case.prefix.own / "record.json").write_text("{")
+    case.machine.context()
+    context = examine_machine(case.machine.home, case.machine.matrix)
+    found = {each.row: each for each in env_checks.env_unusable(context)}
+    assert set(found) == {"env_incomplete", "env_record_damaged"}
+    assert found["env_incomplete"].values["env"] == "half"
+    assert found["env_incomplete"].evidence == (str(envs / "half"),)
+    assert found["env_record_damaged"].values["env"] == "sd"
+    assert not any(each.severity for each in found.values())
+
+
+@pytest.mark.parametrize(
+    ("state", "code"),
+    [
+        ("half", "env-incomplete"),
+        ("moved", "env-moved"),
+        ("damaged", "env-record-damaged"),
+        ("foreign", "env-foreign"),
+    ],
+)
+def test_the_env_in_question_is_broken(case: Case, state: str, code: str) -> None:
+    """The machine is checked all the same, and the state of the env in question is an error."""
+    envs = case.machine.home.envs
+    case.machine.context()
+    if state == "half":
+        (envs / "half" / ".rocenv").mkdir(parents=True)
+    elif state == "foreign":
+        (envs / "foreign").mkdir()
+        (envs / "foreign" / "thesis.txt").touch()
+    else:
+        os.rename(envs / "sd", envs / state)
+    if state == "damaged":
+        (envs / "damaged/.rocenv/record.json").write_text("{")
+    context = examine_machine(case.machine.home, case.machine.matrix, name=state)
+    [finding] = run(context, [check for check in checks_for(context) if check.name == "env_unusable"], "en")
+    assert (finding.code, finding.severity) == (code, "error")
+    assert finding.commands
+    assert len(checks_for(context)) > 10
+    with pytest.raises(RocenvError, match="complete env"):
+        checks_for(context, ("env_files_missing",))
+
+
+def test_a_name_with_a_space(case: Case) -> None:
+    (case.machine.home.envs / "my env" / ".rocenv").mkdir(parents=True)
+    case.machine.context()
+    context = examine_machine(case.machine.home, case.machine.matrix)
+    text = rendered(env_checks.env_unusable(context), context, "env_incomplete")
+    assert 'rocenv remove "my env"' in text
+
+
+def test_a_changed_list_of_files(case: Case) -> None:
+    [path] = case.prefix.own.glob("files-*.json")
+    path.write_text("{}")
+    found = run(case.context(), checks_of(env_checks), "en")
+    assert [each.code for each in found] == ["env-record-damaged"]
+
+
+def test_an_upgraded_python(case: Case) -> None:
+    python = case.prefix.path / case.prefix.record().lock.python
+    python.unlink(missing_ok=True)
+    python.parent.mkdir(parents=True, exist_ok=True)
+    python.symlink_to("/usr/bin/python3.2")
+    context = case.context()
+    text = rendered(env_checks.env_python_missing(context), context, "env_python_missing")
+    assert "rocenv repair sd" in text, "there is no venv at all"
+    assert "rocenv create" not in text
+    (case.prefix.path / "venv/pyvenv.cfg").touch()
+    text = rendered(env_checks.env_python_missing(context), context, "env_python_missing")
+    assert "/usr/bin/python3.2" in text
+    assert "rocenv create sd2 --from" in text
+
+
+def test_the_set_of_the_incident(case: Case) -> None:
+    """HIP SDK 6.1 with ZLUDA 3.8.3 on a gfx1031, created before the problem was known."""
+    case.prefix = case.lab.make_zluda("old")
+    context = case.context()
+    text = rendered(env_checks.env_known_broken(context), context, "env_known_broken")
+    assert "0xC0000005" in text
+    assert "rocenv create old2" in text
+
+
+def test_a_missing_gpu(case: Case) -> None:
+    case.machine.devices = [{**CARD, "gcnArchName": "gfx1100"}]
+    context = case.context()
+    assert "gfx1100" in rendered(env_checks.env_gpu_absent(context), context, "env_gpu_absent")
+    case.machine.devices, case.machine.adapters = [], []
+    context = case.context()
+    text = rendered(env_checks.env_gpu_absent(context), context, "env_gpu_absent")
+    assert "no AMD GPU" in text
+
+
+def test_a_gpu_that_is_not_first(case: Case) -> None:
+    case.machine.devices = [IGPU, CARD]
+    context = case.context()
+    text = rendered(env_checks.env_gpu_hidden(context), context, "env_gpu_hidden")
+    assert "set HIP_VISIBLE_DEVICES=1" in text
+    case.machine.environ["HIP_VISIBLE_DEVICES"] = "1"
+    assert env_checks.env_gpu_hidden(case.context()) is None
+
+
+def test_an_env_that_names_another_gpu(case: Case) -> None:
+    case.machine.devices = [IGPU, CARD]
+    number = EnvChange(action="set", name="HIP_VISIBLE_DEVICES", value="0")
+    case.prefix = case.lab.make("other", GOOD, changes=(number,))
+    context = case.context()
+    text = rendered(env_checks.env_gpu_hidden(context), context, "env_gpu_hidden")
+    assert "rocenv create other2 --from" in text
+    assert "set HIP_VISIBLE_DEVICES=1" not in text, "what the env sets would count, not that"
+
+
+_DAMAGED = (
+    *("", "{}", '{"when": 3, "rungs": []}', "[]", "[" * 100_000, '{"rungs": [3]}'),
+    '{"rungs": [{"rung": "load", "status": "well"}]}',
+    '{"rungs": [{"rung": "load", "status": "passed", "findings": "none"}]}',
+)
+
+
+@pytest.mark.parametrize("text", [None, *_DAMAGED], ids=range(1 + len(_DAMAGED)))
+def test_never_verified(case: Case, text: str | None) -> None:
+    path = case.prefix.own / "verified.json"
+    path.unlink()
+    if text is not None:
+        path.write_text(text)
+    context = case.context()
+    assert "rocenv verify sd" in rendered(
+        env_checks.env_never_verified(context), context, "env_never_verified"
+    )
+    assert env_checks.env_verify_failed(context) is None
+
+
+def test_a_failed_verification(case: Case) -> None:
+    case.verified(status="crashed", detail="ended with 0xC0000005", exit_code=0xC0000005)
+    context = case.context()
+    assert "0xC0000005" in rendered(env_checks.env_verify_failed(context), context, "env_verify_failed")
+
+
+def test_a_verification_without_a_gpu(case: Case) -> None:
+    case.verified(status="skipped", no_device=True)
+    context = case.context()
+    rendered(env_checks.env_verified_without_gpu(context), context, "env_verified_without_gpu")
+    case.machine.devices, case.machine.adapters = [], []
+    assert env_checks.env_verified_without_gpu(case.context()) is None, "there is none yet"
+
+
+@pytest.mark.parametrize(("when", "is_old"), [("2020-01-01", True), ("2126-01-01", False)])
+def test_a_driver_newer_than_the_verification(case: Case, when: str, is_old: bool) -> None:
+    case.verified(when=f"{when}T10:00:00+00:00")
+    context = case.context(elsewhere=False)
+    driver = replace(context.host.driver, kernel="6.8.0-45-generic")
+    context = replace(context, host=replace(context.host, driver=driver))
+    case.machine.root.put("lib/modules/6.8.0-45-generic/updates/dkms/amdgpu.ko.zst", "")
+    seen = env_checks.env_verified_before_driver(context)
+    assert (seen is not None) == is_old
+    if is_old:
+        rendered(seen, context, "env_verified_before_driver")
+
+
+def test_a_damaged_store(case: Case) -> None:
+    """The store is compared by size."""
+    home = case.machine.home
+    artifact = Artifact(kind="archive", name="x.zip", version="1", url="", sha256="a" * 64, size_bytes=1)
+    tree = store.tree_of(home, artifact)
+    tree.mkdir(parents=True)
+    (tree / "rocblas.dll").write_text("whole")
+    entry = {"sha256": hashlib.sha256(b"whole").hexdigest(), "size_bytes": 5, "executable": False, "link": ""}
+    write_manifest(home, artifact.sha256, {"rocblas.dll": entry})
+    part = structs.replace(component("rocm", "6.2.4", "hip-sdk"), artifacts=(artifact,))
+    case.prefix = case.lab.make("stored", (part,))
+    assert env_checks.env_store_damaged(case.context()) is None
+    (tree / "rocblas.dll").write_text("cut")
+    context = case.context()
+    text = rendered(env_checks.env_store_damaged(context), context, "env_store_damaged")
+    assert "rocblas.dll: changed" in text
+    (tree.parent / "manifest.json").write_text("{")
+    assert env_checks.env_store_damaged(case.context()) is None, "the next env unpacks it again"
+
+
+def test_an_env_made_by_create(mini: Mini) -> None:
+    """The real program on a real env: first only that it was never verified, then the fault."""
+    shutil.copytree(profiles_folder() / "checks", mini.root / "profiles" / "checks")
+    assert mini.run("create", "demo", "--rocm", "5.7", "--no-verify").returncode == 0
+
+    def found() -> set[str]:
+        findings = json.loads(mini.run("doctor", "demo", "--json").stdout)["findings"]
+        return {each["check"] for each in findings if each["check"].startswith(("env_", "check_"))}
+
+    assert found() == {"env_never_verified"}
+    library = next((mini.prefix("demo") / "rocm").rglob("librocblas.so*"))
+    library.unlink()
+    os.rename(mini.home, mini.root / "elsewhere")
+    mini.env["ROCENV_HOME"] = str(mini.root / "elsewhere")
+    assert found() == {"env_never_verified", "env_files_missing", "env_moved_home"}
+    assert mini.run("repair", "demo").returncode == 0
+    assert found() == {"env_never_verified"}

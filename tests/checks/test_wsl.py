@@ -1,0 +1,140 @@
+"""Checks of WSL: its device, the driver of Windows, and the library that reaches the GPU."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rocenv.checks.context import Env
+from rocenv.checks.run import checks_for, run
+from rocenv.core.model import FileEntry
+
+if TYPE_CHECKING:
+    from rocenv.findings import Finding
+    from tests.checks.scenery import Scenery
+
+PNP = r"PCI\VEN_1002&DEV_744C&SUBSYS_0E3B1002&REV_C8"
+
+
+def adapter(driver: str) -> dict[str, str]:
+    return {"Name": "AMD Radeon RX 7900 XTX", "PNPDeviceID": PNP, "DriverVersion": driver}
+
+
+def test_wsl_with_and_without_a_gpu(scenery: Scenery) -> None:
+    scenery.root.wsl()
+    assert scenery.sees("wsl_without_gpu") is None and scenery.sees("no_gpu") is None
+    finding = scenery.sees("wsl_without_runtime")
+    assert finding is not None and finding.code == "wsl-gpu-unavailable"
+    scenery.root.put("opt/rocm-7.2.0/lib/librocdxg.so.1", "")
+    assert scenery.sees("wsl_without_runtime") is None
+    (scenery.root.path / "dev/dxg").unlink()
+    finding = scenery.sees("wsl_without_gpu")
+    assert finding is not None and finding.severity == "error" and "wsl.exe --update" in finding.commands
+
+
+def test_windows_does_not_answer(scenery: Scenery) -> None:
+    scenery.root.wsl(answer="`powershell.exe` failed: it did not end within 20 s")
+    finding = scenery.sees("wsl_windows_silent")
+    assert finding is not None and "did not end within 20 s" in finding.evidence[0]
+    scenery.root.put("proc/sys/fs/binfmt_misc/WSLInterop", "disabled\n")
+    finding = scenery.sees("wsl_windows_silent")
+    assert finding is not None and "interop" in finding.title
+    assert any("ROCENV_TARGET" in command for command in finding.commands)
+
+
+def test_windows_answered(scenery: Scenery, monkeypatch: pytest.MonkeyPatch) -> None:
+    scenery.root.wsl()
+    monkeypatch.setenv("ROCENV_TARGET", "gfx1100")
+    assert scenery.sees("wsl_windows_silent") is None
+    monkeypatch.delenv("ROCENV_TARGET")
+    scenery.root.wsl(adapter("32.0.31041.3013"))
+    assert scenery.sees("wsl_windows_silent") is None and scenery.sees("wsl_driver_old") is None
+
+
+def test_the_driver_of_windows_is_too_old(scenery: Scenery) -> None:
+    scenery.root.wsl(adapter("32.0.31041.1004"))
+    finding = scenery.sees("wsl_driver_old")
+    assert finding is not None and "26.10.41.05" in finding.detail and "10.1" in finding.title
+    env = scenery.env("ml", rocm="10.0.0")
+    assert scenery.sees("wsl_driver_old") is None, "the only env is content with it"
+    scenery.env("new", rocm="10.1.0")
+    finding = scenery.sees("wsl_driver_old")
+    assert finding is not None and "10.1.0" in finding.title
+    assert told(scenery, "wsl_driver_old", env) is None, "another env is asked about"
+
+
+def test_a_variable_hides_the_gpu(scenery: Scenery) -> None:
+    scenery.root.wsl(adapter("32.0.31041.3013"))
+    assert scenery.sees("wsl_detection_off") is None
+    scenery.environ["HSA_ENABLE_DXG_DETECTION"] = "0"
+    finding = scenery.sees("wsl_detection_off")
+    assert finding is not None and finding.severity == "error"
+    assert "unset HSA_ENABLE_DXG_DETECTION" in finding.commands
+
+
+def test_an_older_rocm_of_the_system_needs_the_variable(scenery: Scenery) -> None:
+    scenery.root.wsl(adapter("32.0.31041.3013")).put("opt/rocm-7.2.0/lib/librocdxg.so.1", "")
+    finding = scenery.sees("wsl_detection_off")
+    assert finding is not None and finding.commands == ("export HSA_ENABLE_DXG_DETECTION=1",)
+    scenery.environ["HSA_ENABLE_DXG_DETECTION"] = "1"
+    assert scenery.sees("wsl_detection_off") is None
+
+
+def test_a_newer_rocm_of_the_system_needs_no_variable(scenery: Scenery) -> None:
+    scenery.root.wsl(adapter("32.0.31041.3013")).put("opt/rocm-7.14.0/lib/librocdxg.so.1", "")
+    assert scenery.sees("wsl_detection_off") is None
+
+
+def with_files(scenery: Scenery, rocm: str, *paths: str) -> Env:
+    """An env whose list of files is on the disk."""
+    env = scenery.env("ml", rocm=rocm)
+    env.prefix.own.mkdir(parents=True)
+    record = env.prefix.write_record(env.record, dict.fromkeys(paths, FileEntry(sha256="0" * 64)))
+    scenery.envs = [Env(prefix=env.prefix, record=record)]
+    return scenery.envs[0]
+
+
+def told(scenery: Scenery, check: str, env: Env) -> Finding | None:
+    context = scenery.context(env=env)
+    english, chinese = (run(context, checks_for(context, (check,)), language) for language in ("en", "zh"))
+    assert len(english) == len(chinese) <= 1
+    assert all("{" not in each.title + each.detail for each in (*english, *chinese))
+    return english[0] if english else None
+
+
+WHEEL = "venv/lib/python3.12/site-packages/_rocm_sdk_core/lib"
+
+
+@pytest.mark.parametrize(
+    ("rocm", "files", "system", "title"),
+    [
+        ("10.0.0", (f"{WHEEL}/libamdhip64.so.7", f"{WHEEL}/librocdxg.so.1"), False, None),
+        ("7.2.4", ("rocm/lib/libamdhip64.so.7",), True, None),
+        ("7.2.4", ("rocm/lib/libamdhip64.so.7",), False, "`librocdxg` is missing"),
+        ("6.2.4", ("rocm/lib/libamdhip64.so.6",), True, "cannot use this WSL's GPU"),
+    ],
+)
+def test_how_an_env_uses_the_gpu(
+    scenery: Scenery, rocm: str, files: tuple[str, ...], system: bool, title: str | None
+) -> None:
+    scenery.root.wsl(adapter("32.0.31041.3013"))
+    if system:
+        scenery.root.put("opt/rocm/lib/librocdxg.so.1", "")
+    finding = told(scenery, "wsl_env_without_library", with_files(scenery, rocm, *files))
+    assert (finding is None) is (title is None)
+    if finding is not None and title is not None:
+        assert title in finding.title and "rocenv explain wsl" in finding.commands
+
+
+def test_an_env_with_the_library_is_fine(scenery: Scenery) -> None:
+    scenery.root.wsl(adapter("32.0.31041.3013"))
+    with_files(scenery, "10.0.0", f"{WHEEL}/librocdxg.so.1")
+    assert scenery.sees("wsl_without_runtime") is None
+
+
+def test_other_machines_have_no_findings(scenery: Scenery) -> None:
+    scenery.healthy().environ["HSA_ENABLE_DXG_DETECTION"] = "0"
+    context = scenery.context()
+    checks = [each for each in checks_for(context) if each.name.startswith("wsl_")]
+    assert len(checks) == 5 and run(context, checks, "en") == []
