@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rocenv.commands.finding_text import (
+    LANGUAGE_OPTION,
+    label,
+    output_language,
+    paragraphs,
+    sentences,
+    step_lines,
+)
 from rocenv.commands.output import colour, json_option, note, print_json
-from rocenv.commands.told import LANGUAGE_OPTION, label, paragraphs, sentences, spoken, step_lines
 from rocenv.context import Context
 from rocenv.core.progress import sanitized
 
@@ -45,7 +52,7 @@ def command(log: str, lang: str | None, as_json: bool) -> int:
     if not log:
         raise click.UsageError("FILE is empty: name a log, a folder of logs, or `-`")
     context = Context()
-    language = spoken(lang)
+    language = output_language(lang)
     diagnosis = _diagnose(log, context, language)
     machine = _machine(diagnosis, context)
     findings = [(each, report(each, context.matrix, language, machine)) for each in diagnosis.findings]

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rocenv.commands import candidates
+from rocenv.commands.finding_text import LANGUAGE_OPTION, label, output_language, paragraphs, step_lines
 from rocenv.commands.output import colour, columns, json_option, note, print_json
-from rocenv.commands.told import LANGUAGE_OPTION, label, paragraphs, spoken, step_lines
 from rocenv.context import Context
 from rocenv.core.language import LANGUAGES
 from rocenv.core.progress import sanitized, size_text
@@ -89,7 +89,7 @@ def command(
 
     The exit code is 1 if a check finds an error, else 0.
     """
-    language = spoken(lang)
+    language = output_language(lang)
     options = {"--list": as_list, "--fix": fix, "--collect": collect, "--from": bundle}
     _require_one([option for option, value in options.items() if value], name, language)
     if name == "":

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rocenv.commands import candidates
+from rocenv.commands.finding_text import LANGUAGE_OPTION, output_language
 from rocenv.commands.output import colour, json_option, print_json
-from rocenv.commands.told import LANGUAGE_OPTION, spoken
 from rocenv.context import Context
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def command(thing: tuple[str, ...], lang: str | None, as_json: bool) -> None:
     from rocenv.explain import explain
     from rocenv.explain.page import rendered
 
-    explanation = explain(" ".join(thing), Context().matrix, spoken(lang))
+    explanation = explain(" ".join(thing), Context().matrix, output_language(lang))
     if as_json:
         print_json(explanation_json(explanation))
         return

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from rocenv.commands import candidates
+from rocenv.commands.finding_text import label, output_language
 from rocenv.commands.output import colour, note
-from rocenv.commands.told import label, spoken
 from rocenv.context import Context
 from rocenv.core.errors import PrefixError, RocenvError
 
@@ -110,7 +110,7 @@ def command(name: str, app: str, shortcut_folder: Path | None, argv: tuple[str, 
     launch = LaunchContext(start=start, host=detect(context.matrix), matrix=context.matrix)
     with context.progress.wait(f"Checking what {start.title} supports on this machine"):
         launch = adapt_arguments(launch)
-    language = spoken(None)
+    language = output_language(None)
     return _run(launch, _check(launch, context, language), language)
 
 

@@ -1,4 +1,4 @@
-"""How findings look, in the languages that rocenv speaks: shared by `diagnose` and `doctor`."""
+"""Labels and layout of findings in English and Chinese, for `diagnose`, `doctor` and `launch`."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ LANGUAGE_OPTION: Callable[..., Any] = click.option(
 )
 
 
-def spoken(option: str | None) -> Language:
-    """Return the language to tell in, with a standard output that has characters for it.
+def output_language(option: str | None) -> Language:
+    """Choose the language, and make standard output able to encode it.
 
-    What Windows gives a pipe has those of the system's own language only.
+    On Windows, a pipe has only the characters of the system's language by default.
     """
     language = chosen(option)
     encoding = getattr(sys.stdout, "encoding", None) or "ascii"
@@ -75,24 +75,24 @@ def spoken(option: str | None) -> Language:
 
 
 def label(name: str, language: Language) -> str:
-    """Return a word of the display in a language."""
+    """Look up a label."""
     return LABELS[name][LANGUAGES.index(language)]
 
 
 def sentences(steps: Iterable[Step], language: Language) -> str:
-    """Return what to do in one text."""
+    """Join the texts of steps."""
     return ("" if language == "zh" else " ").join(step.text for step in steps)
 
 
 def step_lines(steps: Iterable[Step], language: Language) -> Iterator[str]:
-    """Yield what to do, each thing with its commands below it: they are never wrapped, to be pasted."""
+    """Yield the lines of steps; commands are never wrapped, so that they can be pasted."""
     for place, step in enumerate(steps):
         yield from paragraphs(label("do", language) if not place else "", (step.text,))
         yield from (f"            {command}" for command in step.commands)
 
 
 def paragraphs(heading: str, texts: Iterable[str]) -> Iterator[str]:
-    """Yield texts below a heading, wrapped to the terminal."""
+    """Yield texts under a heading, wrapped to the terminal."""
     first = " " * _INDENT + (f"{heading}:" if heading else "")
     then = " " * max(_INDENT + 7, columns_of(first) + 1)
     first += " " * (len(then) - columns_of(first))
