@@ -106,7 +106,7 @@ class TestNoise:
         assert missing == []
 
     @pytest.mark.parametrize("system", SYSTEMS)
-    def test_it_puts_the_literals_of_extractors_into_many_lines(self, system: str) -> None:
+    def test_noise_contains_literals_of_extractors(self, system: str) -> None:
         lines = noise.lines(10_000, 1, telling=True, system=system)
         literals = {text for row in matrix().extractor for text in row.text}
         assert sum(any(text in line for text in literals) for line in lines) > len(lines) / 8

@@ -1,4 +1,4 @@
-"""Words of a machine in commands: one word to the shell whatever they hold, or no command."""
+"""Values in commands: one word for the shell whatever they contain, or no command."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from rocenv.findings import quoting
 )
 @pytest.mark.parametrize("strange", [True, False])
 def test_on_windows(value: str, word: str, strange: bool) -> None:
-    """cmd and PowerShell both may get it."""
+    """The word works in cmd and in PowerShell."""
     assert quoting("windows", untrusted=strange)(value) == word
 
 

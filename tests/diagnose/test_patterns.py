@@ -143,12 +143,12 @@ def is_quick(pattern: str, unit: str, text: str) -> bool:
     return len(unit) < len(start) // 4 and seconds(pattern, start, 1) < LONGEST_S / 4**4
 
 
-def test_no_pattern_is_slow_on_a_line_made_for_it() -> None:
+def test_no_expression_is_slow_on_a_hostile_line() -> None:
     assert list(slow()) == []
 
 
 @pytest.mark.parametrize("pattern", [r"(?:rock\w*|amd\w*)\S* failed", r"\S*lib\S*\.so: gone"])
-def test_a_slow_pattern_would_be_seen(pattern: str) -> None:
+def test_slow_expression_is_detected(pattern: str) -> None:
     lines = ((unit, (unit * LINE)[:LINE]) for unit in units(pattern))
     unit, line = next(each for each in lines if seconds(pattern, each[1], 1) >= LONGEST_S)
     assert not is_quick(pattern, unit, line)

@@ -1,4 +1,4 @@
-"""Questions that people ask, and what the answer has to say."""
+"""Questions that people ask, and what the answers must contain."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class TestDoesMyCardWork:
             ),
         ],
     )
-    def test_verdict_stands_at_the_top(self, matrix: Matrix, target: str, linux: str, windows: str) -> None:
+    def test_verdict_comes_first(self, matrix: Matrix, target: str, linux: str, windows: str) -> None:
         on_linux, on_windows = explain(target, matrix).answer
         assert (on_linux.label, on_windows.label) == ("Linux", "Windows")
         assert on_linux.text.startswith(linux)
@@ -76,7 +76,7 @@ class TestDoesMyCardWork:
         reported = text.rpartition(" reported ")[2].partition(" inferred ")[0]
         assert "ROCm/rocBLAS#1339" in reported, "the override is a report of users, and says which"
 
-    def test_command_is_what_the_resolver_would_take(self, matrix: Matrix) -> None:
+    def test_commands_match_the_resolver(self, matrix: Matrix) -> None:
         linux, wheels, zluda = explain("gfx1031", matrix).steps
         assert linux.command == "rocenv create demo --platform linux --torch --target gfx1031"
         assert linux.gives == "ROCm 10.1.0 (AMD's wheels (TheRock)), torch 2.14.0"
@@ -85,27 +85,27 @@ class TestDoesMyCardWork:
         assert zluda.command == "rocenv resolve --platform windows --zluda --target gfx1031"
         assert zluda.gives == "HIP SDK 6.4.2, ZLUDA 3.9.5 (rocm6), a library pack, torch 2.7.1"
 
-    def test_driver_that_a_set_cannot_live_with_is_said(self, matrix: Matrix) -> None:
+    def test_set_names_unsuitable_drivers(self, matrix: Matrix) -> None:
         step = next(step for step in explain("rocm-6.1", matrix).steps if "--zluda" in step.command)
         assert step.gives.endswith("torch 2.3.1, display driver before 25.5.1")
 
-    def test_steam_deck_is_warned_of_the_override(self, read: Read) -> None:
+    def test_steam_deck_override_is_known_to_fail(self, read: Read) -> None:
         text = read("steam deck")
         assert "override 10.3.0 (runs as gfx1030): known to fail; Steam Deck: gradients are wrong" in text
 
-    def test_vega_loses_its_kernels(self, read: Read) -> None:
+    def test_vega_has_kernels_in_old_releases_only(self, read: Read) -> None:
         text = read("gfx906")
         assert "ROCm packages 6.4 to 7.2 runtime only, no kernels in the libraries" in text
         assert "wheels not built for it" in text
         assert "2.8 to 2.14 for ROCm 6.4 to 7.2 is compiled for it, but its rocBLAS has no kernels" in text
 
-    def test_support_and_readiness_are_said_of_each_platform(self, read: Read) -> None:
+    def test_support_and_readiness_differ_by_platform(self, read: Read) -> None:
         text = read("gfx1201")
         assert "Linux therock wheels 7.14.0 to 10.1.0 supported by AMD, release-ready" in text
         assert "Windows therock wheels 7.14.0 to 10.1.0 supported by AMD, not marked release-ready" in text
         assert "radeon-windows wheels 7.2.1 supported by AMD; needs display driver 26.2.2 or newer" in text
 
-    def test_card_that_only_packages_serve(self, read: Read) -> None:
+    def test_card_that_only_packages_support(self, read: Read) -> None:
         text = read("gfx803")
         assert "wheels not built for it" in text
         assert "ROCm packages 5.7 has kernels, but is not supported by AMD" in text
@@ -120,13 +120,13 @@ class TestWhichRelease:
         assert "built: gfx1250" in text
         assert "rocenv create demo --platform windows --rocm 10.0 --torch --target gfx1201" in text
 
-    def test_of_which_nobody_has_read_what_amd_promises(self, read: Read) -> None:
+    def test_without_a_known_support_list(self, read: Read) -> None:
         text = read("10.2")
         assert "nobody has read AMD's support list yet; built: gfx908, gfx90a" in text
         assert not re.search("supported:|release-ready:", text)
         assert "rocenv create demo --platform linux --rocm 10.2 --torch --target gfx1201" in text
 
-    def test_a_patch_release_without_torch_says_what_must_not_be_mixed(self, read: Read) -> None:
+    def test_patch_release_shows_its_note(self, read: Read) -> None:
         text = read("7.14.1")
         assert "gfx1036. hipErrorInvalidValue is reported" in text
 
@@ -142,12 +142,12 @@ class TestWhyNot61:
         assert "rocenv resolve --platform windows --rocm 6.1 --zluda --target gfx1030" in text
         assert "rocenv explain sdnext-3414" in text
 
-    def test_hip_sdk_is_the_windows_side_of_it(self, matrix: Matrix) -> None:
+    def test_hip_sdk_shows_windows_only(self, matrix: Matrix) -> None:
         page = explain("hip-sdk-6.1", matrix)
         assert [line.label for line in page.answer] == ["Windows"]
         assert not any("ROCm packages" in line.label for line in page.lines)
 
-    def test_patch_release_is_told_with_its_series(self, matrix: Matrix) -> None:
+    def test_patch_release_shows_its_series(self, matrix: Matrix) -> None:
         assert explain("rocm 6.1.2", matrix) == explain("rocm-6.1", matrix)
 
 
@@ -167,7 +167,7 @@ class TestWhichTorch:
 
 
 class TestParts:
-    def test_zluda_that_is_not_for_hip_6(self, read: Read) -> None:
+    def test_zluda_without_hip_6(self, read: Read) -> None:
         text = read("3.9.6")
         assert "HIP SDK works with 5.7.1, 7.1.1; not with 5.5.1, 6.1.2 to 6.4.2, 7.2.0" in text
         assert "3.9.6 supports HIP 5 and HIP 7, not HIP 6" in text
@@ -177,10 +177,10 @@ class TestParts:
     def test_zluda_build_by_any_name(self, matrix: Matrix, thing: str) -> None:
         assert explain(thing, matrix).thing == "zluda-3.8.4"
 
-    def test_other_build_of_the_same_number_is_pointed_at(self, read: Read) -> None:
+    def test_build_with_the_same_number_is_mentioned(self, read: Read) -> None:
         assert "`rocenv explain zluda-3.8.4.post1`" in read("zluda-3.8.4")
 
-    def test_packs_and_that_there_is_none(self, read: Read) -> None:
+    def test_packs(self, read: Read) -> None:
         text = read("gfx1031-pack")
         assert "9 packs, for HIP SDK 5.7, 6.1, 6.2, 6.4, 7.1" in text
         assert "no library pack for gfx1033 is known" in read("gfx1033-pack")
@@ -200,7 +200,7 @@ class TestParts:
         assert "Three causes fit, and none is proved" in text
         assert "rocenv resolve --platform windows --zluda --target gfx1031" in text
 
-    def test_code_of_a_combination_without_an_incident(self, read: Read) -> None:
+    def test_code_of_a_combination(self, read: Read) -> None:
         assert "never combines ZLUDA up to 3.9.4 with display driver 25.5.1 or newer" in read("zluda-106")
 
     def test_exit_code(self, read: Read) -> None:
@@ -214,7 +214,7 @@ class TestParts:
         row = next(row for row in matrix.advice if row.name.replace("_", "-") != row.code)
         assert explain(row.name, matrix).thing == row.code
 
-    def test_no_placeholder_stands_for_a_value(self, read: Read) -> None:
+    def test_unknown_values_are_not_placeholders(self, read: Read) -> None:
         text = read("vram-oom")
         assert "The program requested more, and the card had only ... free" in text
         assert not re.search(r"\b(?:WANTED|FREE)\b", text)
@@ -242,10 +242,10 @@ class TestNames:
     def test_product(self, matrix: Matrix, thing: str, targets: list[str]) -> None:
         assert meant(thing, matrix) == targets
 
-    def test_features_are_no_part_of_a_target(self, matrix: Matrix) -> None:
+    def test_features_of_a_target_are_ignored(self, matrix: Matrix) -> None:
         assert explain("gfx90a:sramecc+:xnack-", matrix) == explain("gfx90a", matrix)
 
-    def test_what_may_be_several_things_is_listed(self, matrix: Matrix) -> None:
+    def test_ambiguous_word_lists_its_meanings(self, matrix: Matrix) -> None:
         choice = explain("Radeon 840M", matrix)
         assert choice.kind == "choice"
         assert [step.command for step in choice.steps] == ["rocenv explain gfx1152", "rocenv explain gfx1153"]
@@ -253,7 +253,7 @@ class TestNames:
         assert "rocenv explain rocm-6.4" in commands
         assert "rocenv explain zluda-6" in commands
 
-    def test_unknown_target_says_that_nothing_is_known_and_what_to_do(self, matrix: Matrix) -> None:
+    def test_unknown_target_says_what_to_do(self, matrix: Matrix) -> None:
         with pytest.raises(RocenvError) as caught:
             explain("gfx1300", matrix)
         assert "not among the" in caught.value.message
@@ -261,11 +261,11 @@ class TestNames:
         assert any("upgrade rocenv" in hint for hint in caught.value.hints)
         assert any("rocenv gpus" in hint for hint in caught.value.hints)
 
-    def test_the_override_says_when_rocenv_sets_it(self, read: Read) -> None:
+    def test_override_page_says_when_rocenv_sets_it(self, read: Read) -> None:
         text = read("HSA_OVERRIDE_GFX_VERSION")
         assert "set only inside an env, if the set has no kernels for the GPU" in text
 
-    def test_slip_names_what_is_near(self, matrix: Matrix) -> None:
+    def test_typo_suggests_similar_names(self, matrix: Matrix) -> None:
         with pytest.raises(RocenvError) as caught:
             explain("sdnext-3415", matrix)
         assert caught.value.hints[0].startswith("did you mean `sdnext-3414`")

@@ -239,7 +239,7 @@ def _rule_of(failure: Failure, matrix: Matrix, language: Language) -> Cause | No
     from rocenv.diagnose.texts import unfilled
 
     rule = next((row for row in matrix.rule if row.code == failure.code), None)
-    return Cause(code=rule.code, title=unfilled(getattr(rule.title, language))) if rule else None
+    return Cause(code=rule.code, title=unfilled(getattr(rule.title, language), language)) if rule else None
 
 
 def _todo(
