@@ -1,5 +1,5 @@
-<"""Render findings in English and Chinese, for `diagnose` and `doctor`."""
-=
+"""Render findings in English and Chinese, for `diagnose` and `doctor`."""
+
 from __future__ import annotations
 
 import shutil
@@ -28,20 +28,20 @@ LABELS: Mapping[str, tuple[str, str]] = {
     "more": ("more", "详情"),
     "line": ("line {where}", "第 {where} 行"),
     "times": ("{count} times", "共 {count} 次"),
-<    "sure": ("{percent} % sure", "把握 {percent} %"),
+    "sure": ("{percent} % sure", "把握 {percent} %"),
     "unsure": ("a guess, {percent} % sure", "推测，把握 {percent} %"),
     "empty": ("there is nothing to read in {log}", "{log} 里没有内容"),
-=    "nothing": (
+    "nothing": (
         "found no known GPU problem in the {lines} lines of {log}; `rocenv doctor` checks this machine",
         "{log} 的 {lines} 行里没有发现已知的 GPU 问题；`rocenv doctor` 可以检查这台机器",
     ),
     "typed": (
-<        "reading the log from the keyboard; finish with Ctrl-D (on Windows: Ctrl-Z, Enter)",
+        "reading the log from the keyboard; finish with Ctrl-D (on Windows: Ctrl-Z, Enter)",
         "正在从键盘读取日志；按 Ctrl-D 结束（Windows 上按 Ctrl-Z 再回车）",
     ),
     "unreadable": ("skipped {count}: cannot open {path}", "有 {count} 项未读取：{path} 无法打开"),
     "binary": ("skipped {count}: {path} is not text", "有 {count} 个文件未读取：{path} 不是文本"),
-=    "too many": (
+    "too many": (
         "the folder is too large to read completely; skipped everything from {path} on",
         "文件夹内容太多，没有全部读取：从 {path} 开始的部分未读",
     ),
@@ -61,10 +61,10 @@ LANGUAGE_OPTION: Callable[..., Any] = click.option(
 
 
 def output_language(option: str | None) -> Language:
-<    """Choose the language of the output, and make sure that stdout has its characters.
+    """Choose the language of the output, and make sure that stdout has its characters.
 
     On Windows a pipe only has the characters of the system's own language.
-=    """
+    """
     language = chosen(option)
     encoding = getattr(sys.stdout, "encoding", None) or "ascii"
     try:
@@ -75,25 +75,25 @@ def output_language(option: str | None) -> Language:
 
 
 def label(name: str, language: Language) -> str:
-<    """Translate a label."""
-=    return LABELS[name][LANGUAGES.index(language)]
+    """Translate a label."""
+    return LABELS[name][LANGUAGES.index(language)]
 
 
 def sentences(steps: Iterable[Step], language: Language) -> str:
-<    """Join the steps of a remedy into one text."""
-=    return ("" if language == "zh" else " ").join(step.text for step in steps)
+    """Join the steps of a remedy into one text."""
+    return ("" if language == "zh" else " ").join(step.text for step in steps)
 
 
 def step_lines(steps: Iterable[Step], language: Language) -> Iterator[str]:
-<    """Yield the steps of a remedy with their commands, unwrapped so that people can paste them."""
+    """Yield the steps of a remedy with their commands, unwrapped so that people can paste them."""
     for number, step in enumerate(steps):
         yield from paragraphs(label("do", language) if number == 0 else "", (step.text,))
-=        yield from (f"            {command}" for command in step.commands)
+        yield from (f"            {command}" for command in step.commands)
 
 
 def paragraphs(heading: str, texts: Iterable[str]) -> Iterator[str]:
-<    """Yield texts after a heading, wrapped to the terminal."""
-=    first = " " * _INDENT + (f"{heading}:" if heading else "")
+    """Yield texts after a heading, wrapped to the terminal."""
+    first = " " * _INDENT + (f"{heading}:" if heading else "")
     then = " " * max(_INDENT + 7, columns_of(first) + 1)
     first += " " * (len(then) - columns_of(first))
     width = shutil.get_terminal_size((_WIDTH, 24)).columns if sys.stdout.isatty() else _WIDTH
