@@ -244,9 +244,7 @@ def test_the_installed_set_loads_through_rocm_sdk_and_init_changes_it(
     assert missing == ["rocm_sdk_devel/_devel.tar"]
 
 
-def test_building_the_sdist_is_reported_and_files_are_reproducible(
-    index: AmdIndex, tmp_path: Path
-) -> None:
+def test_building_the_sdist_is_reported_and_files_are_reproducible(index: AmdIndex, tmp_path: Path) -> None:
     with tarfile.open(fileobj=io.BytesIO(index.wheel(SDIST).data)) as sdist:
         setup = sdist.extractfile("rocm-10.0.0/setup.py")
         assert setup is not None
