@@ -1,4 +1,4 @@
-"""The libraries in AMD's ROCm wheels, made of the stand-ins of `shims/fakes`, with the real names."""
+"""The libraries in AMD's ROCm wheels, built from the fakes with the real names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 LINUX, WINDOWS = "linux_x86_64", "win_amd64"
 _SYSDEPS, _HOST_MATH = "lib/rocm_sysdeps/lib", "lib/host-math/lib"
-# Folder of the package -> the sonames there that are stubs.
+# Folder of the package -> sonames that are stubs.
 _CORE_STUBS = {
     "lib": (
         "libamd_comgr.so.3 libhsa-runtime64.so.1 libhiprtc-builtins.so.7 libhipfile.so.0 libroctx64.so.4 "
@@ -58,12 +58,12 @@ def core(release: Release, platform: str) -> dict[str, bytes]:
 
 
 def libraries(release: Release, platform: str) -> dict[str, bytes]:
-    """Libraries of the mathematical half."""
+    """Libraries of the math half."""
     return _linux_libraries() if platform == LINUX else _windows_libraries(release)
 
 
 def torch(release: Release, platform: str) -> dict[str, bytes]:
-    """The GPU half of torch, which needs HIP and rocBLAS by name and has no path to them."""
+    """The GPU half of torch, which loads HIP and rocBLAS by name without a path."""
     if platform == LINUX:
         needs = ("libamdhip64.so.7", "librocblas.so.5")
         return {"lib/libtorch_hip.so": library("libtorch_hip.so", "torch_hip.c", 0, needs, "$ORIGIN")}
@@ -82,13 +82,13 @@ def tools(platform: str) -> list[str]:
 
 @cache
 def _folder() -> tempfile.TemporaryDirectory[str]:
-    """A folder for what is compiled, which goes when the process ends."""
+    """A folder for compiled files, removed when the process ends."""
     return tempfile.TemporaryDirectory(prefix="rocenv-amd-")
 
 
 @cache
 def library(name: str, source: str, hip: int = 0, needs: tuple[str, ...] = (), rpath: str = _RPATH) -> bytes:
-    """Compile a library of the stand-in with DT_RPATH; `needs` are sonames that it asks for by name."""
+    """Compile a fake library with DT_RPATH; `needs` are sonames that it loads by name."""
     folder = Path(_folder().name)
     stubs = [folder / soname for soname in needs]
     for stub in stubs:
@@ -112,7 +112,7 @@ def _stub(soname: str) -> bytes:
 
 
 def _renamed(content: bytes, placeholder: str, name: str) -> bytes:
-    """The same library under another name: to compile each of them takes too long."""
+    """The same library under another name, because compiling each takes too long."""
     assert len(name) <= len(placeholder)
     return content.replace(placeholder.encode(), name.encode().ljust(len(placeholder), b"\0"))
 
@@ -158,7 +158,7 @@ def _rocblas_dll(release: Release) -> Binary:
 
 
 def _dlls(names: Iterable[str], release: Release) -> dict[str, bytes]:
-    """DLLs with one function, which are one DLL under several names."""
+    """DLLs with one function: the same DLL under several names."""
     placeholder = f"{_PLACEHOLDER}.dll"
     made = Binary(name=placeholder, source="trivial.c", version=release.rocm, defines=_ONE_FUNCTION)
     content = _workshop().path(made).read_bytes()

@@ -1,6 +1,6 @@
-"""AMD's indices of ROCm wheels on loopback: their addresses, redirects, pages and answers.
+"""AMD's indices of ROCm wheels on loopback: addresses, redirects, pages and responses.
 
-Wheels are made when they are first asked for, and once per process; only hashes on pages need all of them.
+Wheels are built on first request, once per process; only hashes on pages need all of them.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ MIRRORS = {
 }
 
 
-_MAKING = threading.Lock()  # clients ask for several files at once, and these share what is compiled
+_MAKING = threading.Lock()  # clients request several files at once, and these share compiled parts
 
 
 class AmdIndex(Loopback):
-    """Serves the indices until the end of the `with` block.
+    """Serve the indices until the end of the `with` block.
 
     Args:
-        platforms: The platforms that there are wheels for; those for Windows need mingw.
+        platforms: The platforms with wheels; those for Windows need mingw.
         pythons: The Pythons that torch is built for.
-        hashes: Name the sha256 of each file on the pages. AMD's stable index does not.
-        ranges: Answer requests for parts of a file.
-        sidecars: The projects whose metadata lie beside their files.
+        hashes: Include the sha256 of each file on the pages. AMD's stable index does not.
+        ranges: Support range requests.
+        sidecars: The projects with metadata files beside their wheels.
     """
 
     def __init__(
@@ -66,9 +66,9 @@ class AmdIndex(Loopback):
         super().__init__(ranges=ranges, missing=403)
         self.hashes = hashes
         self.sidecars = frozenset(sidecars)
-        self._makers: dict[str, Maker] = {}  # path on the server -> the file there
-        self._pages: dict[str, list[str]] = {}  # path of a page -> the paths of its files, or its projects
-        self._false: set[str] = set()  # names of files whose hash on the page is another
+        self._makers: dict[str, Maker] = {}  # path on the server -> its file
+        self._pages: dict[str, list[str]] = {}  # path of a page -> paths of its files, or its projects
+        self._false: set[str] = set()  # files with a wrong hash on the page
         pure = list(amd_wheels.pure_files())
         for base, releases in (
             (STABLE, amd_wheels.STABLE),
@@ -89,7 +89,7 @@ class AmdIndex(Loopback):
 
     @property
     def mirrors(self) -> dict[str, str]:
-        """Prefix of AMD's addresses -> what stands for it here, as `[mirrors]` of config.toml has them."""
+        """Return prefix -> replacement for AMD's addresses, as in `[mirrors]` of config.toml."""
         return {prefix: f"{self.url}/{base}/" for prefix, base in MIRRORS.items()}
 
     def write_mirrors(self, home: Path) -> None:
@@ -101,19 +101,19 @@ class AmdIndex(Loopback):
 
     @property
     def sent(self) -> int:
-        """How many bytes of bodies went out in all."""
+        """Return the total size of sent bodies."""
         return sum(self._sent.values())
 
     def has(self, name: str) -> bool:
-        """Tell whether a file of this name is served."""
+        """Whether a file of this name is served."""
         return any(path.endswith(f"/{name}") for path in self._makers)
 
     def wheel(self, name: str) -> Wheel:
-        """The file of this name, as it was made."""
+        """Return the original file of this name."""
         return self._made(next(path for path in self._makers if path.endswith(f"/{name}")))
 
     def asked(self, name: str) -> bool:
-        """Tell whether the content of the file of this name was asked for, in whole or in part."""
+        """Whether the content of this file was requested, fully or partly."""
         return any(each.path.endswith(f"/{name}") and each.method == "GET" for each in self.requests)
 
     def add(self, wheels: Iterable[Wheel]) -> None:
@@ -136,7 +136,7 @@ class AmdIndex(Loopback):
                 self._add(base + name, maker, page, base)
 
     def offer_shipped(self, matrix: Matrix) -> None:
-        """Offer what the rows of the data promise, as wheels with nothing inside."""
+        """Offer what the data rows promise, as empty wheels."""
         for row in matrix.rocm_wheels:
             prefix = next(each for each in MIRRORS if row.index.startswith(each))
             release = (row.channel, row.version)
@@ -145,17 +145,17 @@ class AmdIndex(Loopback):
             self.offer(base, dict(amd_wheels.shipped_files(row, builds)).items())
 
     def break_hash(self, name: str) -> None:
-        """Name a false hash for a file, where pages have hashes."""
+        """State a wrong hash for a file, if pages have hashes."""
         self._false.add(name)
 
     def replace(self, name: str, content: bytes) -> None:
-        """Serve something else as the file of this name, with its hash as it was."""
+        """Serve other content for this file, with the original hash."""
         for path in self._makers:
             if path.endswith(f"/{name}"):
                 self.files[path] = content
 
     def remove(self, name: str) -> None:
-        """Take a file away, as old nightly builds vanish."""
+        """Remove a file, like old nightly builds."""
         for path in [path for path in self._makers if path.endswith(f"/{name}")]:
             del self._makers[path]
             self.files.pop(path, None)
@@ -164,7 +164,7 @@ class AmdIndex(Loopback):
                     listed.remove(path)
 
     def drop_page(self, path: str) -> None:
-        """Serve what `files` has instead of a page."""
+        """Serve the entry of `files` instead of a page."""
         self._pages.pop(path, None)
 
     def content(self, path: str) -> bytes | None:
@@ -198,7 +198,7 @@ class AmdIndex(Loopback):
         return "\n".join([*lines, "  </body>", "</html>", "<!--TIMESTAMP 1790000000-->", ""])
 
     def _link(self, page: str, path: str) -> str:
-        """A link from a page to a file or a project below it, or to a file in the folder above."""
+        """A link from a page to a file or a project below it, or to a file in the parent folder."""
         folder, _, name = path.rpartition("/")
         if not path.startswith("/"):
             return path
@@ -223,7 +223,7 @@ def _same(wheel: Wheel) -> Wheel:
 
 
 def project_of(file_name: str) -> str:
-    """The name that a file's page has."""
+    """Return the project name of a file's page."""
     return canonicalize_name(file_name.split("-")[0])
 
 

@@ -1,7 +1,7 @@
-"""Real ROCm in the layout of AMD's wheels: Debian's packages, as rocenv unpacked them, repacked.
+"""Real ROCm in the layout of AMD's wheels: Debian's packages, unpacked by rocenv and repacked.
 
-AMD's own wheels run with an old C library, and Debian's ROCm needs a new one. It comes along in a folder that
-no library searches, so only programs that its own loader starts meet it.
+AMD's own wheels run with an old C library, but Debian's ROCm needs a new one. It is included in a folder that
+no library searches, so only programs started by its own loader use it.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ runtime = {{ hip = "{series}", rocblas = "5" }}
 
 
 def row(version: str, target: str, glibc: str) -> str:
-    """A file of rows with the release as `wheels` makes it."""
+    """Write a row file with the release as built by `wheels`."""
     series = ".".join(version.split(".")[:2])
     filled = _ROW.format(
         version=version,
@@ -76,12 +76,12 @@ def row(version: str, target: str, glibc: str) -> str:
 
 
 def wheels(tree: Path, version: str, target: str) -> tuple[Wheel, ...]:
-    """Make the wheels of a release for one target.
+    """Build the wheels of a release for one target.
 
     Args:
-        tree: The folder `usr` of a set of Debian's ROCm.
+        tree: The folder `usr` of a set with Debian's ROCm.
         version: The release.
-        target: The kernels of others are left out.
+        target: Kernels of other targets are omitted.
     """
     core: dict[str, bytes] = {}
     libraries: dict[str, bytes] = {}
@@ -109,7 +109,7 @@ def _wheel(name: str, version: str, files: dict[str, bytes], requires: tuple[str
 
 
 def _placed(folder: Path) -> Iterator[tuple[str, bytes]]:
-    """Yield each library under its soname, at its place in the wheels, with the search path it has there."""
+    """Yield each library under its soname, at its place in the wheels, with its search path there."""
     c_library = load().c_library[0].files
     with tempfile.TemporaryDirectory(prefix="rocenv-real-") as scratch:
         for path in sorted(folder.iterdir()):

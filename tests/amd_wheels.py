@@ -1,4 +1,4 @@
-"""What AMD's indices of ROCm wheels hold, made of the stand-ins of `shims/fakes`."""
+"""The content of AMD's ROCm wheel indices, built from the fakes."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ if TYPE_CHECKING:
 
 TARGETS = ("gfx1100", "gfx1151", "gfx1201")
 EPOCH_S = 1_704_067_200
-_LARGE = bytes((1 << 20) + 1)  # what an env shares with uv's cache, marked as read-only
+_LARGE = bytes((1 << 20) + 1)  # large enough for an env to share with uv's cache, and marked read-only
 
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """A release of ROCm and the builds of torch for it."""
+    """A ROCm release and its builds of torch."""
 
     rocm: str
-    hip: int  # what hipRuntimeGetVersion answers
-    rocm_of_torch: str  # what torch requires of `rocm`
+    hip: int  # version that hipRuntimeGetVersion reports
+    rocm_of_torch: str  # version of `rocm` that torch requires
     torch: tuple[str, ...] = ()
     vision: tuple[str, ...] = ()
     audio: str = ""
     triton: str = ""
     targets: tuple[str, ...] = TARGETS
-    families: tuple[tuple[str, str], ...] = ()  # target -> the family of its AOTriton kernels
-    libraries: str = "rocm-sdk-libraries"  # "" = torch brings all of ROCm
-    local: str = ""  # of the builds of torch; "" = as AMD's indices have it
-    bare: bool = False  # wheels with nothing inside, which is enough for a plan
+    families: tuple[tuple[str, str], ...] = ()  # target -> family of its AOTriton kernels
+    libraries: str = "rocm-sdk-libraries"  # "" = torch bundles all of ROCm
+    local: str = ""  # local version of the torch builds; "" = as in AMD's indices
+    bare: bool = False  # empty wheels, which suffice for a plan
 
     @property
     def build(self) -> str:
@@ -63,7 +63,7 @@ class Release:
 
 _FAMILIES = (("gfx1100", "gfx110x"), ("gfx1151", "gfx115x"), ("gfx1201", "gfx12-0"))
 _FAMILIES_7 = (("gfx1100", "gfx11"), ("gfx1151", "gfx11"))
-# Which torch goes with which ROCm is AMD's table; where it names no triton, the number is made up.
+# AMD's table pairs torch with ROCm; if it lists no triton, the number is invented.
 LEGACY = (
     Release(
         rocm="7.14.0", hip=71426190, rocm_of_torch="==7.14.0", torch=("2.12.0", "2.13.0"),
@@ -168,7 +168,7 @@ def core(release: Release, platform: str) -> Wheel:
 
 @cache
 def libraries(release: Release, platform: str) -> Wheel:
-    """The host half of the mathematical libraries."""
+    """The host half of the math libraries."""
     if release.bare:
         return _wheel(release.libraries, release.rocm, f"py3-none-{platform}", {})
     binaries = amd_binaries.libraries(release, platform)
@@ -182,7 +182,7 @@ def libraries(release: Release, platform: str) -> Wheel:
 
 @cache
 def device(release: Release, target: str, platform: str) -> Wheel:
-    """The kernels for one target, laid over the folder of the libraries."""
+    """The kernels for one target, overlaid on the libraries' folder."""
     folder = "lib" if platform == LINUX else "bin"
     named = {
         **_kernels_of(release, target, folder),
@@ -253,7 +253,7 @@ def devel(release: Release, platform: str) -> Wheel:
 
 
 def _tar(files: Mapping[str, bytes], links: Mapping[str, str]) -> bytes:
-    """A tar with the files of each folder before those of the folders in it, which `init` relies on."""
+    """A tar with each folder's files before its subfolders', as `init` requires."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=tarfile.GNU_FORMAT) as tar:
         for name in sorted([*files, *links], key=lambda name: (name.count("/"), name)):
@@ -267,7 +267,7 @@ def _tar(files: Mapping[str, bytes], links: Mapping[str, str]) -> bytes:
     return out.getvalue()
 
 
-# Building it runs code of the index: whoever means to says so.
+# Building it runs code from the index, so users must ask for it.
 _SETUP = """import importlib.util
 import os
 import sys
@@ -297,7 +297,7 @@ _BUILD = b'[build-system]\nrequires = ["setuptools>=70.2.0"]\nbuild-backend = "s
 
 
 def _pkg_info(release: Release) -> bytes:
-    """What the sdist says of itself: a hint, since all that it requires is marked as dynamic."""
+    """The sdist's own metadata: only a hint, because all requirements are marked dynamic."""
     extras = ["libraries", "devel", *(f"device-{target}" for target in release.targets)]
     lines = [
         *("Metadata-Version: 2.4", "Name: rocm", f"Version: {release.rocm}"),
@@ -306,20 +306,21 @@ def _pkg_info(release: Release) -> bytes:
     for extra in extras:
         lines.append(f"Provides-Extra: {extra}")
         lines.append(f'Requires-Dist: rocm-sdk-{extra}=={release.rocm}; extra == "{extra}"')
-    # In lower case, as setuptools writes them, uv overlooks these and builds nothing (astral-sh/uv#18667).
+    # If these are lowercase, as setuptools writes them, uv overlooks them and builds nothing
+    # (astral-sh/uv#18667).
     lines += ["Dynamic: Provides-Extra", "Dynamic: Requires-Dist", ""]
     return "\n".join(lines).encode()
 
 
 @cache
 def sdist(release: Release) -> Wheel:
-    """The package `rocm`, which is no wheel: what it requires is known once its setup.py has run."""
+    """The package `rocm`, an sdist whose requirements are known only after running its setup.py."""
     top = f"rocm-{release.rocm}"
     metadata = _pkg_info(release)
     package = _python("rocm_sdk") | {"_dist_info.py": _dist_info(release)}
     files = {"PKG-INFO": metadata, "pyproject.toml": _BUILD, "setup.py": _SETUP.encode()}
     files |= _below("src/rocm_sdk", package)
-    # setuptools puts what it knows of the package into each sdist.
+    # setuptools puts its metadata of the package into each sdist.
     files["src/rocm.egg-info/entry_points.txt"] = b"[console_scripts]\nrocm-sdk = rocm_sdk.__main__:main\n"
     out = io.BytesIO()
     with gzip.GzipFile(fileobj=out, mode="wb", mtime=EPOCH_S) as packed:
@@ -332,7 +333,7 @@ def sdist(release: Release) -> Wheel:
 
 @cache
 def torch(release: Release, version: str, python: str, platform: str) -> Wheel:
-    """A torch whose GPU half needs HIP and rocBLAS by name, and whose kernels are in other wheels."""
+    """A torch whose GPU half loads HIP and rocBLAS by name, with kernels in other wheels."""
     full = f"{version}+{release.build}"
     sources = {} if release.bare else _torch_sources(release, full) | amd_binaries.torch(release, platform)
     requires = [*TORCH_REQUIRES]
@@ -367,7 +368,7 @@ def _torch_sources(release: Release, full: str) -> dict[str, bytes]:
 
 
 def _chain(release: Release, target: str, package: str) -> list[str]:
-    """The wheels of kernels that an extra names: of the target and of its family."""
+    """The kernel wheels that an extra selects: for the target and for its family."""
     families = [family for each, family in release.families if each == target]
     return [f"amd-{package}-device-{name}" for name in (target, *families)]
 
@@ -394,7 +395,7 @@ def kernels(release: Release, name: str, version: str, python: str, platform: st
 
 @cache
 def vision(release: Release, version: str, torch_version: str, python: str, platform: str) -> Wheel:
-    """A torchvision, which does not say which build of torch it is for."""
+    """A torchvision that does not state its build of torch."""
     full = f"{version}+{release.build}"
     extras = {f"device-{target}": [f"amd-torchvision-device-{target}=={full}"] for target in release.targets}
     requires = ["numpy", f"torch=={torch_version}", "pillow!=8.3.*,>=5.3.0"]
@@ -403,7 +404,7 @@ def vision(release: Release, version: str, torch_version: str, python: str, plat
 
 
 def plain(name: str, version: str, python: str, platform: str, requires: Sequence[str] = ()) -> Wheel:
-    """torchaudio, triton: nothing but a version."""
+    """torchaudio, triton: only a version."""
     files = {"__init__.py": f"__version__ = {version!r}\n".encode()}
     return _framework(name, version, python, platform, files, requires=requires)
 
@@ -414,7 +415,7 @@ def plain(name: str, version: str, python: str, platform: str, requires: Sequenc
 def release_files(
     releases: Iterable[Release], platforms: Sequence[str], pythons: Sequence[str]
 ) -> Iterator[tuple[str, Maker]]:
-    """Releases of ROCm, and torch for them."""
+    """ROCm releases, and torch for them."""
     for release in releases:
         yield from core_files(release, platforms)
         yield from torch_files(release, platforms, pythons)
@@ -437,7 +438,7 @@ def core_files(release: Release, platforms: Sequence[str]) -> Iterator[tuple[str
 def torch_files(
     release: Release, platforms: Sequence[str], pythons: Sequence[str]
 ) -> Iterator[tuple[str, Maker]]:
-    """torch and what belongs to it, built for a release of ROCm."""
+    """torch and its companions for a ROCm release."""
     for platform in platforms:
         for python in pythons:
             yield from _torch_files(release, python, platform)
@@ -466,34 +467,34 @@ def _torch_files(release: Release, python: str, platform: str) -> Iterator[tuple
 def vision_files(
     release: Release, version: str, torch_version: str, python: str, platform: str
 ) -> Iterator[tuple[str, Maker]]:
-    """A torchvision alone."""
+    """Only a torchvision."""
     name = f"torchvision-{version}+{release.build}-{python}-{python}-{platform}.whl"
     yield name, partial(vision, release, version, torch_version, python, platform)
 
 
 def pure_files(bootstrap: str = "0.1.0") -> Iterator[tuple[str, Maker]]:
-    """What the index mirrors from PyPI, and rocm-bootstrap."""
+    """The files that the index mirrors from PyPI, and rocm-bootstrap."""
     for name, (version, requires) in {**PURE, "rocm-bootstrap": (bootstrap, ())}.items():
         file_name = f"{name.replace('-', '_')}-{version}-py3-none-any.whl"
         yield file_name, partial(build_wheel, name, version, requires=requires)
 
 
 def pypi_files() -> Iterator[tuple[str, Maker]]:
-    """What PyPI has of all this: the pure packages, and AMD's empty placeholders."""
+    """PyPI's part: the pure packages, and AMD's empty placeholders."""
     yield from pure_files("0.3.0")
     for name in ("rocm", "rocm-sdk-core", *(f"amd-torch-device-{target}" for target in TARGETS)):
         yield f"{name.replace('-', '_')}-0.1.0-py3-none-any.whl", partial(build_wheel, name, "0.1.0")
 
 
 def radeon_files(release: Release) -> Iterator[tuple[str, Maker]]:
-    """The flat folder of a release for Windows, older than the index and for one Python."""
+    """The flat folder of a Windows release, older than the index and for one Python."""
     if release.libraries:
         yield from core_files(release, (WINDOWS,))
     yield from torch_files(release, (WINDOWS,), ("cp312",))
 
 
 def shipped_files(row: RocmWheels, builds: Iterable[TorchSet]) -> Iterator[tuple[str, Maker]]:
-    """What the index of a row has to offer for a plan: ROCm, and PyTorch of the rows that belong to it."""
+    """What the index of a row must offer for a plan: ROCm, and PyTorch from the matching rows."""
     platform = LINUX if row.platform == "linux" else WINDOWS
     rocm = row.version
     if row.floating:

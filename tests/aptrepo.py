@@ -1,4 +1,4 @@
-"""A real apt repository in a folder, signed with a throw-away key, to be changed between two requests."""
+"""A real apt repository in a folder, signed with a throw-away key, and modifiable between requests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PACKERS = {"": bytes, ".xz": lambda data: lzma.compress(data, preset=0), ".gz":
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key to sign with, and its public half as a keyring."""
+    """A signing key, and its public half as a keyring."""
 
     secret: Any
 
@@ -51,7 +51,7 @@ class Key:
 
 @cache
 def archive_key() -> Key:
-    """Return the key of the archive; one for the whole run."""
+    """Return the archive's key, one per test run."""
     return Key.new()
 
 
@@ -61,13 +61,13 @@ class Built:
 
     name: str
     version: str
-    path: str  # below the repository
+    path: str  # relative to the repository
     stanza: str
 
 
 @dataclass
 class Repo:
-    """A repository with one suite, below `folder`; nothing is offered before `publish`."""
+    """A repository with one suite in `folder`; nothing is offered before `publish`."""
 
     folder: Path
     suite: str = "mini"
@@ -86,15 +86,15 @@ class Repo:
         fields: dict[str, str] | None = None,
         **relations: str,
     ) -> Built:
-        """Put a package into the pool and the next index, beside other versions of it.
+        """Add a package to the pool and the next index, alongside other versions.
 
         Args:
-            name: Of the package.
-            version: In full.
+            name: The package's name.
+            version: The full version.
             entries: Its file tree.
-            compression: Of the file tree.
+            compression: Compression of the file tree.
             content: The bytes of the package file, instead of a proper package of `entries`.
-            fields: Fields of its stanza, over those that are right (`Size`, `SHA256` ...).
+            fields: Fields of its stanza that replace the right ones (`Size`, `SHA256` ...).
             **relations: More fields, by names like `depends` and `pre_depends`.
         """
         said = {key.replace("_", "-").title(): value for key, value in relations.items()}
@@ -118,7 +118,7 @@ class Repo:
         return built
 
     def remove(self, name: str, *, from_index: bool = True) -> None:
-        """Take every version of a package out of the pool, and out of the next index too if so wished."""
+        """Remove every version of a package from the pool, and optionally from the next index."""
         for package in [package for package in self.packages if package.name == name]:
             (self.folder / package.path).unlink(missing_ok=True)
             if from_index:
@@ -132,12 +132,12 @@ class Repo:
         fields: dict[str, str] | None = None,
         key: Key | None = None,
     ) -> str:
-        """Write `Packages` and a signed `InRelease` of what was added; return the text that was signed.
+        """Write `Packages` and a signed `InRelease`; return the signed text.
 
         Args:
-            by_hash: Offer the lists under their hashes too; older ones stay.
+            by_hash: Also offer the lists under their hashes; older ones stay.
             forms: Suffixes of the lists; "" = not compressed.
-            fields: Fields of the release file, over those that are right (`Valid-Until`, `Date` ...).
+            fields: Fields of the release file that replace the right ones (`Valid-Until`, `Date` ...).
             key: Signs instead of the repository's own.
         """
         packages = "\n".join(package.stanza for package in self.packages).encode()
@@ -159,7 +159,7 @@ class Repo:
         return text
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a file of the suite as it shall be: a tampered `InRelease`, a sign-in page."""
+        """Write any file of the suite, such as a tampered `InRelease` or a sign-in page."""
         path = self.folder / "dists" / self.suite / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
@@ -176,7 +176,7 @@ class Repo:
 
 
 def http_date(seconds_from_now: float) -> str:
-    """Return a date as release files have it."""
+    """Return a date in the format of release files."""
     then = datetime.fromtimestamp(datetime.now(timezone.utc).timestamp() + seconds_from_now, timezone.utc)
     return format_datetime(then, usegmt=True).replace("GMT", "UTC")
 

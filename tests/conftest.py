@@ -1,4 +1,4 @@
-"""What tests of all parts share."""
+"""Setup for all tests."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-# A job that a shell started in the background ignores Ctrl-C, and so would all that it starts.
+# Background jobs of a shell ignore Ctrl-C, and so would their children.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# What an AMD user has set and installed must not change what a test sees; tests set what they are about.
+# Software and settings of AMD users must not affect tests, which set what they need.
 SETTINGS = re.compile(
     r"(ROCM|HIP|HSA|HCC|AMD|GPU|MIOPEN|ROCBLAS|HIPBLASLT|TENSILE|TORCH|PYTORCH|CUDA|ZLUDA|TRITON)(_.*|$)"
     r"|ROCENV_(?!WRITE_GOLDEN).*|LD_LIBRARY_PATH|LD_PRELOAD|(OCL|OPENCL)_.*"
 )
 PROGRAMS = (
     *("hipcc", "hipconfig", "rocminfo", "rocm-smi", "amd-smi", "rocm_agent_enumerator", "clinfo"),
-    *("clang-offload-bundler", "llvm-objcopy"),  # of compilers that build for GPUs
+    *("clang-offload-bundler", "llvm-objcopy"),  # tools of GPU compilers
 )
 
 
 def forget_the_machine() -> None:
-    """Take settings of GPU software out of the environment, and its programs out of PATH."""
+    """Remove settings of GPU software from the environment, and its programs from PATH."""
     for name in [name for name in os.environ if SETTINGS.fullmatch(name)]:
         del os.environ[name]
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
@@ -46,7 +46,7 @@ def forget_the_machine() -> None:
 
 
 def without_gpu_programs(folder: str) -> str:
-    """Name a folder of links to all programs of a folder but those, if it has one of them."""
+    """Return a folder of links to all other programs, if a folder has one of these."""
     if not any(os.path.lexists(os.path.join(folder, name)) for name in PROGRAMS):
         return folder
     links = tempfile.mkdtemp(prefix="programs-")
@@ -69,14 +69,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Keep the garbage collector off all that stays loaded: pefile runs it once for every file."""
+    """Exclude loaded modules from garbage collection: pefile runs it once per file."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture
 def mini(tmp_path: Path) -> Iterator[Mini]:
-    """A machine of its own with a mirror and tiny sets; `mini.run("create", ...)` runs the real program."""
+    """A separate machine with a mirror and tiny sets; `mini.run("create", ...)` runs the real program."""
     root = tmp_path / "mini"
     root.mkdir()
     with Loopback(folder=root / "www") as server:

@@ -1,4 +1,4 @@
-"""Debian packages built byte by byte, so that they can hold what no packaging tool would write."""
+"""Debian packages built byte by byte, so that they can contain what no packaging tool would write."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _SUFFIX = {"xz": ".xz", "xz-blocks": ".xz", "gz": ".gz", "zst": ".zst", "none": 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One member of a package's file tree, under exactly this name."""
+    """One member of a package's file tree, with exactly this name."""
 
     name: str
     kind: bytes = tarfile.REGTYPE
     content: bytes = b""
-    link: str = ""  # what a symbolic or hard link points to, as written
+    link: str = ""  # target of a symbolic or hard link, as written
     mode: int = 0o644
 
 
@@ -58,7 +58,7 @@ def setuid(name: str, content: bytes = b"#!/bin/sh\n") -> Entry:
 
 
 def tar(entries: Iterable[Entry]) -> bytes:
-    """Return the tar stream that holds the entries, in order, names and links as they are."""
+    """Return a tar stream of the entries, in order, with unchanged names and links."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=tarfile.GNU_FORMAT) as archive:
         for entry in entries:
@@ -72,12 +72,12 @@ def tar(entries: Iterable[Entry]) -> bytes:
 
 
 def compress(data: bytes, how: Compression, *, block_bytes: int = 1 << 16) -> bytes:
-    """Return `data` compressed; `xz-blocks` makes independent blocks with stated sizes, as dpkg-deb does."""
+    """Compress `data`; `xz-blocks` creates independent blocks with stated sizes, like dpkg-deb."""
     match how:
         case "xz":
             return lzma.compress(data, preset=0)
         case "xz-blocks":
-            # Only its threaded encoder writes the sizes of the blocks into their headers.
+            # Only its threaded encoder writes block sizes into the headers.
             command = ["xz", "-0", "-c", "-T2", f"--block-size={block_bytes}"]
             return subprocess.run(command, input=data, capture_output=True, check=True, timeout=60).stdout
         case "gz":
@@ -112,9 +112,9 @@ def deb(
     Args:
         entries: Its file tree.
         control: The text of its control file.
-        compression: Of the file tree.
-        block_bytes: Of the uncompressed tree in each block, for `xz-blocks`.
-        data: The data member as it shall be, instead of `entries`.
+        compression: Compression of the file tree.
+        block_bytes: Uncompressed size of each block, for `xz-blocks`.
+        data: The raw data member, instead of `entries`.
     """
     if data is None:
         data = compress(tar(entries), compression, block_bytes=block_bytes)

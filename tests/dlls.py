@@ -31,8 +31,8 @@ END
 """
 
 
-# A table of what is loaded late, as Microsoft's linker makes it and GNU's does not.
-# Source: learn.microsoft.com, "PE Format", Delay-Load Import Tables
+# A delay-load table as created by Microsoft's linker, which GNU's cannot create. Source: learn.microsoft.com,
+# "PE Format", Delay-Load Import Tables
 _DELAYED = """
 asm(".section .rdata\\n"
     ".globl delayed_table\\n"
@@ -56,22 +56,22 @@ def dll(
     text: str = "",
     delayed: str = "",
 ) -> Path:
-    """Build a DLL that imports one function of each DLL in `needs`, which lie there already.
+    """Build a DLL that imports one function from each existing DLL in `needs`.
 
     Args:
-        path: Where to; the folder is there.
+        path: The output; its folder exists.
         needs: What it imports.
         exports: What it exports.
-        numbers: The version in numbers, `5,7,1,0`; "" with `text` = "" means no version resource.
+        numbers: The numeric version, `5,7,1,0`; "" with `text` = "" means no version resource.
         text: The version as text.
-        delayed: Name of the DLL that it loads only when it is called.
+        delayed: Name of a DLL that it loads only when called.
     """
     build = path.with_name(f"{path.name}.build")
     build.mkdir()
     lines = [f"__declspec(dllexport) int {name}(void) {{ return 42; }}" for name in exports]
     libraries = []
     for number, needed in enumerate(needs):
-        # Each name is imported under another symbol, so that several DLLs with the same export can be linked.
+        # Import each name under another symbol, so that several DLLs with the same export can be linked.
         definition = build / f"{number}.def"
         symbol = f"{needed.stem.replace('-', '_').replace('.', '_')}_answer"
         definition.write_text(f"LIBRARY {needed.name}\nEXPORTS\n{symbol} = answer\n")

@@ -1,8 +1,8 @@
-"""The real program without the start of a Python: forked from a process that has imported it already.
+"""The real program without starting Python: forked from a process that has already imported it.
 
-`run(["list"], env=env)` does what `subprocess.run([sys.executable, "-m", "rocenv", "list"], env=env)` does,
-within milliseconds, in a process with its own environment, folder, streams and exit code. Tests of starting
-and ending (signals, terminals, encodings, closed streams, several at once) start the program itself.
+`run(["list"], env=env)` does the same as `subprocess.run([sys.executable, "-m", "rocenv", "list"], env=env)`
+in milliseconds, in a process with its own environment, folder, streams and exit code. Tests of starting and
+ending (signals, terminals, encodings, closed streams, concurrency) start the program itself.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ def run(
     within: Sequence[str] = (),
     first: str = "",
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run `rocenv ARGV...` to its end.
+    """Run `rocenv ARGV...` to completion.
 
     Args:
-        argv: What follows `rocenv`.
+        argv: The arguments of `rocenv`.
         env: Its whole environment.
-        cwd: Where it runs; None = here.
-        stdin: What it reads; None = nothing.
-        timeout_s: When it is killed, with all that it started.
-        within: The start of a command line that runs the rest somewhere else, say in a namespace. Those
-            with the same one meet there.
+        cwd: Its working directory; None = the current one.
+        stdin: Its input; None = nothing.
+        timeout_s: When it and its children are killed.
+        within: The start of a command line that runs the rest elsewhere, such as in a namespace. Calls with
+            the same value share it.
         first: A shell script that the process runs first.
     """
     request = {
@@ -104,19 +104,19 @@ def _write(descriptor: int, data: bytes) -> None:
 
 
 def run_text(argv: Sequence[str | bytes], **options: Any) -> subprocess.CompletedProcess[str]:
-    """Do the same, with what it printed as text."""
+    """Do the same, with the output as text."""
     done = run(argv, **options)
     out, err = (output.decode().replace("\r\n", "\n") for output in (done.stdout, done.stderr))
     return subprocess.CompletedProcess(done.args, done.returncode, out, err)
 
 
 def parent_pid() -> int:
-    """The process above those that `run` starts."""
+    """Return the parent of processes started by `run`."""
     return _server(()).pid
 
 
 class _Server:
-    """The process that forks, started for the first `run` of this one."""
+    """The process that forks, started by the first `run` of this one."""
 
     def __init__(self, within: Sequence[str]) -> None:
         self._socket, theirs = socket.socketpair()
@@ -124,7 +124,7 @@ class _Server:
         self._process = subprocess.Popen(
             [*within, sys.executable, "-m", "tests.forked", str(theirs.fileno())],
             cwd=Path(__file__).parents[1],
-            # Not that of the test which happens to be first: it may name other data.
+            # Not that of the first test, which may use other data.
             env={"LC_ALL": "C.UTF-8", "PATH": os.defpath},
             pass_fds=[theirs.fileno()],
         )
@@ -132,7 +132,7 @@ class _Server:
         atexit.register(self.end)
 
     def start(self, request: Mapping[str, Any], files: Sequence[int]) -> int:
-        """Give these streams to a child, and return its process id."""
+        """Give these streams to a child, and return its process ID."""
         body = json.dumps(request).encode()
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", files))]
         self._socket.sendmsg([_LENGTH.pack(len(body))], rights)
@@ -142,7 +142,7 @@ class _Server:
         return self._answer(None)
 
     def exit_code(self, pid: int, timeout_s: float) -> int:
-        """Wait for the exit code, negative for a signal; at the timeout, kill the child's whole group."""
+        """Wait for the exit code, negative for a signal; at the timeout, kill the child's group."""
         try:
             return self._answer(timeout_s)
         except TimeoutError:
@@ -171,7 +171,7 @@ def _server(within: tuple[str, ...]) -> _Server:
 
 
 def _serve(connection: socket.socket) -> None:
-    """Fork a child for each request, one after another; returns in a child, with its argv in place."""
+    """Fork a child for each request; returns in a child, with its argv set."""
     while True:
         head, ancillary, _flags, _address = connection.recvmsg(_LENGTH.size, socket.CMSG_SPACE(3 * 4))
         if not head:
@@ -180,7 +180,7 @@ def _serve(connection: socket.socket) -> None:
         files = array.array("i", ancillary[0][2])
         pid = os.fork()
         if pid == 0:
-            os.setsid()  # so that a timeout can kill what the child starts, too
+            os.setsid()  # so that a timeout can also kill the child's children
             connection.close()
             _become(json.loads(body), files)
             return
@@ -208,7 +208,7 @@ def _become(request: Mapping[str, Any], files: Sequence[int]) -> None:
         setattr(sys, f"__{name}__", stream)
     sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
     site = Path(os.environ.get("PYTHONPATH", ""), "sitecustomize.py")
-    if site.is_absolute() and site.exists():  # which Python runs when it starts
+    if site.is_absolute() and site.exists():  # which Python runs at start-up
         runpy.run_path(str(site))
 
 
@@ -230,7 +230,7 @@ def _main() -> NoReturn:
 
 
 def _leave(code: int) -> NoReturn:
-    """End as Python does, but without taking every object apart, which takes longer than most commands."""
+    """Exit like Python, but without destroying every object, which takes longer than most commands."""
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     sys.stdout.flush()

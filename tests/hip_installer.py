@@ -1,4 +1,4 @@
-"""A stand-in of AMD's HIP SDK installer: a program with a 7z archive behind it that holds packages."""
+"""A fake of AMD's HIP SDK installer: a program with an appended 7z archive of packages."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-# Source: public build scripts that take packages from the installers of 5.7 to 7.1
+# Source: public build scripts that extract packages from the installers of 5.7 to 7.1
 PACKAGES = "Packages/Apps/ROCmSDKPackages"
-# The program part of a self-extracting archive names the signature that it looks for.
+# The program of a self-extracting archive contains the signature that it looks for.
 _STUB = r'int main(void) { static volatile char s[] = "7z\xbc\xaf\x27\x1c"; return s[0] == 0; }'
 
 
 def msi(path: Path, files: Mapping[str, bytes], folders: Sequence[str]) -> None:
-    """Make a Windows Installer package.
+    """Build a Windows Installer package.
 
     Args:
-        path: Where to; its folder is there.
-        files: What it installs: path below the last of `folders` -> contents.
-        folders: Below `Program Files`, one in the other.
+        path: The output; its folder exists.
+        files: What it installs: path below the last of `folders` -> content.
+        folders: Nested folders in `Program Files`.
     """
     build = path.with_name(f"{path.stem}.build")
     build.mkdir()
@@ -80,10 +80,10 @@ def _directories(
 
 
 def installer(path: Path, version: str, packages: Mapping[str, Mapping[str, bytes]], *options: str) -> Path:
-    """Make an installer.
+    """Build an installer.
 
     Args:
-        path: Where to; its folder is there.
+        path: The output; its folder exists.
         version: The folder of the SDK, "5.7".
         packages: Name of the package, `SDKCore/ROCm_SDK_Core.msi` -> what it installs below `ROCm/VERSION`.
         options: For 7-Zip.
@@ -103,7 +103,7 @@ def installer(path: Path, version: str, packages: Mapping[str, Mapping[str, byte
 
 
 def pack(path: Path, content: Path, *options: str) -> None:
-    """Make a self-extracting program of a folder."""
+    """Build a self-extracting program from a folder."""
     archive, source = path.with_suffix(".7z"), path.with_suffix(".c")
     _run(["7z", "a", *options, str(archive), "."], content)
     source.write_text(_STUB)
@@ -115,7 +115,7 @@ def pack(path: Path, content: Path, *options: str) -> None:
 
 
 def msiextract(package: Path, target: Path, advance: Callable[[int], None]) -> None:
-    """Unpack a package as `msiexec /a` does, which only Windows has; the Windows lane runs the real one."""
+    """Unpack a package like `msiexec /a`, which only Windows has; the Windows lane runs the real one."""
     failure = run_quietly(["msiextract", "-C", str(target), str(package)], advance)
     assert not failure, failure
 

@@ -1,4 +1,4 @@
-"""A real HTTP server on 127.0.0.1 that serves bytes or a folder, and misbehaves where it is told to."""
+"""A real HTTP server on 127.0.0.1 that serves bytes or a folder, and misbehaves on request."""
 
 from __future__ import annotations
 
@@ -28,32 +28,32 @@ HTML = b"<!DOCTYPE html>\n<html><head><title>Sign in</title></head><body>Please 
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """How one answer differs from a proper one; without a field set it is proper."""
+    """How one response differs from a proper one; without any field set it is proper."""
 
-    status: int = 0  # answer with this status and a short text
-    headers: Mapping[str, str] = field(default_factory=dict)  # added, e.g. Retry-After or Location
+    status: int = 0  # respond with this status and a short text
+    headers: Mapping[str, str] = field(default_factory=dict)  # extra headers, such as Retry-After or Location
     body: bytes | None = None  # serve this instead, with 200
-    cut_after: int | None = None  # close the connection after so many bytes of the body
-    reset_after: int | None = None  # the same, but with a reset, as a failing router does
-    stall_after: int | None = None  # send nothing any more after so many bytes, but keep the connection
+    cut_after: int | None = None  # close the connection after this many bytes of the body
+    reset_after: int | None = None  # the same, but with a reset, like a failing router
+    stall_after: int | None = None  # send nothing more after this many bytes, but keep the connection open
     bytes_per_s: float = 0
-    block_bytes: int = BLOCK_BYTES  # how much is sent at once
+    block_bytes: int = BLOCK_BYTES  # how much to send at once
     ignores_range: bool = False
-    shifts_range: int = 0  # answer 206 with a range that begins so many bytes later
+    shifts_range: int = 0  # respond with 206 and a range that starts this many bytes later
     content_length: int | None = None  # claim this length
-    states_length: bool = True  # False: no Content-Length, the end is the end of the connection
+    states_length: bool = True  # False: no Content-Length, the end of the connection is the end
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """A request as it came in, and what was sent for it."""
+    """A received request, and what was sent for it."""
 
     method: str
     path: str
     headers: Mapping[str, str]
     status: int
     first_byte: int
-    proxied: bool  # came with a whole address, as to a proxy
+    proxied: bool  # came with a full address, as to a proxy
 
 
 class Loopback:
@@ -61,12 +61,12 @@ class Loopback:
 
     Args:
         files: Path on the server -> content.
-        folder: Served where `files` has nothing.
+        folder: Served for paths that `files` lacks.
         validators: Send ETag and Last-Modified.
         tls: Speak HTTPS with this context.
-        ranges: Send parts of a file; else always the whole.
-        most_bytes: The longest part that is sent for a range.
-        missing: The status for what is not there.
+        ranges: Support range requests; otherwise always send the whole file.
+        most_bytes: The longest range to send.
+        missing: The status for missing files.
     """
 
     def __init__(
@@ -112,15 +112,15 @@ class Loopback:
         self._server.server_close()
 
     def fail(self, path: str, *faults: Fault) -> None:
-        """Meet the next requests for `path` with these faults, one each, and those after them properly."""
+        """Apply these faults to the next requests for `path`, one each; later ones are served properly."""
         self._faults.setdefault(path, []).extend(faults)
 
     def always(self, path: str, fault: Fault) -> None:
-        """Meet every request for `path` with this fault; `*` = every path."""
+        """Apply this fault to every request for `path`; `*` = every path."""
         self._always[path] = fault
 
     def content(self, path: str) -> bytes | None:
-        """Return what is served under `path` now."""
+        """Return what is currently served under `path`."""
         if path in self.files:
             return self.files[path]
         found = self.folder and self.folder / path.lstrip("/")
@@ -131,7 +131,7 @@ class Loopback:
         return [request for request in self.requests if request.path == path]
 
     def sent_bytes(self, path: str) -> int:
-        """Return how many bytes of bodies went out under `path`."""
+        """Return the total size of bodies sent for `path`."""
         return self._sent.get(path, 0)
 
     def _next_fault(self, path: str) -> Fault:
@@ -152,7 +152,7 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 64
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Clients that are killed or give up are what these tests are about."""
+        """Ignore clients that are killed or give up, because these tests are about them."""
 
 
 def _handler(loopback: Loopback) -> type[BaseHTTPRequestHandler]:
@@ -201,7 +201,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._serve(path, content, slice(first, end), status, fault)
 
     def _status(self, content: bytes | None, fault: Fault) -> tuple[int, int, int]:
-        """Return the first byte to send, the one after the last, and the status."""
+        """Return the first byte to send, the end, and the status."""
         if fault.status:
             return 0, 0, fault.status
         if content is None:
@@ -255,7 +255,7 @@ class _Handler(BaseHTTPRequestHandler):
         if fault.stall_after is not None:
             self.loopback._closing.wait()
         if fault.reset_after is not None:
-            time.sleep(0.05)  # what was not sent yet would be lost
+            time.sleep(0.05)  # unsent data would be lost
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self.connection.close()
         if end < len(body):
@@ -267,7 +267,7 @@ def _is_allowed(header: str | None, login: str) -> bool:
 
 
 def _range(asked: str, size: int) -> tuple[int, int]:
-    """Return the first byte of `bytes=5-9`, `bytes=5-` or `bytes=-5`, and the one after the last."""
+    """Return the first byte of `bytes=5-9`, `bytes=5-` or `bytes=-5`, and the end."""
     begin, _, last = asked.removeprefix("bytes=").partition("-")
     if not begin:
         return max(size - int(last), 0), size
@@ -276,7 +276,7 @@ def _range(asked: str, size: int) -> tuple[int, int]:
 
 def _validators(content: bytes) -> tuple[str, str]:
     digest = hashlib.sha256(content).hexdigest()
-    # A date that follows from the content, since only the content can change here.
+    # A date derived from the content, because only the content can change here.
     return f'"{digest[:16]}"', formatdate(1_500_000_000 + int(digest[:6], 16), usegmt=True)
 
 

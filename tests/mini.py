@@ -1,7 +1,7 @@
-"""A whole small world: a machine, its mirror, and a matrix of tiny sets that the real `rocenv` works with.
+"""A complete miniature world: a machine, its mirror, and a matrix of tiny sets for the real `rocenv`.
 
-Two sets of one channel: ROCm 5.7, which runs with any C library, and ROCm 6.4, which asks for one that no
-machine has yet and brings a copy of this machine's own.
+Two sets of one channel: ROCm 5.7, which runs with any C library, and ROCm 6.4, which requires one that no
+machine has yet and includes a copy of this machine's.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ reason = "the libraries of the env first"
 
 @dataclass
 class Mini:
-    """The world below one folder; `env` is what a process needs to live in it."""
+    """The world in one folder; `env` is the environment for its processes."""
 
     root: Path
     server: Loopback
@@ -96,11 +96,11 @@ class Mini:
 
     @classmethod
     def build(cls, root: Path, server: Loopback, libraries: Mapping[str, bytes] | None = None) -> Mini:
-        """Lay out the machine and publish both sets.
+        """Create the machine and publish both sets.
 
         Args:
             root: An empty folder.
-            server: Started; serves `root / "www"`, mirrors lie below `/debian`.
+            server: Started; serves `root / "www"`, mirrors are below `/debian`.
             libraries: Role (hip, hiprtc, rocblas) -> content of the library, instead of plain text.
         """
         mini = cls(root, server, Repo(root / "www" / "debian"))
@@ -137,18 +137,18 @@ class Mini:
         return [sys.executable, "-m", "rocenv", *argv]
 
     def run(self, *argv: str, timeout_s: float = 60, **env: str) -> subprocess.CompletedProcess[str]:
-        """Run `rocenv ARGV...` to its end; keyword arguments are added to its environment."""
+        """Run `rocenv ARGV...` to completion; keyword arguments are added to its environment."""
         return forked.run_text(argv, env={**self.env, **env}, cwd=self.root, timeout_s=timeout_s)
 
     def create(self, name: str = "demo", *argv: str, **env: str) -> subprocess.CompletedProcess[str]:
-        """Make an env, of ROCm 5.7 unless another is asked for, without proving it; it must succeed."""
+        """Create an env, by default of ROCm 5.7, without verifying it; it must succeed."""
         wanted = argv if "--rocm" in argv else ("--rocm", "5.7", *argv)
         done = self.run("create", name, *wanted, "--no-verify", timeout_s=60, **env)
         assert done.returncode == 0, done.stderr
         return done
 
     def add_set(self, suffix: str, version: str, glibc: str, libraries: Mapping[str, bytes]) -> None:
-        """Add the packages of one set to the repository; they are offered once it is published."""
+        """Add the packages of one set to the repository; `publish` offers them."""
         major = version.partition(".")[0]
 
         def library(role: str, name: str) -> list[Entry]:
@@ -211,7 +211,7 @@ def write_profiles(folder: Path) -> None:
 
 
 def c_library_files() -> list[Entry]:
-    """Return the C library that runs this Python, as a package would hold it."""
+    """Return this Python's C library as files of a package."""
     maps = Path("/proc/self/maps").read_text()
     match = re.search(r"(/\S+)/libc\.so\.6$", maps, re.MULTILINE)
     assert match is not None, "this Python does not run with the GNU C library"

@@ -1,10 +1,10 @@
-"""Programs that tests write."""
+"""Programs written by tests."""
 
 from __future__ import annotations
 
 import sys
 
-# The first lines of a program in Python, wherever that lies: a path with a space cannot stand after `#!`.
+# The first lines of a Python program anywhere: `#!` does not support paths with spaces.
 PYTHON = f"""#!/bin/sh
 '''exec' '{sys.executable}' "$0" "$@"
 ' '''

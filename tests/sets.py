@@ -1,4 +1,4 @@
-"""A small set with ZLUDA as a lock has it, for tests that need no Windows."""
+"""A small ZLUDA set as in a lock, for tests that do not need Windows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TORCH_LIB = "venv/Lib/site-packages/torch/lib"
 
 
 def artifact(name: str, digit: str, kind: str = "archive") -> Artifact:
-    """Return an artifact that nothing is fetched for."""
+    """Return an artifact that is never downloaded."""
     return Artifact(
         kind=kind,  # type: ignore[arg-type]
         name=name,
@@ -33,7 +33,7 @@ def artifact(name: str, digit: str, kind: str = "archive") -> Artifact:
 
 
 def zluda_lock() -> Lock:
-    """Return a lock of all four kinds of parts."""
+    """Return a lock with all four kinds of components."""
     parts = (
         Component(
             kind="rocm",

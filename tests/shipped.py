@@ -1,4 +1,4 @@
-"""rocenv's own data, read once in a process: it takes half a second, and does not change while tests run."""
+"""rocenv's own data, read once per process: it takes half a second and does not change during tests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _read: Callable[[Path | None, Path | None], Matrix] = _data.load
 
 
 def keep() -> Callable[[], Matrix]:
-    """Let `rocenv.data.load.load` return what it read before, unless other files are asked for; return it."""
+    """Cache `rocenv.data.load.load` for the shipped files; return the matrix."""
     ours = _data.profiles_folder()
     shipped = functools.cache(lambda: _read(None, None))
 
@@ -37,7 +37,7 @@ def keep() -> Callable[[], Matrix]:
 
 
 def put_into(home: Path) -> None:
-    """Write what the first command in ROCENV_HOME writes there, so that no program has to read the rows."""
+    """Write the cache of the first command to ROCENV_HOME, so that no program has to read the rows."""
     place, own = Home(home).compiled_matrix, home / "profiles"
     place.parent.mkdir(parents=True, exist_ok=True)
     content = tuple((path, path.read_bytes()) for path in _data.data_files(own))

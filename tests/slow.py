@@ -1,8 +1,8 @@
-"""Finds the slow tests: those that start programs, threads or servers, and those that try random cases.
+"""Detect slow tests: those that start programs, threads or servers, and those that try random cases.
 
-No list names them, because a list is out of date with the next test. A test starts something if it mentions
-one of `STARTERS`, or if a fixture, function or class in `tests` that it uses does. Two marks correct this:
-`slow` for a test that takes long for another reason, and `quick` for one that is worth its time.
+There is no list of names, because it would soon be outdated. A test starts something if it mentions one of
+`STARTERS`, or if a fixture, function or class in `tests` that it uses does. Two marks correct this: `slow`
+for a test that takes long for another reason, and `quick` for one that is worth its time.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ STARTERS = {
 
 
 def is_slow(item: pytest.Function) -> bool:
-    """Whether `scripts/test --quick` leaves this test out."""
+    """Whether `scripts/test --quick` skips this test."""
     if item.get_closest_marker("slow") or item.get_closest_marker("quick"):
         return item.get_closest_marker("slow") is not None
     if hasattr(item.function, "hypothesis"):

@@ -1,4 +1,4 @@
-"""Sealed files, entries of the store among them, read and changed without asking whether they are right."""
+"""Read and change sealed files, including entries of the store, without verification."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
 
 def manifest_in(place: Path) -> dict[str, Any]:
-    """Return the files that the manifest of an entry lists."""
+    """Return the files in the manifest of an entry."""
     found: dict[str, Any] = json.loads((place / "manifest.json").read_bytes().partition(b"\n")[2])["files"]
     return found
 
 
 def write_manifest(home: Home, sha256: str, files: Mapping[str, object]) -> None:
-    """Let an entry list these files."""
+    """Make an entry list these files."""
     text = json.dumps({"schema": 1, "name": "x", "version": "1", "files": files})
     write_sealed(home.store / sha256 / "manifest.json", text.encode(), home.key)
 
 
 def change_sealed(path: Path, home: Home, **changes: object) -> None:
-    """Change values of a sealed JSON file, as rocenv itself could."""
+    """Change values of a sealed JSON file with a valid seal."""
     plain = json.loads(read_sealed(path, home.key)) | changes
     write_sealed(path, json.dumps(plain).encode(), home.key)

@@ -1,4 +1,4 @@
-"""`scripts/diagnose-score` counts right and wrong answers as they are, and its noise shows no failure."""
+"""`scripts/diagnose-score` counts right and wrong answers correctly, and its noise contains no failure."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ sys.path.append(str(SCRIPT.parent))
 from benchmarks import diagnose as benchmark  # noqa: E402
 from diagnose_score import burying, noise, scoring  # noqa: E402
 
-# Facts of a machine that rules ask for: noise that brings them in makes another case of a log.
+# Machine facts that rules ask for: noise with these changes the case of a log.
 MATTERS = {
     "gfx",
     "gpu",
@@ -100,7 +100,7 @@ class TestTheNoise:
         assert lines[:1000] != noise.lines(1000, 6, telling=True)
         tables = (noise.PLAIN, *noise.TELLING.values())
         templates = {each for table in tables for rows in table.values() for each in rows}
-        # Its longest part without a place stands for a template.
+        # Its longest part without a placeholder represents a template.
         said = "\n".join(lines)
         missing = [each for each in templates - {""} if max(parts_of(each), key=len) not in said]
         assert missing == []
@@ -171,7 +171,7 @@ class TestCounting:
         assert figures["first, accepted"] == (2, 4)
         assert figures["among"] == (2, 4)
         assert figures["among, accepted"] == (3, 4)
-        assert figures["precision"] == (3, 4)  # c is a finding that nobody asked for
+        assert figures["precision"] == (3, 4)  # c is an unrequested finding
 
     def test_a_finding_where_there_is_nothing_to_find_is_counted_against_it(self) -> None:
         rows = [answered("none"), answered("none", "a"), answered("none", "b", also=("b",))]
@@ -206,7 +206,7 @@ class TestTheCommand:
         script.__file__ = str(SCRIPT)
         monkeypatch.setitem(sys.modules, loader.name, script)
         loader.exec_module(script)
-        monkeypatch.setattr(script, "OWN", tmp_path / "none")  # the repo's own logs are many
+        monkeypatch.setattr(script, "OWN", tmp_path / "none")  # the repository's own logs are many
 
         def score(*argv: str | Path) -> int:
             monkeypatch.setattr(sys, "argv", ["diagnose-score", "--noise", "500", *map(str, argv)])

@@ -1,4 +1,4 @@
-"""`scripts/check-matrix-drift` finds what is gone, new and changed on pages in the real formats."""
+"""`scripts/check-matrix-drift` finds removed, new and changed items on pages in the real formats."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HASH = "b0c10342f64a34998ae8d5084aa1beae7e11defa46a4e05fe9aa6f09ffb0db37"
 OTHER = "0" * 64
 KNOWN = 'status = "tested"\nsource = "tests/test_drift.py"\nchecked = "2026-11-20"\n'
 
-# What rows say; {server} stands in for the hosts that a row may name.
+# The rows; {server} replaces the hosts that rows may name.
 PROFILES = """schema = 1
 [[torch]]
 version = "2.5"
@@ -179,22 +179,22 @@ url = "https://github.com/else/packs/raw/main/old%20one.7z"
 
 
 def listing(*names: str) -> bytes:
-    """Return a page of links as Apache and the indices of wheels write it, with their ways up and to sort."""
+    """Return a page of links as written by Apache and wheel indices, with parent and sort links."""
     rows = "".join(f'<a href="{name.replace("+", "%2B")}">{name}</a><br>\n' for name in names)
     return f'<html><body><a href="?C=N;O=D">Name</a><a href="../">Parent</a>\n{rows}</body></html>'.encode()
 
 
 def release(tag: str, published: str, **assets: str) -> dict[str, Any]:
-    """Return a release as GitHub's API has it; `assets` are names with _ for every dot -> sha256."""
+    """Return a release in the format of GitHub's API; `assets` are names with _ for every dot -> sha256."""
     digests = [(name, sha256 and f"sha256:{sha256}") for name, sha256 in assets.items()]
     rows = [{"name": name, "size": 1, "digest": digest or None} for name, digest in digests]
     return {"tag_name": tag, "published_at": published, "draft": False, "assets": rows}
 
 
 def world(hash_: str = HASH) -> dict[str, bytes]:
-    """Return pages on which everything is as the rows say."""
+    """Return pages that match the rows."""
     zluda = {"zluda-3-windows.zip": hash_, "zluda-3-extra.zip": "", "zluda-3-linux.tar.gz": ""}
-    old = release("v2", "2023-01-01T00:00:00Z", **{"zluda-2-windows.zip": ""})  # left out on purpose
+    old = release("v2", "2023-01-01T00:00:00Z", **{"zluda-2-windows.zip": ""})  # omitted on purpose
     packs = [
         release("v0.6.4.2", "2025-06-01T00:00:00Z"),
         release("v0.6.2.4", "2024-11-01T00:00:00Z", **{"gfx1031 for 6.2.4.7z": hash_}),
@@ -242,19 +242,19 @@ def world(hash_: str = HASH) -> dict[str, bytes]:
 
 @pytest.fixture
 def place(mini: Mini) -> Mini:
-    """The mini world, whose server also stands in for every place that rows speak of."""
+    """The miniature world, whose server also replaces every host in the rows."""
     key = Key.new("maker")
     text = PROFILES.format(server=mini.server.url, known=KNOWN, hash=HASH, fingerprint=key.fingerprint)
     (mini.root / "profiles" / "world.toml").write_text(text)
     mini.server.files |= {**world(), "/maker.key": key.armoured}
     mini.home.mkdir()
     (mini.home / "config.toml").write_text(f'[mirrors]\n"{GITHUB}" = "{mini.server.url}/github/"\n')
-    # What a mirror lacks is looked for at its origin, which no test may reach.
+    # Files missing from a mirror are looked up at the origin, which tests must not reach.
     mini.env |= {"https_proxy": "http://127.0.0.1:9", "no_proxy": "127.0.0.1"}
     return mini
 
 
-def test_data_that_does_not_load_is_no_drift(place: Mini, tmp_path: Path) -> None:
+def test_invalid_data_is_not_drift(place: Mini, tmp_path: Path) -> None:
     newer = tmp_path / "newer" / "newer.toml"
     newer.parent.mkdir()
     newer.write_text("schema = 2")
@@ -279,14 +279,14 @@ def check(place: Mini, *options: str, **env: str) -> tuple[int, dict[str, Any]]:
 
 
 def found(place: Mini, *options: str) -> set[tuple[str, str, str]]:
-    """Return the drift as (kind, place, what); every page must have been reached."""
+    """Return the drift as (kind, place, what); every page must have been reachable."""
     code, document = check(place, *options)
     assert document["not_reached"] == []
     assert code == (1 if document["drift"] else 0)
     return {(drift["kind"], drift["place"], drift["what"]) for drift in document["drift"]}
 
 
-def test_a_world_that_is_as_the_rows_say_has_no_drift(place: Mini) -> None:
+def test_matching_pages_have_no_drift(place: Mini) -> None:
     assert found(place) == set()
 
 
@@ -337,7 +337,7 @@ def test_releases_of_the_maker(place: Mini) -> None:
     }
 
 
-def test_a_key_that_is_another_one(place: Mini) -> None:
+def test_a_different_key(place: Mini) -> None:
     other = Key.new("somebody else")
     place.server.files["/maker.key"] = other.armoured
     ((kind, _, what),) = found(place, "--only", "radeon")
@@ -411,7 +411,7 @@ def reasons(document: dict[str, Any]) -> dict[str, str]:
     return {each["address"]: each["reason"] for each in document["not_reached"]}
 
 
-def test_a_page_that_is_another_one_says_nothing_about_the_rows(place: Mini) -> None:
+def test_an_unrelated_page_says_nothing_about_the_rows(place: Mini) -> None:
     files, url = place.server.files, place.server.url
     files["/whl/rocm6.2/torch/"] = b"<html><body>Please sign in.</body></html>"
     files["/github/repos/vosen/ZLUDA/releases"] = b'{"message": "API rate limit exceeded"}'
@@ -427,13 +427,13 @@ def test_a_page_that_is_another_one_says_nothing_about_the_rows(place: Mini) -> 
     assert f"{url}/whl/cu118/torch/" in document["reached"]
 
 
-def test_drift_counts_for_more_than_a_page_that_was_not_reached(place: Mini) -> None:
+def test_drift_outranks_an_unreachable_page(place: Mini) -> None:
     place.server.always("/apt/", Fault(status=403))
     del place.server.files["/windows/rocm-rel-7.2.1/"]
     assert check(place, "--only", "radeon")[0] == 1
 
 
-def test_offline_nothing_is_asked_for(place: Mini) -> None:
+def test_offline_nothing_is_requested(place: Mini) -> None:
     code, document = check(place, ROCENV_OFFLINE="1")
     assert code == 4
     assert document["drift"] == []
@@ -442,14 +442,14 @@ def test_offline_nothing_is_asked_for(place: Mini) -> None:
     assert place.server.requests == []
 
 
-def test_a_page_that_never_ends_does_not_hold_up_the_others(place: Mini) -> None:
+def test_an_endless_page_does_not_block_the_others(place: Mini) -> None:
     place.server.always("/whl/cu118/torch/", Fault(stall_after=3))
     code, document = check(place, "--only", "pytorch", "--timeout", "4")
     assert code == 4
     assert reasons(document) == {f"{place.server.url}/whl/cu118/torch/": "no answer within 4 s"}
 
 
-def test_people_get_a_table_and_the_progress_beside_it(place: Mini) -> None:
+def test_users_get_a_table_and_progress(place: Mini) -> None:
     place.server.always("/apt/", Fault(status=403))
     place.server.always("/apt/6.1/dists/jammy/InRelease", Fault(status=403))
     place.server.files["/windows/"] = listing("rocm-rel-7.2.2/")

@@ -1,4 +1,4 @@
-"""The scripts that a newcomer starts with run from anywhere, and say what is wrong before they begin."""
+"""The scripts for new contributors run from anywhere, and report problems before they start."""
 
 from __future__ import annotations
 
@@ -55,18 +55,16 @@ def make_venv(venv: Path, **changes: str) -> subprocess.CompletedProcess[str]:
 
 
 class TestMakingAVenv:
-    def test_a_python_that_will_not_do_is_named(self, tmp_path: Path) -> None:
+    def test_an_unsuitable_python_is_named(self, tmp_path: Path) -> None:
         done = make_venv(tmp_path / "venv", PYTHON="/bin/false")
         assert done.returncode == 1
         assert "`/bin/false` is not a Python 3.10 or newer" in done.stderr
         assert not (tmp_path / "venv").exists()
 
-    def test_one_that_was_moved_or_cut_short_is_made_anew_and_a_whole_one_kept(self, tmp_path: Path) -> None:
+    def test_a_moved_or_incomplete_venv_is_rebuilt(self, tmp_path: Path) -> None:
         venv = tmp_path / "it's a venv"
-        (venv / "bin").mkdir(parents=True)  # the leftovers of an interrupted attempt
-        quick = (
-            tmp_path / "python"
-        )  # leaves out pip, which takes seconds: an attempt that was interrupted later
+        (venv / "bin").mkdir(parents=True)  # remains of an interrupted attempt
+        quick = tmp_path / "python"  # omits pip, which takes seconds: an attempt interrupted later
         quick.write_text(
             f'#!/bin/sh\n[ "$2" = venv ] && set -- "$@" --without-pip\nexec {sys.executable} "$@"\n'
         )

@@ -1,4 +1,4 @@
-"""Being somebody for whom the modes of files mean something."""
+"""Run as a user to whom file modes apply."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 
 def missing(what: str) -> None:
-    """Skip the test for want of something; where everything has to be there (`CI`) it fails."""
+    """Skip the test because a requirement is missing; in CI, where everything must exist, fail it."""
     if os.environ.get("CI"):
         pytest.fail(what)
     pytest.skip(what)

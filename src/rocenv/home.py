@@ -1,4 +1,4 @@
-"""`ROCENV_HOME`: the root of everything that rocenv owns, and the layout below it."""
+"""`ROCENV_HOME`: the root of all files that rocenv owns, and its layout."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """A folder that knows its own layout. Whoever needs one of its folders creates it."""
+    """The root folder and its layout; callers create the subfolders that they need."""
 
     path: Path
 
     @classmethod
     def default(cls) -> Home:
-        """The home that `ROCENV_HOME` names, else `usual()`."""
+        """Return the home that `ROCENV_HOME` names, else `usual()`."""
         chosen = os.environ.get("ROCENV_HOME")
         if chosen:
             return cls(Path(os.path.abspath(Path(chosen).expanduser())))
@@ -33,7 +33,7 @@ class Home:
 
     @classmethod
     def usual(cls) -> Home:
-        """The home in the platform's folder for user data."""
+        """Return the home in the platform's folder for user data."""
         if folder := _xdg_folder("XDG_DATA_HOME", ".local/share"):
             return cls(folder)
         import platformdirs
@@ -42,12 +42,12 @@ class Home:
 
     @property
     def envs(self) -> Path:
-        """Prefixes, by name."""
+        """The prefixes, by env name."""
         return self.path / "envs"
 
     @property
     def store(self) -> Path:
-        """Unpacked artifacts, by sha256: each a `tree/` and a sealed `manifest.json`."""
+        """Unpacked artifacts, by sha256: each has a `tree/` and a sealed `manifest.json`."""
         return self.path / "store"
 
     @property
@@ -57,59 +57,59 @@ class Home:
 
     @property
     def indices(self) -> Path:
-        """Verified package indices, and which of them are unreachable."""
+        """Verified package indices, and a list of unreachable ones."""
         return self.path / "cache" / "indices"
 
     @property
     def compiled_matrix(self) -> Path:
-        """The data in a form that loads quickly (a file)."""
+        """File with the data in a form that loads quickly."""
         return self.path / "cache" / "matrix.msgpack"
 
     @property
     def uv_cache(self) -> Path:
-        """What uv keeps."""
+        """The cache of uv."""
         return self.path / "cache" / "uv"
 
     @property
     def kernels(self) -> Path:
-        """Compiled kernels of apps, by source, flags and compiler."""
+        """Compiled app kernels, by source, flags and compiler."""
         return self.path / "cache" / "kernels"
 
     @property
     def pythons(self) -> Path:
-        """Interpreters that uv downloaded because the machine had none that fits."""
+        """Interpreters that uv downloaded because none on the machine matched."""
         return self.path / "pythons"
 
     @property
     def pins(self) -> Path:
-        """The hashes that first downloads recorded, of files that nobody publishes a hash of (a file)."""
+        """File with hashes that rocenv recorded at the first download, because no publisher provides them."""
         return self.path / "pins.json"
 
     @property
     def key(self) -> Path:
-        """The key of `rocenv.system.seal` (a file)."""
+        """File with the key of `rocenv.system.seal`."""
         return self.path / "key"
 
     @property
     def own_profiles(self) -> Path:
-        """The user's own rows of data: `profiles` beside `config.toml`."""
+        """The user's own data rows: `profiles` beside `config.toml`."""
         return self.config_file.parent / "profiles"
 
     @property
     def in_use(self) -> Path:
-        """The lock that readers of the store share, and that whoever deletes from it holds alone."""
+        """Lock file for the store: readers share it, and deleting requires it exclusively."""
         return self.path / "locks" / "home.lock"
 
     def lock(self, kind: str, name: str) -> Path:
-        """The lock file of one thing, say `("env", "demo")`.
+        """Return the lock file for one object, such as `("env", "demo")`.
 
-        Names that differ only in case share one lock, since Windows takes them for one name.
+        Names that differ only in case share a lock, because Windows treats them as the same name.
         """
         return self.path / "locks" / f"{kind}-{name.casefold()}.lock"
 
     @property
     def config_file(self) -> Path:
-        """`config.toml`: the one in `ROCENV_HOME`, else the one in the platform's folder for settings."""
+        """The `config.toml` in `ROCENV_HOME`, else the one in the platform's settings folder."""
         own = self.path / "config.toml"
         if os.environ.get("ROCENV_HOME") or own.exists():
             return own
@@ -117,7 +117,7 @@ class Home:
 
     @classmethod
     def settings_of_user(cls) -> Path:
-        """The `config.toml` in the platform's folder for settings, whatever home is in use."""
+        """The `config.toml` in the platform's settings folder, whichever home is in use."""
         if folder := _xdg_folder("XDG_CONFIG_HOME", ".config"):
             return folder / "config.toml"
         import platformdirs
@@ -283,14 +283,13 @@ def _name_of(user: int) -> str:
     try:
         return f"the user `{pwd.getpwuid(user).pw_name}`"
     except KeyError:
-        return f"user number {user}"
+        return f"user ID {user}"
 
 
 def _xdg_folder(variable: str, usual: str) -> Path | None:
-    """The folder that platformdirs would choose; None where only platformdirs knows it.
+    """Return the folder that platformdirs would choose; None if only platformdirs knows it.
 
-    Importing platformdirs takes longer than everything else that happens before a prompt appears, or before a
-    word is completed.
+    Importing platformdirs takes longer than everything else before a prompt or a completion appears.
     """
     chosen, home = os.environ.get(variable, ""), os.environ.get("HOME", "")
     if WINDOWS or not os.path.isabs(chosen or home):

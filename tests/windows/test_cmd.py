@@ -543,7 +543,7 @@ def test_an_env_on_top_of_another_leads_back_to_it(session: Session) -> None:
 @line(2)
 def test_leaving_where_nothing_is_active_says_so(session: Session) -> None:
     assert statuses(session)["nothing-active"] == "1"
-    assert "no env was activated in this window" in session.stderr
+    assert "no env is active in this window" in session.stderr
     # Through the hook it is the program that answers.
     assert calls(session)[0] == "deactivate"
 
@@ -554,7 +554,7 @@ def test_what_was_changed_while_active_stays_and_is_named(session: Session) -> N
     expected = {**start, "HIP_PATH": "mine", "ROCM_PATH": "C:\\new"}
     expected["PATH"] = f"C:\\in front;{start['PATH']};C:\\behind"
     assert session.all("edited") == expected
-    assert "left as it is now: HIP_PATH ROCM_PATH\n" in session.stderr
+    assert "so not restored: HIP_PATH ROCM_PATH\n" in session.stderr
 
 
 @line(21)
@@ -573,8 +573,8 @@ def test_what_the_machine_had_is_reported_and_comes_back(session: Session) -> No
     before = session.dump("report.before")
     assert without_prompt(session.dump("report.active")) == session.expected("plain", before)
     assert session.all("report.after") == before
-    assert "replaced until deactivation: HIP_PATH\n" in session.stderr
-    assert "acts on this env too: LISTED HIP_VISIBLE_DEVICES\n" in session.stderr
+    assert "replaced until you leave the env: HIP_PATH\n" in session.stderr
+    assert "still in effect: LISTED HIP_VISIBLE_DEVICES\n" in session.stderr
 
 
 @line(26)
