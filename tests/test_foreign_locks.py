@@ -288,7 +288,7 @@ def test_on_windows_case_hides_no_variable(name: str) -> None:
         (change("TORCH_HOME", "{prefix}/../x"), "TORCH_HOME"),
         (change("PIP_CONSTRAINT", "https://evil.example/x.txt"), "PIP_CONSTRAINT"),
         (change("ROCM_PATH", "/opt/rocm"), "ROCM_PATH"),
-        (change("ROCM_PATH", "/opt/rocm", "prepend"), "puts `/opt/rocm` in front of `ROCM_PATH`"),
+        (change("ROCM_PATH", "/opt/rocm", "prepend"), "prepends `/opt/rocm` to `ROCM_PATH`"),
         (change("MIOPEN_FIND_MODE", "", "unset"), "unsets `MIOPEN_FIND_MODE`"),
         (change(OVERRIDE, "x; y"), OVERRIDE),
         (change(VISIBLE, "x", "prepend"), VISIBLE),

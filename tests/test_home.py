@@ -287,7 +287,7 @@ class TestHomeOfAnotherUser:
         for mode in (0o777, 0o1777):
             theirs.home.chmod(mode)
             error = self.refused(Home(theirs.home), monkeypatch, user)
-            assert f"everybody can write to `{theirs.home}`" in error.message
+            assert f"everyone can write to `{theirs.home}`" in error.message
 
     @pytest.mark.parametrize("argv", [("run", "demo", "--", "true"), ("repair", "demo"), ("remove", "demo")])
     def test_that_everybody_can_write_to_runs_and_changes_nothing(
@@ -296,7 +296,7 @@ class TestHomeOfAnotherUser:
         theirs.home.chmod(0o777)
         done = theirs.run(*argv)
         assert (done.returncode, done.stdout) == (1, "")
-        assert f"and everybody can write to `{theirs.home}`: others could change" in done.stderr
+        assert f"and everyone can write to `{theirs.home}`: others could change" in done.stderr
         assert f"chmod o-w {theirs.home}" in done.stderr
 
     @pytest.mark.parametrize(
@@ -344,7 +344,7 @@ class TestHomeOfAnotherUser:
         os.chown(envs, OTHER, OTHER)
         envs.chmod(0o777)
         monkeypatch.setattr(os, "geteuid", lambda: user)
-        with pytest.raises(PrefixError, match=f"everybody can write to `{envs}`"):
+        with pytest.raises(PrefixError, match=f"everyone can write to `{envs}`"):
             Home(theirs.home).require_own(shared=lambda: shared)
 
     @pytest.mark.parametrize("user", [0, 4711])

@@ -292,7 +292,7 @@ def _against_name(name: str) -> str:
 
 
 def all_prefixes(home: Home) -> list[Prefix]:
-    """List the prefixes of a home that rocenv made, sorted by name: complete, incomplete, half removed."""
+    """List the prefixes in a home by name, including incomplete and partly removed ones."""
     try:
         if not home.envs.is_dir():
             return []

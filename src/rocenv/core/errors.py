@@ -18,9 +18,9 @@ class RocenvError(Exception):
     """An expected failure, printed without a traceback; the exit code is 1 unless a subclass changes it.
 
     Attributes:
-        message: One sentence, no final period, without passwords in addresses.
-        hints: What to do next, one line each; without passwords too.
-        code: A stable word for `--json`.
+        message: One sentence without a final period; passwords in addresses are masked.
+        hints: Next steps, one line each; passwords are masked, too.
+        code: A stable identifier for `--json`.
     """
 
     code = "failed"

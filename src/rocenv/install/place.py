@@ -43,9 +43,8 @@ def place_all(
     require_short_names(prefix.path, origins)
     if copies := place_files(prefix, origins, context.home):
         context.progress.note(
-            f"{copies} files were copied, since `{prefix.path.parent}` takes no hard links to them (a folder "
-            "that a cloud synchronises, another kind of disk, or another user's files): each env there takes "
-            "its full size"
+            f"{copies} files were copied, because `{prefix.path.parent}` does not support hard links to them "
+            "(a cloud folder, another filesystem, or another user's files): each env there uses its full size"
         )
     files = {path: origin.entry for path, origin in origins.items()}
     if parts := [component for component in lock.components if component.is_wheels]:

@@ -123,7 +123,7 @@ class Network:
     def get(
         self, url: str, *, etag: str = "", limit_bytes: int = SMALL_BYTES, hashed: bool = False
     ) -> Response:
-        """Fetch a small file, such as an index or a key; one with this ETag is not sent again.
+        """Fetch a small file, such as an index or a key, unless it still has this ETag.
 
         Where the caller checks a hash (`hashed`), it is continued after a break even if the server does not
         vouch that it is still the same file.

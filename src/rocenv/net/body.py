@@ -44,7 +44,7 @@ def require_range(url: str, response: requests.Response, first_byte: int) -> Non
 
 
 class Body:
-    """The body of a small file on its way; its rest is asked for where a server or a hash vouches for it."""
+    """The body of a small file in transit; it is resumed only if an ETag or a hash identifies the file."""
 
     def __init__(self, limit_bytes: int, *, hashed: bool = False) -> None:
         self.content = bytearray()
@@ -54,7 +54,7 @@ class Body:
         self._resumes = True
 
     def resume_headers(self) -> dict[str, str]:
-        """Ask for the rest, if a part is there that can be continued."""
+        """Return headers that request the rest, if the part so far can be resumed."""
         if not (self.content and (self._etag or self._hashed) and self._resumes):
             return {}
         headers = {"Range": f"bytes={len(self.content)}-"}

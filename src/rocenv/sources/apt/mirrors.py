@@ -48,9 +48,9 @@ class Entry:
     uri: str  # without a trailing slash
     suite: str
     components: tuple[str, ...]
-    signed_by: tuple[str, ...] = ()  # paths of keyrings, fingerprints, or a key; () = apt's own keyrings
-    is_dateless: bool = False  # its index is used though it has run out
-    is_undated: bool = False  # its index is used even if it is dated in the future; implies the former
+    signed_by: tuple[str, ...] = ()  # keyring paths, fingerprints, or a key; () = apt's own keyrings
+    is_dateless: bool = False  # accept an expired index
+    is_undated: bool = False  # accept an index dated in the future; implies the former
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
