@@ -296,7 +296,7 @@ class TestHomeOfAnotherUser:
         theirs.home.chmod(0o777)
         done = theirs.run(*argv)
         assert (done.returncode, done.stdout) == (1, "")
-        assert f"and everyone can write to `{theirs.home}`: others could change" in done.stderr
+        assert f"and everyone can write to `{theirs.home}`, so others could change" in done.stderr
         assert f"chmod o-w {theirs.home}" in done.stderr
 
     @pytest.mark.parametrize(
@@ -356,7 +356,7 @@ class TestHomeOfAnotherUser:
         os.chown(env.parent, OTHER, OTHER)
         os.chown(env, 54321, 54321)
         monkeypatch.setattr(os, "geteuid", lambda: user)
-        with pytest.raises(PrefixError, match="to user number 54321: others could change"):
+        with pytest.raises(PrefixError, match="to user ID 54321, so others could change"):
             Home(theirs.home).require_own(env=env)
 
     def test_that_cannot_be_read_is_no_defect(self, theirs: Mini, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -98,8 +98,8 @@ def test_offline_an_index_that_an_older_rocenv_kept_says_what_to_do(inside: Insi
     state.write_bytes(state.read_bytes().partition(b"\n")[2])
     done = inside.mini.run("create", "demo", "--rocm", "5.7", "--offline")
     assert done.returncode == 1
-    assert "was kept by an older rocenv" in printed(done)
-    assert "run the same command once without `--offline`" in printed(done)
+    assert "was cached by an older rocenv" in printed(done)
+    assert "run the command once without `--offline`" in printed(done)
 
 
 @pytest.mark.parametrize("fields", [{"SHA256": ""}, {"SHA256": "../../../etc/passwd"}, {"Filename": ""}])
